@@ -1,0 +1,73 @@
+# Every target does its own set-up: it needs make and a Python >= 3.11 with the venv module, nothing else.
+#   make run      the main job: a chat with the built-in agent on a terminal, a scripted session elsewhere
+#   make test     every test
+#   make check    lint, types, stale schema files, tests
+# Choose the interpreter with `make PYTHON=python3.13`.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+NODE := tests/interop/node
+NODE_READY := $(if $(and $(wildcard $(NODE)/package-lock.json),$(shell command -v npm)),$(NODE)/node_modules/.ready)
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint types schema conformance bench check lock clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+run: $(READY)
+	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/acp-server chat $(ARGS); else $(BIN)/acp-server demo . $(ARGS); fi
+
+test: $(READY) $(NODE_READY)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo "lint: run '$(BIN)/ruff format .'" >&2; exit 1; }
+	@$(BIN)/lint-imports --no-logo --quiet
+
+types: $(READY)
+	@$(BIN)/pyright
+
+schema: $(READY)
+	@$(BIN)/acp-server schema $(ARGS)
+
+conformance: $(READY)
+	@$(BIN)/python -m conformance $(ARGS)
+
+bench: $(READY)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+check: lint types
+	@$(MAKE) --no-print-directory schema ARGS=--check
+	@$(MAKE) --no-print-directory test
+
+# The lock names every version and every hash for all supported Pythons and systems; the index it came from is not in it.
+lock: $(READY)
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --group dev \
+		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet \
+		-o requirements.lock $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODE)/node_modules
+
+# Without PYTHON: python3 if it is new enough, else the newest that is.
+$(READY): requirements.lock pyproject.toml
+	@set -eu; python=; \
+	for name in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python); do \
+		if "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then python=$$name; break; fi; \
+	done; \
+	[ -n "$$python" ] || { echo "make: no Python >= 3.11 found (tried: $(or $(PYTHON),python3, python3.13 to python3.11)); name one with 'make PYTHON=...'" >&2; exit 1; }; \
+	"$$python" -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $$python lacks the venv module (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }; \
+	[ -x $(BIN)/python ] && [ -z "$(PYTHON)" ] || "$$python" -m venv --clear $(VENV); \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(NODE)/node_modules/.ready: $(NODE)/package-lock.json
+	@cd $(NODE) && npm ci --silent --no-audit --no-fund
+	@touch $@

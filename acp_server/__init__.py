@@ -1,0 +1,1 @@
+"""An Agent Client Protocol runtime for Python, with cancellation that works at every depth."""

@@ -1,0 +1,1 @@
+"""The tests of acp_server, laid out like the package."""
