@@ -1,9 +1,25 @@
-"""What every test shares: the two backends."""
+"""What every test shares: the two backends, the guard against leaks, and what to do where npm is missing."""
+
+import os
+import shutil
 
 import pytest
+
+pytest_plugins = ["tests.plugins.leaks"]
 
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run each test marked `anyio` once on asyncio and once on trio."""
     return request.param
+
+
+@pytest.fixture
+def require_npm() -> str:
+    """The path of npm. A test that needs it is skipped where it is missing, and fails there in CI."""
+    npm = shutil.which("npm")
+    if npm is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("npm is missing, and CI must run the tests that need it", pytrace=False)
+        pytest.skip("npm is missing")
+    return npm

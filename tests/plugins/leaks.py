@@ -1,0 +1,113 @@
+"""Fail a test that leaves a task, a thread, a child process or a file descriptor behind.
+
+Every test is compared with the moment before it, after its own fixtures have been torn down. What may end a
+moment later (a worker thread told to stop) is joined, with a bound; nothing is waited for by sleeping.
+"""
+
+import asyncio
+import gc
+import inspect
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+import psutil
+import pytest
+
+JOIN_SECONDS = 5.0
+_FD_FOLDER = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+# Trio keeps finished workers for ten seconds to use them again; a worker that is busy carries its job's name.
+_IDLE_TRIO_WORKER = "Trio thread "
+_RUNNER_STEP = "TestRunner._call_in_runner_task"
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Threads, child processes and file descriptors are as they were when the test began."""
+    threads = set(threading.enumerate())
+    children = _children()
+    descriptors = _descriptors()
+    yield
+    left = [f"thread {thread.name!r}" for thread in _new_threads(threads)]
+    left += [f"child process {pid}: {what}" for pid, what in _children().items() if pid not in children]
+    left += [f"file descriptor {fd}: {what}" for fd, what in _new_descriptors(descriptors)]
+    if left:
+        pytest.fail("left behind by this test: " + "; ".join(left), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def no_tasks_left_behind(request: pytest.FixtureRequest, nothing_left_behind: None) -> None:
+    """Tests on an event loop: it runs no task that was not there when the test began."""
+    test = getattr(request.function, "hypothesis", None)
+    function = test.inner_test if test else request.function
+    if "anyio_backend" in request.fixturenames and inspect.iscoroutinefunction(function):
+        request.getfixturevalue("_same_tasks")
+
+
+@pytest.fixture
+async def _same_tasks(anyio_backend_name: str, nothing_left_behind: None) -> AsyncIterator[None]:
+    before = _tasks(anyio_backend_name)
+    yield
+    left = [name for task, name in _tasks(anyio_backend_name).items() if task not in before]
+    if left:
+        pytest.fail("tasks left behind by this test: " + "; ".join(left), pytrace=False)
+
+
+def _tasks(backend: str) -> dict[object, str]:
+    if backend == "asyncio":
+        # anyio's runner gives each step of a test (a fixture, the test, a teardown) a task that waits for it.
+        return {t: repr(t) for t in asyncio.all_tasks() if _RUNNER_STEP not in repr(t.get_coro())}
+    import trio
+
+    root = trio.lowlevel.current_root_task()
+    found: dict[object, str] = {}
+    waiting = [root] if root else []
+    while waiting:
+        task = waiting.pop()
+        found[task] = repr(task)
+        waiting += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return found
+
+
+def _new_threads(before: set[threading.Thread]) -> list[threading.Thread]:
+    left: list[threading.Thread] = []
+    for thread in threading.enumerate():
+        if thread in before or thread.name.startswith(_IDLE_TRIO_WORKER):
+            continue
+        thread.join(JOIN_SECONDS)
+        if thread.is_alive() and not thread.name.startswith(_IDLE_TRIO_WORKER):
+            left.append(thread)
+    return left
+
+
+def _children() -> dict[int, str]:
+    if hasattr(os, "waitid"):
+        # One system call tells that there are none, the usual case; psutil would read the whole process table.
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return {}
+    return {child.pid: repr(child) for child in psutil.Process().children()}
+
+
+def _descriptors() -> dict[int, str]:
+    if not os.path.isdir(_FD_FOLDER):  # Windows
+        return {}
+    found: dict[int, str] = {}
+    for name in os.listdir(_FD_FOLDER):
+        try:
+            os.fstat(int(name))
+            found[int(name)] = os.readlink(f"{_FD_FOLDER}/{name}") if sys.platform == "linux" else "open"
+        except OSError:  # the one that listed the folder
+            continue
+    return found
+
+
+def _new_descriptors(before: dict[int, str]) -> list[tuple[int, str]]:
+    left = [(fd, what) for fd, what in _descriptors().items() if fd not in before]
+    if left:
+        # What only a cycle still holds is no leak; if it complains of not being closed, that is its own error.
+        gc.collect()
+        left = [(fd, what) for fd, what in _descriptors().items() if fd not in before]
+    return left
