@@ -12,7 +12,7 @@ NODE_READY := $(if $(and $(wildcard $(NODE)/package-lock.json),$(shell command -
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types schema conformance bench check lock clean
+.PHONY: help run test lint format types schema conformance bench check lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -26,11 +26,15 @@ test: $(READY) $(NODE_READY)
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/ruff format --check --quiet . || { echo "lint: run '$(BIN)/ruff format .'" >&2; exit 1; }
+	@$(BIN)/ruff format --check --quiet . || { echo "lint: run 'make format'" >&2; exit 1; }
 	@$(BIN)/lint-imports --no-logo --quiet
 
+format: $(READY)
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
 types: $(READY)
-	@$(BIN)/pyright
+	@$(BIN)/pyright --pythonpath $(BIN)/python
 
 schema: $(READY)
 	@$(BIN)/acp-server schema $(ARGS)
