@@ -1,0 +1,16 @@
+"""Measures of speed and size, each taken beside the official Python SDK in the same run.
+
+Duty: start one agent after the other over raw pipes, give them the same work, and compare what it cost them.
+`python -m benchmarks` prints the table and leaves with 1 when a goal is missed.
+
+It does not test behaviour, it imports nothing of `acp_server` outside `agents/ours.py`, and its own framing
+keeps the library under measurement out of the driver.
+
+    clock.py      what a process has cost: CPU time, memory, the core it may use
+    subject.py    one agent process at the other end of two pipes, and its JSON-RPC
+    workloads.py  the pieces of work: start, stream, pipeline, nest, hang and cancel
+    figures.py    the figures: which workload, which unit, which goal
+    rounds.py     interleaved rounds, medians and ratios
+    report.py     the table and the JSON file
+    agents/       the same small agent, written three times
+"""

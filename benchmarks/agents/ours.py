@@ -1,0 +1,34 @@
+"""The bench agent as acp_server has it written: one prompt function, `agent.run()`."""
+
+from collections.abc import AsyncIterator
+
+import anyio
+
+from acp_server import Agent, Turn
+
+CHUNK = "the quick brown fox jumps over the lazy dog, "
+
+agent = Agent("bench", version="1")
+
+
+@agent.prompt
+async def prompt(turn: Turn) -> AsyncIterator[str]:
+    work, _, amount = turn.text.partition(" ")
+    match work:
+        case "echo":
+            yield CHUNK
+        case "stream":
+            for _ in range(int(amount)):
+                yield CHUNK
+        case "nested":
+            async with anyio.create_task_group() as reads:
+                for i in range(int(amount)):
+                    reads.start_soon(turn.client.read_text_file, f"/project/{i}.py")
+        case "hang":
+            await anyio.sleep_forever()
+        case _:
+            pass
+
+
+if __name__ == "__main__":
+    agent.run()

@@ -1,0 +1,81 @@
+"""The figures: what each means, in which unit, which workload yields it, and the goal.
+
+A goal is the largest ratio of ours to the official SDK's that is good enough. A figure without one is for
+orientation.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import workloads
+from .workloads import Command, Costs, Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    name: str
+    meaning: str
+    unit: str
+    goal: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One run of one agent, and the figures it yields.
+
+    `instead` is what the official SDK does in place of a workload it cannot take: the nearest thing it can.
+    """
+
+    run: Callable[[Command, Counts], Costs]
+    figures: tuple[Figure, ...]
+    pinned: bool = False
+    instead: Callable[[Command, Counts], Costs] | None = None
+
+
+WORKLOADS = (
+    Workload(
+        workloads.start,
+        (
+            Figure("start", "spawn -> initialize answer", "ms", 0.45),
+            Figure("start-cpu", "CPU, spawn -> initialize answer", "ms", 0.45),
+            Figure("first-prompt-cpu", "CPU, spawn -> first prompt answered", "ms"),
+            Figure("resident", "RSS after initialize", "MB", 0.8),
+        ),
+    ),
+    Workload(workloads.stream, (Figure("stream", "CPU per streamed session/update", "us", 0.3),)),
+    Workload(
+        workloads.pipelined("nothing", "pipelined"),
+        (Figure("pipelined", "CPU per pipelined prompt, 64 in flight", "us", 0.9),),
+    ),
+    Workload(
+        workloads.pipelined("echo", "pipelined-echo"),
+        (Figure("pipelined-echo", "the same, each streams one update", "us"),),
+    ),
+    Workload(workloads.unknown, (Figure("unknown", "CPU per pipelined method-not-found", "us"),)),
+    Workload(
+        workloads.sequential,
+        (Figure("sequential", "CPU per sequential prompt, one core", "us"),),
+        pinned=True,
+    ),
+    Workload(
+        workloads.nested,
+        (Figure("nested", "CPU per nested request, 500 at once, one core", "us", 0.6),),
+        pinned=True,
+    ),
+    Workload(
+        workloads.burst(by_request=False, name="burst"),
+        (
+            Figure("burst", "CPU per session/cancel, burst of 950", "us", 0.9),
+            Figure("burst-last", "burst of 950 session/cancel -> last answer", "ms"),
+        ),
+    ),
+    Workload(
+        workloads.burst(by_request=True, name="burst-request"),
+        (
+            Figure("burst-request", "CPU per $/cancel_request (official: session/cancel)", "us", 0.9),
+            Figure("burst-request-last", "burst of 950 of these -> last answer", "ms"),
+        ),
+        instead=workloads.burst(by_request=False, name="burst-request"),
+    ),
+    Workload(workloads.hanging, (Figure("hanging", "memory per hanging prompt, 5,000 of them", "kB"),)),
+)

@@ -1,0 +1,67 @@
+"""The figures as a table for people and as JSON for machines. It measures nothing."""
+
+import platform
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import orjson
+
+from .rounds import Series
+
+_PACKAGES = ("acp-server", "agent-client-protocol", "anyio", "orjson", "pydantic")
+
+
+def table(series: Sequence[Series], agents: Sequence[str]) -> str:
+    """One line a figure: each agent's median, the ratio of ours to the official SDK's, goal and verdict."""
+    head = ["figure", "", "", *agents, "ratio", "goal", "verdict"]
+    rows = [head]
+    for one in series:
+        figure = one.figure
+        medians = [_number(one.median(agent)) for agent in agents]
+        goal = "" if figure.goal is None else f"{figure.goal:.2f}"
+        ratio = "" if one.ratio is None else f"{one.ratio:.2f}"
+        rows.append([figure.name, figure.meaning, figure.unit, *medians, ratio, goal, one.verdict])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_line(row, widths) for row in rows)
+
+
+def write_json(path: Path, series: Sequence[Series], rounds: int) -> None:
+    """Everything measured, each sample of it, with the machine and the versions it was measured on."""
+    document = {
+        "python": platform.python_version(),
+        "implementation": sys.implementation.name,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "packages": {name: version(name) for name in _PACKAGES},
+        "rounds": rounds,
+        "figures": [
+            {
+                "name": one.figure.name,
+                "meaning": one.figure.meaning,
+                "unit": one.figure.unit,
+                "goal": one.figure.goal,
+                "ratio": one.ratio,
+                "verdict": one.verdict or None,
+                "medians": {agent: one.median(agent) for agent in one.samples},
+                "samples": one.samples,
+            }
+            for one in series
+        ],
+    }
+    path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    left = 3  # name, meaning and unit read from the left, figures line up at the right
+    cells = [
+        cell.ljust(width) if column < left else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()

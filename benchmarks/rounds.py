@@ -1,0 +1,85 @@
+"""Interleaved rounds: each agent does the same work in turn, again and again; a noisy minute hits them all.
+
+The ratio of a figure is the median of the ratios of its rounds, not the ratio of the medians: both sides of a
+ratio were then taken within a second or two of each other.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from . import clock
+from .figures import WORKLOADS, Figure, Workload
+from .workloads import Command, Costs, Counts
+
+OURS, OFFICIAL, FLOOR = "ours", "official", "floor"
+_AGENTS = Path(__file__).parent / "agents"
+
+
+def commands(names: Iterable[str]) -> dict[str, Command]:
+    """The command of each agent, run by the interpreter that runs the benchmarks."""
+    return {name: (sys.executable, str(_AGENTS / f"{name}.py")) for name in names}
+
+
+@dataclass(slots=True)
+class Series:
+    """One figure's samples, by agent, in order of the rounds."""
+
+    figure: Figure
+    samples: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+
+    def median(self, agent: str) -> float | None:
+        taken = self.samples.get(agent)
+        return median(taken) if taken else None
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours to the official SDK's; None when one of the two was not measured."""
+        pairs = zip(self.samples.get(OURS, ()), self.samples.get(OFFICIAL, ()), strict=False)
+        ratios = [ours / official for ours, official in pairs if official]
+        return median(ratios) if ratios else None
+
+    @property
+    def verdict(self) -> str:
+        if self.figure.goal is None or self.ratio is None:
+            return ""
+        return "ok" if self.ratio <= self.figure.goal else "MISSED"
+
+
+def select(only: Sequence[str]) -> list[Workload]:
+    """The workloads that yield any of the named figures; all of them for no name."""
+    return [one for one in WORKLOADS if not only or any(figure.name in only for figure in one.figures)]
+
+
+def measure(
+    workloads: Sequence[Workload],
+    agents: Mapping[str, Command],
+    counts: Counts,
+    rounds: int,
+    progress: Callable[[str], None],
+) -> list[Series]:
+    """Run each workload `rounds` times on each agent: the agents in turn, another one first each time."""
+    measured: list[Series] = []
+    for workload in workloads:
+        series = {figure.name: Series(figure) for figure in workload.figures}
+        measured += series.values()
+        for number in range(rounds):
+            for name in _rotated(list(agents), number):
+                progress(f"{workload.figures[0].name}: round {number + 1} of {rounds}, {name}")
+                with clock.one_core(workload.pinned):
+                    costs = _run(workload, name, agents[name], counts)
+                for figure, cost in costs.items():
+                    series[figure].samples.setdefault(name, []).append(cost)
+    return measured
+
+
+def _run(workload: Workload, name: str, command: Command, counts: Counts) -> Costs:
+    run = workload.instead if name == OFFICIAL and workload.instead else workload.run
+    return run(command, counts)
+
+
+def _rotated(names: list[str], by: int) -> list[str]:
+    by %= len(names)
+    return names[by:] + names[:by]

@@ -1,0 +1,109 @@
+"""The benchmarks do what they say, with tiny amounts of work. Nothing here asserts a time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from benchmarks.figures import WORKLOADS, Figure, Workload
+from benchmarks.rounds import FLOOR, OFFICIAL, OURS, Series, commands, measure, select
+from benchmarks.subject import SubjectError
+from benchmarks.workloads import Counts
+
+TINY = Counts(
+    updates=20,
+    prompts=20,
+    in_flight=4,
+    sequential=20,
+    nested=10,
+    nested_times=2,
+    cancels=10,
+    cancel_times=2,
+    hanging=20,
+)
+ROOT = Path(__file__).parents[2]
+
+
+def quiet(what: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.figures[0].name)
+def test_every_workload_yields_its_figures_for_every_agent(workload: Workload) -> None:
+    agents = commands([OURS, OFFICIAL, FLOOR])
+    measured = measure([workload], agents, TINY, rounds=1, progress=quiet)
+    assert [series.figure for series in measured] == list(workload.figures)
+    for series in measured:
+        assert set(series.samples) == set(agents)
+        assert all(len(taken) == 1 for taken in series.samples.values())
+        # Twenty waiting prompts may fit into memory that the process already had.
+        assert series.figure.name == "hanging" or min(map(min, series.samples.values())) > 0
+
+
+def test_figures_have_names_of_their_own() -> None:
+    names = [figure.name for workload in WORKLOADS for figure in workload.figures]
+    assert len(names) == len(set(names))
+
+
+def test_the_agents_take_turns_and_each_is_the_first_of_a_round() -> None:
+    order: list[str] = []
+    workload = Workload(lambda command, counts: {"any": 1.0}, (Figure("any", "", ""),))
+    measure([workload], commands([OURS, OFFICIAL]), TINY, rounds=2, progress=lambda what: order.append(what))
+    assert [line.rpartition(" ")[2] for line in order] == [OURS, OFFICIAL, OFFICIAL, OURS]
+
+
+def test_the_ratio_is_the_median_of_the_ratios_of_the_rounds() -> None:
+    series = Series(Figure("any", "", "", goal=0.5), {OURS: [1, 9, 4], OFFICIAL: [4, 10, 8]})
+    assert series.ratio == 0.5
+    assert series.verdict == "ok"
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(0.5, "ok"), (0.51, "MISSED")])
+def test_a_ratio_over_the_goal_is_a_missed_goal(ours: float, verdict: str) -> None:
+    assert Series(Figure("any", "", "", goal=0.5), {OURS: [ours], OFFICIAL: [1]}).verdict == verdict
+
+
+def test_a_figure_measured_on_one_side_only_has_no_verdict() -> None:
+    series = Series(Figure("any", "", "", goal=0.5), {OFFICIAL: [1]})
+    assert (series.ratio, series.verdict) == (None, "")
+
+
+def test_only_selects_the_workload_of_a_figure() -> None:
+    (workload,) = select(["resident"])
+    assert "start" in [figure.name for figure in workload.figures]
+    assert select([]) == list(WORKLOADS)
+
+
+def test_an_agent_that_does_less_than_asked_is_no_measurement(tmp_path: Path) -> None:
+    lazy = tmp_path / "lazy.py"
+    lazy.write_text(
+        (ROOT / "benchmarks/agents/floor.py").read_text().replace("range(amount)", "range(amount // 2)")
+    )
+    (workload,) = select(["stream"])
+    with pytest.raises(SubjectError, match=r"updates: expected \d+, got \d+"):
+        workload.run((sys.executable, str(lazy)), TINY)
+
+
+def test_an_agent_that_dies_is_reported_with_its_last_words() -> None:
+    (workload,) = select(["start"])
+    with pytest.raises(SubjectError, match="no agent today"):
+        workload.run((sys.executable, "-c", "raise SystemExit('no agent today')"), TINY)
+
+
+def test_the_command_line_writes_the_table_and_every_sample(tmp_path: Path) -> None:
+    target = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "benchmarks", "--only", "unknown", "--rounds", "2", "--scale", "0.003"]
+    done = subprocess.run(
+        [*command, "--json", str(target), "--agents", FLOOR],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "CPU per pipelined method-not-found" in done.stdout
+    (figure,) = orjson.loads(target.read_bytes())["figures"]
+    assert figure["name"] == "unknown"
+    assert len(figure["samples"][FLOOR]) == 2
