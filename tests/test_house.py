@@ -1,0 +1,218 @@
+"""The rules of the house that a tool of its own does not hold: behaviours, words, sizes, docstrings, imports."""
+
+import ast
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.plugins import behaviours
+
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST_FILE = 400
+LOCK_FILES = {"requirements.lock"}
+
+# Put together here, so that this file may be searched like any other.
+MACHINE_PATHS = ["/".join(["", name, ""]) for name in ("work", "root", "opt/wheels", "opt/pypi")]
+REGISTRY_HOSTS = [
+    ".".join(parts)
+    for parts in (
+        ("pypi", "org"),
+        ("files", "pythonhosted", "org"),
+        ("registry", "npmjs", "org"),
+        ("registry", "yarnpkg", "com"),
+    )
+]
+
+
+@cache
+def _files() -> list[Path]:
+    """What is under version control or about to be."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")
+    return [path for name in names if name and (path := ROOT / name).is_file()]
+
+
+def _python_files() -> list[Path]:
+    return [path for path in _files() if path.suffix == ".py"]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _package_trees() -> list[tuple[str, ast.Module]]:
+    return [
+        (name, ast.parse(path.read_text("utf-8"), name))
+        for path in _python_files()
+        if (name := _name(path)).startswith("acp_server/")
+    ]
+
+
+# Behaviours
+
+
+def test_the_catalogue_numbers_each_group_without_a_gap() -> None:
+    for group in behaviours.catalogue():
+        assert list(group.titles) == [f"{group.letter}{n}" for n in range(1, group.count + 1)]
+    assert sum(group.count for group in behaviours.catalogue()) == 157
+
+
+def test_every_behaviour_has_a_test_that_says_so() -> None:
+    held = {number for mark in behaviours.marks_in_tests() for number in mark.numbers}
+    missing = [
+        f"{number:4} {title}"
+        for group in behaviours.catalogue()
+        if group.deferred is None
+        for number, title in group.titles.items()
+        if number not in held
+    ]
+    if missing:
+        pytest.fail(f"{len(missing)} behaviours without a test:\n" + "\n".join(missing), pytrace=False)
+
+
+def test_every_behaviour_mark_is_on_a_test_and_names_known_numbers() -> None:
+    known = {number for group in behaviours.catalogue() for number in group.titles}
+    wrong = [
+        f"{mark.place}: {mark.fault or 'unknown ' + ', '.join(set(mark.numbers) - known)}"
+        for mark in behaviours.marks_in_tests()
+        if mark.fault or not known.issuperset(mark.numbers)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ('@pytest.mark.behaviour("A1", "B2")\ndef test_it(): ...', None),
+        ('@pytest.mark.behaviour("A1", "B2")\nclass TestIt: ...', None),
+        ('pytestmark = pytest.mark.behaviour("A1", "B2")', None),
+        ('pytest.param(1, marks=pytest.mark.behaviour("A1", "B2"))', None),
+        ("@pytest.mark.behaviour\ndef test_it(): ...", "no number"),
+        ("@pytest.mark.behaviour()\ndef test_it(): ...", "no number"),
+        ("@pytest.mark.behaviour(*NUMBERS)\ndef test_it(): ...", "a number that is no literal string"),
+        ('@pytest.mark.behaviour("A1")\ndef helper(): ...', "not on a test"),
+    ],
+)
+def test_a_mark_is_found_wherever_pytest_would_see_it(source: str, fault: str | None) -> None:
+    (mark,) = behaviours.marks(source, "test_x.py")
+    assert mark.fault == fault
+    if fault is None:
+        assert mark.numbers == ("A1", "B2")
+
+
+# Words, sizes, docstrings
+
+
+def test_no_file_names_a_machine_path_or_a_registry_host() -> None:
+    found: list[str] = []
+    for path in _files():
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{_name(path)}: {word}" for word in MACHINE_PATHS + REGISTRY_HOSTS if word in text]
+    assert not found, "\n".join(found)
+
+
+def test_the_lock_gives_every_requirement_an_exact_version_and_hashes() -> None:
+    text = (ROOT / "requirements.lock").read_text("utf-8").replace("\\\n", " ")
+    requirements = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
+    assert requirements
+    for line in requirements:
+        assert re.match(r"[a-z0-9._-]+==[^ ]+ ", line), line
+        assert "--hash=sha256:" in line, line
+
+
+def test_every_python_file_is_short_enough_to_be_one_noun() -> None:
+    lengths = {_name(path): len(path.read_text("utf-8").splitlines()) for path in _python_files()}
+    assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE}
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        _name(path)
+        for path in _python_files()
+        if not (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").strip()
+    ]
+    assert not silent
+
+
+# What import contracts cannot say
+
+
+def test_scopes_are_shielded_in_one_place() -> None:
+    found = [
+        f"{name}:{node.lineno}"
+        for name, tree in _package_trees()
+        if name != "acp_server/tasks/grace.py"
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.keyword) and node.arg == "shield")
+        or (isinstance(node, ast.Attribute) and node.attr == "shield")
+    ]
+    assert not found
+
+
+def test_no_memory_object_stream_hides_control_flow() -> None:
+    found = [
+        f"{name}:{node.lineno}"
+        for name, tree in _package_trees()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and node.attr == "create_memory_object_stream")
+        or (isinstance(node, ast.alias) and node.name == "create_memory_object_stream")
+    ]
+    assert not found
+
+
+def test_the_black_box_tests_never_import_the_package() -> None:
+    found = [
+        f"{_name(path)}: {module}"
+        for path in _python_files()
+        if _name(path).startswith("conformance/")
+        for module in _imported(ast.parse(path.read_text("utf-8")))
+        if module == "acp_server"
+    ]
+    assert not found
+
+
+def test_the_package_imports_only_what_it_declares() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    allowed_in = {"acp_server/": project["dependencies"]}
+    allowed_in |= {f"acp_server/{extra}/": needed for extra, needed in extras.items()}
+    distributions = importlib.metadata.packages_distributions()
+    undeclared: list[str] = []
+    for name, tree in _package_trees():
+        declared = {
+            _distribution(need)
+            for folder, needs in allowed_in.items()
+            if name.startswith(folder)
+            for need in needs
+        }
+        for module in _imported(tree):
+            if module in sys.stdlib_module_names or module in ("acp_server", "__future__"):
+                continue
+            if not declared.intersection(map(_distribution, distributions.get(module, [module]))):
+                undeclared.append(f"{name}: {module}")
+    assert not undeclared
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def _distribution(requirement: str) -> str:
+    name = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert name, requirement
+    return re.sub(r"[-_.]+", "-", name[0]).lower()
