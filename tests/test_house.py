@@ -1,4 +1,4 @@
-"""The rules of the house that a tool of its own does not hold: behaviours, words, sizes, docstrings, imports."""
+"""The rules of the house that no tool holds for us: behaviours, words, sizes, docstrings, imports."""
 
 import ast
 import importlib.metadata
@@ -18,7 +18,7 @@ LONGEST_FILE = 400
 LOCK_FILES = {"requirements.lock"}
 
 # Put together here, so that this file may be searched like any other.
-MACHINE_PATHS = ["/".join(["", name, ""]) for name in ("work", "root", "opt/wheels", "opt/pypi")]
+MACHINE_PATHS = [f"/{name}/" for name in ("work", "root", "opt/wheels", "opt/pypi")]
 REGISTRY_HOSTS = [
     ".".join(parts)
     for parts in (

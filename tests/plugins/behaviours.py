@@ -1,6 +1,6 @@
 """Which numbered behaviours are promised, and which tests hold them.
 
-Reads the tests' source, so that the answer is the same whether all tests are collected or one. It runs no test.
+Reads the tests' source, so that the answer does not depend on which tests are run. It runs none of them.
 `python -m tests.plugins.behaviours` prints every behaviour with its tests.
 """
 
@@ -57,7 +57,7 @@ def marks_in_tests() -> list[Mark]:
 
 
 def marks(source: str, path: str) -> Iterator[Mark]:
-    """The marks of one file: decorators of tests and test classes, `pytestmark`, `pytest.param(..., marks=...)`."""
+    """The marks of one file: on tests, on test classes, in `pytestmark` and in `pytest.param(marks=...)`."""
     tree = ast.parse(source, path)
     on_something_else = {
         id(decorator)

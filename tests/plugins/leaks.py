@@ -83,7 +83,7 @@ def _new_threads(before: set[threading.Thread]) -> list[threading.Thread]:
 
 def _children() -> dict[int, str]:
     if hasattr(os, "waitid"):
-        # One system call tells that there are none, the usual case; psutil would read the whole process table.
+        # One system call says that there are none, as usual; psutil would read the whole process table.
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -107,7 +107,7 @@ def _descriptors() -> dict[int, str]:
 def _new_descriptors(before: dict[int, str]) -> list[tuple[int, str]]:
     left = [(fd, what) for fd, what in _descriptors().items() if fd not in before]
     if left:
-        # What only a cycle still holds is no leak; if it complains of not being closed, that is its own error.
+        # What only a cycle still holds is no leak; if it warns that it was not closed, that is an error.
         gc.collect()
         left = [(fd, what) for fd, what in _descriptors().items() if fd not in before]
     return left
