@@ -51,7 +51,7 @@ check: lint types
 
 # The lock names every version and every hash for all supported Pythons and systems; the index it came from is not in it.
 lock: $(READY)
-	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
 	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --group dev \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet \
 		-o requirements.lock $(ARGS)
@@ -68,8 +68,8 @@ $(READY): requirements.lock pyproject.toml
 	[ -n "$$python" ] || { echo "make: no Python >= 3.11 found (tried: $(or $(PYTHON),python3, python3.13 to python3.11)); name one with 'make PYTHON=...'" >&2; exit 1; }; \
 	"$$python" -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $$python lacks the venv module (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }; \
 	[ -x $(BIN)/python ] && [ -z "$(PYTHON)" ] || "$$python" -m venv --clear $(VENV); \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock; \
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(NODE)/node_modules/.ready: $(NODE)/package-lock.json

@@ -138,7 +138,9 @@ def test_every_module_says_what_it_is_for() -> None:
     silent = [
         _name(path)
         for path in _python_files()
-        if not (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").strip()
+        if not (ast.get_docstring(ast.parse(text := path.read_text("utf-8"))) or "").strip()
+        # An empty file that only makes a folder a package has nothing to say, except to the users of ours.
+        if text.strip() or _name(path).startswith("acp_server/")
     ]
     assert not silent
 
