@@ -27,7 +27,7 @@ test: $(READY) $(NODE_READY)
 lint: $(READY)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "lint: run 'make format'" >&2; exit 1; }
-	@$(BIN)/lint-imports --no-logo --quiet
+	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 
 format: $(READY)
 	@$(BIN)/ruff check --quiet --fix .
