@@ -1,0 +1,192 @@
+"""Every exception of the package. It imports nothing, so that every layer may raise and catch from here.
+
+It does not decide which answer a failed request gets: `acp_server.peer.outcome` does.
+
+    AcpError
+    ├── RpcError                  an error object of JSON-RPC, raised here or received from the peer
+    │   ├── ParseError            -32700
+    │   ├── InvalidRequest        -32600
+    │   ├── MethodNotFound        -32601
+    │   ├── InvalidParams         -32602
+    │   ├── InternalError         -32603
+    │   ├── AuthRequired          -32000
+    │   ├── ResourceNotFound      -32002
+    │   └── RequestCancelled      -32800
+    ├── ConnectionClosed          the peer is gone, so the answer will not come
+    ├── RequestTimeout            the caller's own time limit ran out (also a TimeoutError)
+    ├── MalformedResponse         the peer answered, but not with a JSON-RPC response
+    ├── CapabilityMissing         the peer did not announce what the call needs; nothing was sent
+    ├── TurnEnded                 output for a turn whose answer is already out; nothing was sent
+    ├── EncodeError               a value that JSON cannot express
+    └── UsageError                the embedding program or the command line made a mistake
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+AUTH_REQUIRED = -32000
+RESOURCE_NOT_FOUND = -32002
+REQUEST_CANCELLED = -32800
+
+
+class AcpError(Exception):
+    """The root of everything that this package raises on purpose."""
+
+
+class RpcError(AcpError):
+    """A JSON-RPC error object (JSON-RPC 2.0, section 5.1).
+
+    Raise it in a handler to answer the request with it: `code`, `message` and `data` go to the peer as they are.
+    A request to the peer raises it when the peer answers with an error.
+    """
+
+    code: int = INTERNAL_ERROR
+    default_message: ClassVar[str] = "Internal error"
+
+    def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
+        if code is not None:
+            self.code = code
+        self.message = self.default_message if message is None else message
+        self.data = data
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})"
+
+    def to_wire(self) -> dict[str, Any]:
+        """The error object as it is written: `code`, `message`, and `data` unless it is None."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return error
+
+    @classmethod
+    def from_wire(cls, error: dict[str, Any]) -> RpcError:
+        """The exception for a received error object; its class follows the code where the code is known."""
+        kind = _BY_CODE.get(error["code"], RpcError)
+        return kind(error["message"], code=error["code"], data=error.get("data"))
+
+
+class ParseError(RpcError):
+    """-32700: the bytes were not JSON."""
+
+    code = PARSE_ERROR
+    default_message = "Parse error"
+
+
+class InvalidRequest(RpcError):
+    """-32600: JSON, but not a request."""
+
+    code = INVALID_REQUEST
+    default_message = "Invalid request"
+
+
+class MethodNotFound(RpcError):
+    """-32601: the method does not exist or its capability was not announced."""
+
+    code = METHOD_NOT_FOUND
+    default_message = "Method not found"
+
+
+class InvalidParams(RpcError):
+    """-32602: the parameters do not fit the method."""
+
+    code = INVALID_PARAMS
+    default_message = "Invalid params"
+
+
+class InternalError(RpcError):
+    """-32603: the handler failed; what happened is in the log, not in the answer."""
+
+    code = INTERNAL_ERROR
+
+
+class AuthRequired(RpcError):
+    """-32000: the client has to authenticate first (ACP, Authentication)."""
+
+    code = AUTH_REQUIRED
+    default_message = "Authentication required"
+
+
+class ResourceNotFound(RpcError):
+    """-32002: a session, file or other named resource does not exist."""
+
+    code = RESOURCE_NOT_FOUND
+    default_message = "Resource not found"
+
+
+class RequestCancelled(RpcError):
+    """-32800: the peer says that our request was cancelled (ACP, Cancellation).
+
+    It is an ordinary exception: the coroutine that catches it is not itself being cancelled.
+    """
+
+    code = REQUEST_CANCELLED
+    default_message = "Request cancelled"
+
+
+_BY_CODE: dict[int, type[RpcError]] = {
+    kind.code: kind
+    for kind in (
+        ParseError,
+        InvalidRequest,
+        MethodNotFound,
+        InvalidParams,
+        InternalError,
+        AuthRequired,
+        ResourceNotFound,
+        RequestCancelled,
+    )
+}
+
+
+class ConnectionClosed(AcpError):
+    """The connection ended before the peer answered, or before the message could be sent."""
+
+    def __init__(self, method: str | None = None) -> None:
+        self.method = method
+        super().__init__("Connection closed" if method is None else f"Connection closed: {method} has no answer")
+
+
+class RequestTimeout(AcpError, TimeoutError):
+    """Our own request was not answered within the time that its caller gave it; it was withdrawn."""
+
+    def __init__(self, method: str, seconds: float) -> None:
+        self.method = method
+        self.seconds = seconds
+        super().__init__(f"{method} was not answered within {seconds:g} s")
+
+
+class MalformedResponse(AcpError):
+    """The peer answered our request with something that is not a JSON-RPC response."""
+
+    def __init__(self, method: str, reason: str) -> None:
+        self.method = method
+        super().__init__(f"{method}: malformed response: {reason}")
+
+
+class CapabilityMissing(AcpError):
+    """The peer has not announced the capability that this call needs; nothing was sent."""
+
+    def __init__(self, method: str, capability: str) -> None:
+        self.method = method
+        self.capability = capability
+        super().__init__(f"{method} needs the capability {capability}, which the peer did not announce")
+
+
+class TurnEnded(AcpError):
+    """Output for a turn that is already answered: it would reach the client too late, so it was not sent."""
+
+
+class EncodeError(AcpError):
+    """A value that cannot be written as JSON."""
+
+
+class UsageError(AcpError):
+    """The embedding program or the command line asked for something that cannot work; the text says what."""

@@ -1,0 +1,233 @@
+"""One live JSON-RPC connection, both directions, from the first byte to the last answer.
+
+It owns the reader and the order of the ending; the peer's requests are in `inbound`, ours in `outbound`. A cancel is
+applied in the reader, never queued behind a handler. What the methods mean is in the routes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from acp_server.peer.inbound import Inbound
+from acp_server.peer.lane import Lane
+from acp_server.peer.outbound import OnLate, Outbox
+from acp_server.peer.route import NoticeHandler, Routes
+from acp_server.peer.stream import Stream
+from acp_server.peer.writer import Writer
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import DEFAULT_GRACE, Watch, grace
+from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.tree import TaskTree
+from acp_server.wire.endpoint import CANCEL_METHOD, Answered, Dropped, Endpoint, Event
+from acp_server.wire.framing import DEFAULT_LINE_LIMIT
+from acp_server.wire.messages import Notification, Request
+
+logger = logging.getLogger("acp_server.peer")
+
+_UNREAD_LIMIT = 64 * 1024 * 1024
+"""Bytes that the peer has not taken above which no more is read from it: it would only make more of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of a connection. Times in seconds, sizes in bytes."""
+
+    line: int = DEFAULT_LINE_LIMIT
+    """The longest message that is read."""
+    running: int | None = None
+    """How many requests run at once; more wait their turn. None: as many as come."""
+    drain: float = 1.0
+    """How long running requests may go on when the input has ended."""
+    grace: float = DEFAULT_GRACE
+    """How long a cancelled request may clean up before it is answered all the same."""
+    flush: float = 2.0
+    """How long the last frames may take to be written."""
+
+
+class Connection:
+    """A peer. Make it and `run` it in a task of yours; handlers and other tasks send through it meanwhile."""
+
+    def __init__(self, stream: Stream, routes: Routes, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.endpoint = Endpoint(self.limits.line)
+        self.leaked = 0
+        """How many handlers refused to end and were left behind when the connection closed."""
+        self._stream = stream
+        self._routes = routes
+        self._work = Spawner(self._crashed)
+        self._house = Spawner(self._crashed)
+        self.writer = Writer(stream, self._writer_broken)
+        self.watch = Watch(self.limits.grace, self._house.spawn)
+        self._lane = Lane(self._house.spawn)
+        self._outbox = Outbox(self.endpoint, self.writer, self._lane.deliver)
+        self._inbound = Inbound(self, routes, self.endpoint, self.writer, self._work, self.watch, self.limits.running)
+        self._reading = anyio.CancelScope()
+        self._closing: Cause | None = None
+        self._fatal: BaseException | None = None
+        self._closed = anyio.Event()
+
+    @property
+    def tree(self) -> TaskTree:
+        """What is running for the peer."""
+        return self._inbound.tree
+
+    # -- sending
+
+    async def request(
+        self, method: str, params: Any = None, *, timeout: float | None = None, on_late: OnLate | None = None
+    ) -> Any:
+        """Ask the peer and wait for its result (JSON-RPC 2.0, section 4).
+
+        Being cancelled meanwhile withdraws the request: the peer gets one `$/cancel_request`, unless it has not seen
+        the request or has answered it. `timeout`: seconds until the same happens with RequestTimeout. `on_late`: takes
+        the result if it comes when nobody waits for it any more, to release what it created; it must not wait.
+
+        Raises RpcError for the peer's error answer (RequestCancelled for -32800), ConnectionClosed, RequestTimeout,
+        MalformedResponse, and EncodeError for params that JSON cannot express.
+        """
+        return await self._outbox.request(method, params, timeout, on_late)
+
+    def notify(self, method: str, params: Any = None) -> None:
+        """Queue a notification; never waits. Raises ConnectionClosed and EncodeError."""
+        self._outbox.notify(method, params)
+
+    async def send_room(self) -> None:
+        """Wait while the peer is behind with reading. For those who send much. Raises ConnectionClosed."""
+        await self.writer.room()
+
+    def background(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Start cleanup that outlives the request it belongs to. Closing waits for it, within the grace."""
+        self._work.spawn(function, *args)
+
+    # -- its life
+
+    async def run(self) -> None:
+        """Serve until the input ends or `close` is called; then answer, clean up and close the stream, within bounds.
+
+        Raises OSError or anyio's BrokenResourceError if reading failed; SystemExit or KeyboardInterrupt if a handler
+        did.
+        """
+        self._house.spawn(self.writer.run)
+        try:
+            with self._reading:
+                await self._read()
+        except BaseException as error:
+            # Cancelled from outside, or the input is broken: in neither case is there anything to drain.
+            if self._closing is None:
+                self._closing = Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN
+            raise
+        finally:
+            await self._wind_down()
+        if self._fatal is not None:
+            raise self._fatal
+
+    def close(self, cause: Cause = Cause.SHUTDOWN) -> None:
+        """Begin to close: all that runs is cut and answered, what still arrives is refused. Idempotent, never waits."""
+        if self._closing is None:
+            self._closing = cause
+            self.tree.root.cut(cause)
+            # Reading goes on while they clean up, for cleaning up may need answers.
+            self._house.spawn(self._stop_reading)
+
+    async def wait_closed(self) -> None:
+        """Wait until the connection is closed and the stream is let go."""
+        await self._closed.wait()
+
+    def fail(self, error: BaseException) -> None:
+        """A handler wants to end the program: close, then raise `error` from `run`."""
+        self._fatal = self._fatal or error
+        self.close()
+
+    async def _read(self) -> None:
+        while data := await self._stream.receive():
+            for event in self.endpoint.receive(data):
+                self._handle(event)
+            if self.writer.size > _UNREAD_LIMIT:
+                await self.writer.room(_UNREAD_LIMIT)
+        for event in self.endpoint.receive_eof():
+            self._handle(event)
+
+    def _handle(self, event: Event) -> None:
+        if isinstance(event, Request):
+            self._inbound.begin(event)
+        elif isinstance(event, Answered):
+            self._outbox.answered(event)
+        elif isinstance(event, Notification):
+            self._notice(event)
+        elif isinstance(event, Dropped):
+            logger.debug("dropped: %s", event.reason)
+        else:
+            self.writer.put(event.frame)
+
+    def _notice(self, notification: Notification) -> None:
+        method = notification.method
+        params = notification.params
+        if method == CANCEL_METHOD:
+            self._inbound.cancel(params)
+        for notice in self._routes.notices.get(method, ()):
+            if notice.inline:
+                self._call_inline(method, notice.handler, params)
+            else:
+                self._lane.notify(method, _bind(notice.handler, self, params))
+
+    def _call_inline(self, method: str, handler: NoticeHandler, params: Any) -> None:
+        try:
+            handler(self, params)
+        except Exception:
+            logger.exception("the handler of %s failed", method)
+
+    async def _stop_reading(self) -> None:
+        with anyio.move_on_after(self.limits.grace):
+            await self._work.wait_idle()
+        self._reading.cancel()
+
+    async def _wind_down(self) -> None:
+        limits = self.limits
+        self._outbox.close()
+        try:
+            with grace(limits.drain + limits.grace + limits.flush + 1):
+                if self._closing is None:
+                    with anyio.move_on_after(limits.drain):
+                        await self._work.wait_idle()
+                    self._closing = self._closing or Cause.CLOSED
+                self.tree.root.cut(self._closing)
+                with anyio.move_on_after(limits.grace):
+                    await self._work.wait_idle()
+                self.watch.finish()
+                self._lane.stop()
+                self.writer.close()
+                with anyio.move_on_after(limits.flush):
+                    await self._house.wait_idle()
+        finally:
+            # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
+            self.tree.root.cut(Cause.SHUTDOWN)
+            self.watch.finish()
+            self._lane.stop()
+            self.writer.abort()
+            self.leaked = self._work.running
+            if self.leaked:
+                logger.error("%d handlers ignored their cancellation and were left behind", self.leaked)
+            self._closed.set()
+            with grace(limits.flush):
+                await self._stream.aclose()
+
+    def _writer_broken(self) -> None:
+        if self._closing is None:
+            self._closing = Cause.CLOSED
+        self._outbox.close()
+        self.tree.root.cut(Cause.CLOSED)
+        self._reading.cancel()
+
+    def _crashed(self, error: BaseException) -> None:
+        if not isinstance(error, anyio.get_cancelled_exc_class()):
+            logger.error("an internal task failed", exc_info=error)
+            self.close()
+
+
+def _bind(handler: NoticeHandler, connection: Connection, params: Any) -> Callable[[], Awaitable[None] | None]:
+    return lambda: handler(connection, params)

@@ -1,0 +1,110 @@
+"""What a handler gets to know about the request that it answers.
+
+It answers nothing itself: the handler returns or raises, and `acp_server.peer.outcome` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.tree import NOTHING, Node
+from acp_server.wire.messages import Request, RequestId
+
+if TYPE_CHECKING:
+    from acp_server.peer.connection import Connection
+    from acp_server.peer.inbound import Inbound
+
+
+class Call:
+    """One incoming request while it is being answered."""
+
+    __slots__ = ("_inbound", "_partial", "admitted", "connection", "failure", "node", "request", "started", "value")
+
+    def __init__(self, connection: Connection, request: Request, node: Node, inbound: Inbound) -> None:
+        self.connection = connection
+        self.request = request
+        self.node = node
+        self._inbound = inbound
+        self.started = False
+        """Whether the handler has begun. Until then a cancel is answered without it."""
+        self.value: Any = NOTHING
+        """What the handler returned."""
+        self.failure: Exception | None = None
+        """What the handler raised."""
+        self.admitted: Any = None
+        """What the route's `admit` prepared for its handler."""
+        self._partial: Any = NOTHING
+
+    @property
+    def id(self) -> RequestId:
+        """The request's id, as the peer sent it."""
+        return self.request.id
+
+    @property
+    def method(self) -> str:
+        """The request's method."""
+        return self.request.method
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The named parameters, `_meta` included; empty if there are none or if they are positional."""
+        params = self.request.params
+        return params if type(params) is dict else {}
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The request's `_meta` (ACP, Extensibility); empty if it has none or a malformed one."""
+        meta = self.params.get("_meta")
+        return cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether this request is being cancelled, by whomever."""
+        return self.node.cause is not None
+
+    @property
+    def cause(self) -> Cause | None:
+        """Why it is being cancelled. The first cause stands."""
+        return self.node.cause
+
+    def partial(self, result: Any) -> None:
+        """Offer `result` as the answer in case the peer cancels this request (ACP, Cancellation: a valid response with
+        partial data). The last offer counts; without one the answer is -32800."""
+        self._partial = result
+
+    @property
+    def offered(self) -> Any:
+        """The last partial result, or `NOTHING`."""
+        return self._partial
+
+    def give_up(self, value: Any) -> None:
+        """Answer with `value` now, without waiting any longer for the handler; no effect if it is answered.
+
+        For those who cut something inside this request that does not end.
+        """
+        self._inbound.give_up(self, value)
+
+    def was_cut(self, _node: Node) -> None:
+        """For the node: this request, or all of its connection, was cut."""
+        self._inbound.was_cut(self)
+
+    def overdue(self) -> None:
+        """For the watch: the time for cleaning up is over."""
+        self._inbound.give_up(self, NOTHING)
+
+    async def request_peer(
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None = None,
+        on_late: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """See `Connection.request`."""
+        return await self.connection.request(method, params, timeout=timeout, on_late=on_late)
+
+    def notify_peer(self, method: str, params: Any = None) -> None:
+        """See `Connection.notify`."""
+        self.connection.notify(method, params)

@@ -1,0 +1,152 @@
+"""The peer's requests: each becomes a node of the task tree, runs, and is answered exactly once.
+
+The answer is made and queued outside the node's scope and without waiting, so no cancel can lose it. Which answer it
+is, `acp_server.peer.outcome` decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from acp_server.errors import EncodeError, InternalError, MethodNotFound
+from acp_server.peer.context import Call
+from acp_server.peer.outcome import outcome
+from acp_server.peer.route import Route, Routes
+from acp_server.peer.writer import Writer
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import Watch
+from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.tree import NOTHING, TaskTree
+from acp_server.wire.endpoint import Endpoint
+from acp_server.wire.messages import Params, Request, is_request_id
+
+if TYPE_CHECKING:
+    from acp_server.peer.connection import Connection
+    from acp_server.peer.resolve import Resolver
+
+logger = logging.getLogger("acp_server.peer")
+
+
+class Inbound:
+    """The requests of one connection that are not yet answered, and those whose handlers are not yet through."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        routes: Routes,
+        endpoint: Endpoint,
+        writer: Writer,
+        spawner: Spawner,
+        watch: Watch,
+        max_running: int | None,
+    ) -> None:
+        self.tree = TaskTree()
+        self._connection = connection
+        self._routes = routes
+        self._endpoint = endpoint
+        self._writer = writer
+        self._spawner = spawner
+        self._watch = watch
+        self._max_running = max_running
+        self._running = 0
+        self._queue: deque[Call] = deque()
+        self._resolver: Resolver | None = None
+
+    def begin(self, request: Request) -> None:
+        """Register a request and start it. Called in the reader, so that what follows on the wire finds it."""
+        route = self._routes.requests.get(request.method)
+        if route is None:
+            self._write(self._endpoint.refuse(request, MethodNotFound(data={"method": request.method})))
+            return
+        call = Call(self._connection, request, self.tree.open(request.id, request.method), self)
+        call.node.on_cut = call.was_cut
+        if route.admit is not None:
+            try:
+                route.admit(call)
+            except Exception as error:
+                self._finish(call, NOTHING, error)
+                return
+        if self._max_running is not None and self._running >= self._max_running:
+            self._queue.append(call)
+        else:
+            self._start(call, route)
+
+    def cancel(self, params: Params | None) -> None:
+        """Apply a `$/cancel_request`. Anything but the id of an unanswered request of the peer means nothing."""
+        if type(params) is dict and "requestId" in params:
+            id = params["requestId"]
+            if is_request_id(id):
+                self.tree.cancel(id, Cause.PEER)
+
+    def was_cut(self, call: Call) -> None:
+        """A request was cut: answered now if it has not begun, else given its time to clean up."""
+        if call.started:
+            self._watch.add(call.overdue)
+        else:
+            self.give_up(call, NOTHING)
+
+    def give_up(self, call: Call, value: Any) -> None:
+        """Answer without waiting any longer for the handler: with `value`, or, with `NOTHING`, by the cause of the cut.
+
+        A request that has not begun will not. No effect on one that is answered.
+        """
+        if not call.started and call in self._queue:
+            self._queue.remove(call)
+            self._finish(call, value, None)
+        elif self._endpoint.ledger.owed(call.id) is call.request:
+            if call.started:
+                logger.warning("%s does not end although it was cancelled; answered without it", call.method)
+            self._answer(call, value, None)
+
+    def _start(self, call: Call, route: Route) -> None:
+        self._running += 1
+        self._spawner.spawn(self._serve, call, route)
+
+    async def _serve(self, call: Call, route: Route) -> None:
+        call.started = True
+        try:
+            if route.handshake and route.handler is not None:
+                value, error = await call.node.run(route.handler, call)
+            else:
+                value, error = await call.node.run(self._resolve, call)
+            self._finish(call, value, error)
+        finally:
+            self._running -= 1
+            while self._queue and (self._max_running is None or self._running < self._max_running):
+                waiting = self._queue.popleft()
+                self._start(waiting, self._routes.requests[waiting.method])
+
+    async def _resolve(self, call: Call) -> Any:
+        if self._resolver is None:
+            # Not at the top: it brings in jsonrpcserver, see there.
+            from acp_server.peer.resolve import Resolver
+
+            self._resolver = Resolver(self._routes.requests)
+        return await self._resolver.resolve(call)
+
+    def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
+        """The handler is through: answer, unless that has happened, and take the node out of the tree."""
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self._connection.fail(error)
+        self._answer(call, value, error)
+        call.node.close()
+
+    def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
+        request = call.request
+        # The key is the peer's to use again as soon as the answer is out, even if the handler still cleans up.
+        self.tree.release(request.id, call.node)
+        result, refusal = outcome(call, value, error)
+        if refusal is None:
+            try:
+                self._write(self._endpoint.answer(request, result))
+                return
+            except EncodeError as problem:
+                logger.error("the result of %s cannot be written as JSON: %s", call.method, problem)
+                refusal = InternalError()
+        self._write(self._endpoint.refuse(request, refusal))
+
+    def _write(self, frame: bytes | None) -> None:
+        if frame is not None:
+            self._writer.put(frame)

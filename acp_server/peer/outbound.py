@@ -1,0 +1,140 @@
+"""Our own requests and notifications: sending, waiting, withdrawing, late answers, the loss of the connection.
+
+Withdrawing follows from where a cancel really lands: a caller inside a shielded scope keeps waiting, one that is cut
+takes its request back, with a `$/cancel_request` if the peer may have seen it. It never waits for the peer to agree.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from acp_server.errors import ConnectionClosed, MalformedResponse, RequestTimeout, RpcError
+from acp_server.peer.writer import Writer
+from acp_server.wire.endpoint import Answered, Endpoint
+from acp_server.wire.ledger import Asked, AskState
+from acp_server.wire.messages import Response
+
+logger = logging.getLogger("acp_server.peer")
+
+in_notification: ContextVar[bool] = ContextVar("in_notification", default=False)
+"""Set in a notification's handler and in what it starts."""
+
+OnLate = Callable[[Any], None]
+"""Takes the result of a request whose caller is gone. It must not wait or raise."""
+
+
+class Outbound(Asked):
+    """One request of ours. `on_late` gets a result that nobody waits for any more, so that what it created is
+    released."""
+
+    def __init__(self, method: str, on_late: OnLate | None) -> None:
+        super().__init__(method, wants_late_answer=on_late is not None)
+        self.on_late = on_late
+        self.response: Response | None = None
+        """The answer, from its arrival on; the caller may be woken later."""
+        # Its answer may not wait for earlier notifications to be handled, since one of them is waiting for it.
+        self.jumps_queue = in_notification.get()
+        self._settled = anyio.Event()
+
+    def wake(self) -> None:
+        """Let the caller go on: with the answer that arrived, or without one if the connection is lost."""
+        self._settled.set()
+
+    async def wait(self) -> None:
+        """Wait until `wake`."""
+        await self._settled.wait()
+
+    def abandon(self) -> None:
+        """The caller is gone. A result that is here by now, or that comes later, goes to `on_late`."""
+        response = self.response
+        if self.on_late is None or response is None or response.error is not None or response.malformed is not None:
+            return
+        try:
+            self.on_late(response.result)
+        except Exception:
+            logger.exception("releasing the late result of %s failed", self.method)
+
+    def result(self) -> Any:
+        """The peer's result. Raises RpcError, MalformedResponse or ConnectionClosed."""
+        response = self.response
+        if response is None:
+            raise ConnectionClosed(self.method)
+        if response.malformed is not None:
+            raise MalformedResponse(self.method, response.malformed)
+        if response.error is not None:
+            raise RpcError.from_wire(response.error)
+        return response.result
+
+
+class Outbox:
+    """All that we send of our own accord."""
+
+    __slots__ = ("_closed", "_deliver", "_endpoint", "_writer")
+
+    def __init__(self, endpoint: Endpoint, writer: Writer, deliver: Callable[[Callable[[], None]], None]) -> None:
+        self._endpoint = endpoint
+        self._writer = writer
+        self._deliver = deliver
+        self._closed = False
+
+    async def request(self, method: str, params: Any, timeout: float | None, on_late: OnLate | None) -> Any:
+        """See `Connection.request`."""
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        if self._closed:
+            raise ConnectionClosed(method)
+        asked = Outbound(method, on_late)
+        ticket = self._writer.put(self._endpoint.ask(asked, params))
+        try:
+            if timeout is None:
+                await asked.wait()
+            else:
+                with anyio.move_on_after(timeout):
+                    await asked.wait()
+        except BaseException:
+            # Cut, but the answer may have arrived in this very moment.
+            asked.abandon()
+            raise
+        finally:
+            if asked.state is AskState.WAITING:
+                self._withdraw(asked, ticket)
+        if asked.state is AskState.WITHDRAWN:
+            assert timeout is not None
+            raise RequestTimeout(method, timeout)
+        return asked.result()
+
+    def notify(self, method: str, params: Any) -> None:
+        """See `Connection.notify`."""
+        if self._closed:
+            raise ConnectionClosed
+        self._writer.put(self._endpoint.notify(method, params))
+
+    def answered(self, event: Answered) -> None:
+        """An answer has arrived. Whoever waits for it goes on after the notifications that came before it."""
+        asked = event.asked
+        assert isinstance(asked, Outbound)
+        asked.response = event.response
+        if event.late:
+            asked.abandon()
+        elif asked.jumps_queue:
+            asked.wake()
+        else:
+            self._deliver(asked.wake)
+
+    def close(self) -> None:
+        """The peer will not answer any more: whoever waits is told, and nothing more is sent."""
+        self._closed = True
+        for asked in self._endpoint.ledger.lose_all():
+            assert isinstance(asked, Outbound)
+            asked.wake()
+
+    def _withdraw(self, asked: Outbound, ticket: int) -> None:
+        cancel = self._endpoint.withdraw(asked)
+        # What the peer has not begun to see need not be cancelled.
+        if cancel is not None and not self._writer.take_back(ticket) and not self._closed:
+            self._writer.put(cancel)

@@ -1,0 +1,100 @@
+"""From a request to the method that answers it, through jsonrpcserver's per-request core.
+
+The only module that imports jsonrpcserver, whose import takes longer than all else that a client waits for at
+start-up; so it is imported when the first method is called. The library's `dispatch` functions are not used: they
+gather, which knows neither trio nor cancel scopes. Exceptions never reach it, since it would put their texts on the
+wire.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from jsonrpcserver import JsonRpcError, Result, Success
+from jsonrpcserver.async_dispatcher import dispatch_request
+from jsonrpcserver.dispatcher import to_response
+from jsonrpcserver.request import Request as MethodCall
+from jsonrpcserver.response import to_serializable_one
+
+from acp_server.errors import RpcError
+from acp_server.peer.context import Call
+from acp_server.peer.route import Handler, Route
+from acp_server.tasks.tree import NOTHING
+
+_Entry = Callable[..., Awaitable[Result]]
+
+_DONE = Success(None)
+
+
+class Resolver:
+    """The method table of one side of a connection."""
+
+    __slots__ = ("_methods",)
+
+    def __init__(self, routes: Mapping[str, Route]) -> None:
+        self._methods: dict[str, _Entry] = {}
+        for name, route in routes.items():
+            if route.foreign is not None:
+                self._methods[name] = _foreign_entry(route.foreign)
+            elif route.handler is not None:
+                self._methods[name] = _entry(route.handler)
+
+    async def resolve(self, call: Call) -> Any:
+        """What the method returned. Raises what it raised, or an RpcError if it cannot be called like this."""
+        request = call.request
+        method_call = MethodCall(request.method, request.params or {}, request.id)
+        method_call, result = await dispatch_request(cast("Any", self._methods), call, method_call)
+        if call.failure is not None:
+            raise call.failure
+        if call.value is not NOTHING:
+            return call.value
+        # The library's own refusal. Its data is the text of an exception, so it stays here.
+        error = _as_dict(method_call, result)["error"]
+        raise RpcError.from_wire({"code": error["code"], "message": error["message"]})
+
+
+def _as_dict(method_call: MethodCall, result: Result) -> dict[str, Any]:
+    return cast("dict[str, Any]", to_serializable_one(cast("Any", to_response(method_call, result))))
+
+
+async def _shown(call: Call, /, **params: Any) -> None:
+    """The signature of every entry of our own."""
+
+
+_SIGNATURE = inspect.signature(_shown)
+
+
+def _entry(handler: Handler) -> _Entry:
+    async def method(call: Call, /, **_params: Any) -> Result:
+        try:
+            call.value = await handler(call)
+        except Exception as error:
+            call.failure = error
+        return _DONE
+
+    # Without it every call would inspect the function anew, which costs more than the rest of the dispatch.
+    method.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
+    return method
+
+
+def _foreign_entry(function: Callable[..., Awaitable[Any]]) -> _Entry:
+    async def method(call: Call, /, *args: Any, **params: Any) -> Result:
+        try:
+            answer = _as_dict(MethodCall("", {}, 0), await function(*args, **params))
+            if "error" in answer:
+                call.failure = RpcError.from_wire(answer["error"])
+            else:
+                call.value = answer["result"]
+        except JsonRpcError as error:
+            call.failure = RpcError(error.message, code=error.code, data=error.data)
+        except Exception as error:
+            call.failure = error
+        return _DONE
+
+    # The function's own parameters behind the call, so that the library checks them before it is called.
+    call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_ONLY)
+    shown = inspect.signature(function).parameters.values()
+    method.__signature__ = inspect.Signature([call, *shown])  # type: ignore[attr-defined]
+    return method

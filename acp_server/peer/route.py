@@ -1,0 +1,60 @@
+"""What a connection can be asked: the methods and notifications of one side, as data.
+
+Built by those who know the protocol (`acp_server.session`, `acp_server.client`, the user's own methods); it calls
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from acp_server.peer.context import Call
+
+if TYPE_CHECKING:
+    from acp_server.peer.connection import Connection
+    from acp_server.wire.messages import Params
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
+"""Answers one request; the parameters are in `call.params`."""
+
+Admit: TypeAlias = Callable[[Call], None]
+"""Runs in the reader, in the order of arrival, before anything behind the request is looked at. It must be quick. It
+may prepare `call.admitted`, or raise an RpcError, which is the answer then."""
+
+NoticeHandler: TypeAlias = "Callable[[Connection, Params | None], Awaitable[None] | None]"
+"""Acts on one notification."""
+
+
+@dataclass(slots=True, frozen=True)
+class Route:
+    """How one method is answered."""
+
+    handler: Handler | None = None
+    admit: Admit | None = None
+    handshake: bool = False
+    """Called as it is, before the method table is built: answering `initialize` must not wait for imports."""
+    foreign: Callable[..., Awaitable[Any]] | None = None
+    """Instead of `handler`: a method written for jsonrpcserver's async dispatcher, without its context argument."""
+
+
+@dataclass(slots=True, frozen=True)
+class Notice:
+    """How one notification is acted on."""
+
+    handler: NoticeHandler
+    inline: bool = False
+    """Runs in the reader, never queued behind the handler of an earlier notification. It must not wait."""
+
+
+@dataclass(slots=True)
+class Routes:
+    """All that one side of a connection can be asked."""
+
+    requests: dict[str, Route] = field(default_factory=dict[str, Route])
+    notices: dict[str, list[Notice]] = field(default_factory=dict[str, list[Notice]])
+
+    def on_notice(self, method: str, notice: Notice) -> None:
+        """Add a handler for a notification, behind those that it already has."""
+        self.notices.setdefault(method, []).append(notice)

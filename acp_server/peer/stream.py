@@ -1,0 +1,27 @@
+"""What a connection reads from and writes to.
+
+Only the interface: standard input and output are in `acp_server.agent.stdio`, memory streams in `acp_server.testing`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Stream(Protocol):
+    """A two-way byte stream. One task receives and one other sends."""
+
+    async def receive(self) -> bytes:
+        """The next bytes, however many there are; `b""` when the input has ended.
+
+        Raises OSError, or anyio's BrokenResourceError or ClosedResourceError, when reading fails.
+        """
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Write all of `data`. Raises OSError, or anyio's resource errors, when the other side is gone."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of the stream. Idempotent."""
+        ...

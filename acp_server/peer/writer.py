@@ -1,0 +1,132 @@
+"""The one task that writes: whole frames, in the order in which they were put, as many in one go as are ready.
+
+Putting never waits, so an answer cannot get lost to a cancel. Those who produce much wait for `room` of their own
+accord. It does not encode, and it does not know what the frames mean.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+
+from acp_server.errors import ConnectionClosed
+from acp_server.peer.stream import Stream
+
+logger = logging.getLogger("acp_server.peer")
+
+HIGH_WATER: Final = 64 * 1024
+"""Bytes on their way to the peer above which producers of updates wait."""
+
+
+class Writer:
+    """Frames on their way to `stream`. `on_broken` is called once, if the other side stops taking them."""
+
+    __slots__ = (
+        "_broken",
+        "_closing",
+        "_frames",
+        "_on_broken",
+        "_room",
+        "_scope",
+        "_size",
+        "_stream",
+        "_taken",
+        "_wake",
+    )
+
+    def __init__(self, stream: Stream, on_broken: Callable[[], None]) -> None:
+        self._stream = stream
+        self._on_broken = on_broken
+        self._frames: list[bytes] = []
+        self._size = 0
+        self._taken = 0
+        self._wake: anyio.Event | None = None
+        self._room: anyio.Event | None = None
+        self._scope = anyio.CancelScope()
+        self._closing = False
+        self._broken = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that were put and are not yet written."""
+        return self._size
+
+    def put(self, frame: bytes) -> int:
+        """Queue one frame; the ticket for `take_back`. A frame for a broken stream is thrown away."""
+        ticket = self._taken + len(self._frames)
+        if not self._broken:
+            self._frames.append(frame)
+            self._size += len(frame)
+            if self._wake is not None:
+                self._wake.set()
+                self._wake = None
+        return ticket
+
+    def take_back(self, ticket: int) -> bool:
+        """Undo a `put`. False if writing it may have begun, for a frame is never torn."""
+        index = ticket - self._taken
+        if not 0 <= index < len(self._frames):
+            return False
+        self._size -= len(self._frames[index])
+        self._frames[index] = b""
+        return True
+
+    async def room(self, limit: int = HIGH_WATER) -> None:
+        """Wait until no more than `limit` bytes are on their way. Raises ConnectionClosed if they never will be."""
+        while self._size > limit:
+            if self._room is None:
+                self._room = anyio.Event()
+            await self._room.wait()
+        if self._broken:
+            raise ConnectionClosed
+
+    def close(self) -> None:
+        """Write what is there, then let `run` return."""
+        self._closing = True
+        if self._wake is not None:
+            self._wake.set()
+            self._wake = None
+
+    def abort(self) -> None:
+        """Let `run` return now, even out of a write that hangs."""
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Write until closed, aborted or broken."""
+        try:
+            with self._scope:
+                await self._run()
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            logger.info("the peer no longer reads: %s", type(error).__name__)
+        finally:
+            normal = self._closing and not self._frames and not self._size
+            self._broken = True
+            self._frames.clear()
+            self._size = 0
+            self._release_room()
+            if not normal:
+                self._on_broken()
+
+    async def _run(self) -> None:
+        while True:
+            if not self._frames:
+                if self._closing:
+                    return
+                self._wake = anyio.Event()
+                await self._wake.wait()
+                continue
+            frames, self._frames = self._frames, []
+            self._taken += len(frames)
+            data = frames[0] if len(frames) == 1 else b"".join(frames)
+            if data:
+                await self._stream.send(data)
+            self._size -= len(data)
+            self._release_room()
+
+    def _release_room(self) -> None:
+        if self._room is not None:
+            self._room.set()
+            self._room = None

@@ -1,0 +1,70 @@
+"""Starts tasks that outlive the function that started them, and knows which of them are still there.
+
+The only module that imports asyncio and trio: on asyncio a task costs 2 us where a task group of anyio costs 14
+(CPython 3.11), and no task group can be left while one of its tasks refuses to end, which a bounded shutdown must be
+able to do. It cancels nothing: the task tree does.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import sniffio
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class Spawner:
+    """The tasks of one connection."""
+
+    __slots__ = ("_count", "_idle", "_on_crash", "_tasks", "_trio")
+
+    def __init__(self, on_crash: Callable[[BaseException], None]) -> None:
+        self._on_crash = on_crash
+        self._trio = sniffio.current_async_library() == "trio"
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._count = 0
+        self._idle: anyio.Event | None = None
+
+    def spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Start a task, in a copy of the current context. What escapes from it goes to `on_crash`."""
+        self._count += 1
+        if self._trio:
+            trio = sys.modules["trio"]
+            trio.lowlevel.spawn_system_task(
+                self._guard, function, args, name=function.__qualname__, context=contextvars.copy_context()
+            )
+        else:
+            asyncio = sys.modules["asyncio"]
+            # The loop keeps weak references only.
+            task = asyncio.get_running_loop().create_task(self._guard(function, args))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    @property
+    def running(self) -> int:
+        """How many of the tasks have not ended."""
+        return self._count
+
+    async def wait_idle(self) -> None:
+        """Wait until no task is left."""
+        while self._count:
+            if self._idle is None:
+                self._idle = anyio.Event()
+            await self._idle.wait()
+
+    async def _guard(self, function: Callable[..., Coroutine[Any, Any, None]], args: tuple[Any, ...]) -> None:
+        try:
+            await function(*args)
+        except BaseException as error:
+            self._on_crash(error)
+        finally:
+            self._count -= 1
+            if self._count == 0 and self._idle is not None:
+                self._idle.set()
+                self._idle = None

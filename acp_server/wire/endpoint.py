@@ -1,0 +1,182 @@
+"""One side of a JSON-RPC connection as a state machine: bytes in, events and bytes out.
+
+It joins framing, codec, ledger and batches. It runs nothing and waits for nothing: `acp_server.peer` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
+
+from acp_server.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, EncodeError, RpcError
+from acp_server.wire import codec
+from acp_server.wire.batch import Batch, Slot
+from acp_server.wire.framing import DEFAULT_LINE_LIMIT, LineFramer
+from acp_server.wire.ledger import Asked, Ledger
+from acp_server.wire.messages import Ignored, Invalid, Notification, Request, RequestId, Response, classify
+
+CANCEL_METHOD: Final = "$/cancel_request"
+
+
+@dataclass(slots=True, eq=False)
+class Answered:
+    """The answer to a request of ours. `late`: it had been withdrawn, so nobody waits for it."""
+
+    asked: Asked
+    response: Response
+    late: bool
+
+
+@dataclass(slots=True, eq=False)
+class Outgoing:
+    """Bytes to be written now, which nobody asked for: an error for a message that could not be acted on."""
+
+    frame: bytes
+
+
+@dataclass(slots=True, eq=False)
+class Dropped:
+    """Something that was neither acted on nor answered, for the log."""
+
+    reason: str
+
+
+Event: TypeAlias = Request | Notification | Answered | Outgoing | Dropped
+
+
+class Endpoint:
+    """The protocol state of one connection (JSON-RPC 2.0, and ACP's `$/cancel_request`).
+
+    `line_limit`: the longest accepted message in bytes.
+    """
+
+    __slots__ = ("_framer", "_line_limit", "ledger")
+
+    def __init__(self, line_limit: int = DEFAULT_LINE_LIMIT) -> None:
+        self._framer = LineFramer(line_limit)
+        self._line_limit = line_limit
+        self.ledger = Ledger()
+
+    # -- what arrives
+
+    def receive(self, data: bytes) -> Iterator[Event]:
+        """The events in `data`. Each is registered before it comes out, so a cancel right behind its request finds it."""
+        for line in self._framer.feed(data):
+            yield from self._line(line)
+
+    def receive_eof(self) -> Iterator[Event]:
+        """The events in what was left without a newline when the input ended."""
+        if line := self._framer.finish():
+            yield from self._line(line)
+
+    def _line(self, line: bytes | None) -> Iterator[Event]:
+        if line is None:
+            message = f"Invalid request: longer than {self._line_limit} bytes"
+            yield Outgoing(_error_frame(None, {"code": INVALID_REQUEST, "message": message}))
+            return
+        try:
+            value = codec.decode(line)
+        except codec.DecodeError as error:
+            yield Dropped(f"not JSON: {error}")
+            yield Outgoing(_error_frame(None, {"code": PARSE_ERROR, "message": "Parse error"}))
+            return
+        if type(value) is list and value:
+            yield from self._batch(cast("list[Any]", value))
+        else:
+            yield from self._value(value, None)
+
+    def _batch(self, values: list[Any]) -> Iterator[Event]:
+        batch = Batch()
+        for value in values:
+            yield from self._value(value, batch)
+        if array := batch.seal():
+            yield Outgoing(array)
+
+    def _value(self, value: Any, batch: Batch | None) -> Iterator[Event]:
+        message = classify(value)
+        if isinstance(message, Request):
+            if self.ledger.accept(message):
+                if batch is not None:
+                    message.slot = batch.open()
+                yield message
+                return
+            message = Invalid(
+                INVALID_REQUEST,
+                "Invalid request: a request with this id is still unanswered",
+                data={"duplicateId": message.id},
+            )
+        if isinstance(message, Notification):
+            yield message
+        elif isinstance(message, Response):
+            yield self._response(message)
+        elif isinstance(message, Ignored):
+            yield Dropped(message.reason)
+        else:
+            error: dict[str, Any] = {"code": message.code, "message": message.message}
+            if message.data is not None:
+                error["data"] = message.data
+            # An id in flight belongs to somebody else's answer: echoing it here would resolve the wrong call.
+            id = None if self.ledger.owed(message.id) is not None else message.id
+            frame = _error_frame(id, error)
+            if batch is not None:
+                batch.open().fill(frame)
+            else:
+                yield Outgoing(frame)
+
+    def _response(self, response: Response) -> Event:
+        found = self.ledger.answered(response.id)
+        if found is None:
+            return Dropped(f"a response to no request of ours, id {response.id!r}")
+        asked, late = found
+        return Answered(asked, response, late)
+
+    # -- what leaves
+
+    def answer(self, request: Request, result: Any) -> bytes | None:
+        """Answer with a result; see `_settle`. Raises `EncodeError`, and the debt stays, if JSON cannot express it."""
+        return self._settle(request, codec.encode({"jsonrpc": "2.0", "id": request.id, "result": result}))
+
+    def refuse(self, request: Request, error: RpcError) -> bytes | None:
+        """Answer with an error; see `_settle`. Error data that JSON cannot express is left out."""
+        return self._settle(request, _error_frame(request.id, error.to_wire()))
+
+    def ask(self, asked: Asked, params: Any) -> bytes:
+        """The frame of a request of ours, from now on expected to be answered. Raises `EncodeError`, and nothing
+        changed."""
+        # Encoded with the id it will get: a request that cannot be encoded must not leave a debt behind.
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": self.ledger.next_id, "method": asked.method}
+        if params is not None:
+            message["params"] = params
+        frame = codec.encode(message)
+        self.ledger.ask(asked)
+        return frame
+
+    def withdraw(self, asked: Asked) -> bytes | None:
+        """The `$/cancel_request` for a request of ours, or None if it is settled, so there is nothing to cancel."""
+        if not self.ledger.withdraw(asked):
+            return None
+        return self.notify(CANCEL_METHOD, {"requestId": asked.id})
+
+    def notify(self, method: str, params: Any) -> bytes:
+        """The frame of a notification. Raises `EncodeError`."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        return codec.encode(message)
+
+    def _settle(self, request: Request, frame: bytes) -> bytes | None:
+        """Settle the debt, then hand out what is to be written: None if it was settled before, or if the batch that the
+        request came in still waits for others."""
+        if not self.ledger.settle(request):
+            return None
+        slot: Slot | None = request.slot
+        return frame if slot is None else slot.fill(frame)
+
+
+def _error_frame(id: RequestId, error: dict[str, Any]) -> bytes:
+    try:
+        return codec.encode({"jsonrpc": "2.0", "id": id, "error": error})
+    except EncodeError:
+        error = {"code": error.get("code", INTERNAL_ERROR), "message": str(error.get("message", ""))}
+        return codec.encode({"jsonrpc": "2.0", "id": id, "error": error})
