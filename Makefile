@@ -9,10 +9,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NODE := tests/interop/node
 NODE_READY := $(if $(and $(wildcard $(NODE)/package-lock.json),$(shell command -v npm)),$(NODE)/node_modules/.ready)
+# Without PYTHON: python3 if it is new enough, else the newest that is.
+CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types schema conformance bench check lock clean
+.PHONY: help run test lint format types schema conformance bench coverage check lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -42,6 +44,12 @@ schema: $(READY)
 conformance: $(READY)
 	@$(BIN)/python -m conformance $(ARGS)
 
+coverage: $(READY) $(NODE_READY)
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+
 bench: $(READY)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
@@ -59,13 +67,12 @@ lock: $(READY)
 clean:
 	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODE)/node_modules
 
-# Without PYTHON: python3 if it is new enough, else the newest that is.
 $(READY): requirements.lock pyproject.toml
 	@set -eu; python=; \
-	for name in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python); do \
+	for name in $(CANDIDATES); do \
 		if "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then python=$$name; break; fi; \
 	done; \
-	[ -n "$$python" ] || { echo "make: no Python >= 3.11 found (tried: $(or $(PYTHON),python3, python3.13 to python3.11)); name one with 'make PYTHON=...'" >&2; exit 1; }; \
+	[ -n "$$python" ] || { echo "make: no Python >= 3.11 found (tried: $(CANDIDATES)); name one with 'make PYTHON=...'" >&2; exit 1; }; \
 	"$$python" -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $$python lacks the venv module (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }; \
 	[ -x $(BIN)/python ] && [ -z "$(PYTHON)" ] || "$$python" -m venv --clear $(VENV); \
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock; \
@@ -73,5 +80,5 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 $(NODE)/node_modules/.ready: $(NODE)/package-lock.json
-	@cd $(NODE) && npm ci --silent --no-audit --no-fund
+	@cd $(NODE) && npm ci --loglevel=error --no-audit --no-fund
 	@touch $@
