@@ -1,0 +1,150 @@
+"""The types of the Agent Client Protocol, version 1, stable part: one file for each of its areas.
+
+    base             what every type shares: reading, writing, `_meta`, unknown fields and members
+    types            identifiers and numbers
+    content          content blocks
+    plan             plans
+    tool_call        tool calls
+    mcp              MCP servers
+    capabilities     what either side announces
+    initialization   `initialize`
+    authentication   `authenticate`, `logout`
+    config_options   configuration options and modes
+    session          `session/new` and the rest of a session's life
+    prompt           `session/prompt` and the two cancels
+    updates          `session/update`
+    file_system      `fs/*`
+    terminal         `terminal/*`
+    permission       `session/request_permission`
+    elicitation      `elicitation/*`, with the forms in elicitation_form
+    error            the error object
+    methods          the table of methods
+    reading          reading any of these types; problems tells why it could not be read
+
+Everything public is here by its name, and is loaded when it is first used: a program that answers `initialize` and
+nothing else loads only what that takes. Nothing in here does any input or output.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from acp_server.schema.authentication import *  # noqa: F403
+    from acp_server.schema.base import *  # noqa: F403
+    from acp_server.schema.capabilities import *  # noqa: F403
+    from acp_server.schema.config_options import *  # noqa: F403
+    from acp_server.schema.content import *  # noqa: F403
+    from acp_server.schema.elicitation import *  # noqa: F403
+    from acp_server.schema.elicitation_form import *  # noqa: F403
+    from acp_server.schema.error import *  # noqa: F403
+    from acp_server.schema.file_system import *  # noqa: F403
+    from acp_server.schema.initialization import *  # noqa: F403
+    from acp_server.schema.mcp import *  # noqa: F403
+    from acp_server.schema.methods import *  # noqa: F403
+    from acp_server.schema.permission import *  # noqa: F403
+    from acp_server.schema.plan import *  # noqa: F403
+    from acp_server.schema.problems import *  # noqa: F403
+    from acp_server.schema.prompt import *  # noqa: F403
+    from acp_server.schema.reading import *  # noqa: F403
+    from acp_server.schema.session import *  # noqa: F403
+    from acp_server.schema.terminal import *  # noqa: F403
+    from acp_server.schema.tool_call import *  # noqa: F403
+    from acp_server.schema.types import *  # noqa: F403
+    from acp_server.schema.updates import *  # noqa: F403
+
+# The areas and their public names. To type checkers the imports above say the same.
+_NAMES = {
+    "authentication": (
+        "AuthMethod AuthMethodAgent AuthMethodTerminal AuthenticateRequest AuthenticateResponse LogoutRequest "
+        "LogoutResponse UnknownAuthMethod"
+    ),
+    "base": "Record Unknown",
+    "capabilities": (
+        "AgentAuthCapabilities AgentCapabilities AuthCapabilities BooleanConfigOptionCapabilities "
+        "ClientCapabilities ClientSessionCapabilities CompactionCapabilities ElicitationCapabilities "
+        "ElicitationFormCapabilities ElicitationUrlCapabilities FileSystemCapabilities LogoutCapabilities "
+        "McpCapabilities NoticeCapabilities PromptCapabilities SessionAdditionalDirectoriesCapabilities "
+        "SessionCapabilities SessionCloseCapabilities SessionConfigOptionsCapabilities "
+        "SessionDeleteCapabilities SessionListCapabilities SessionResumeCapabilities"
+    ),
+    "config_options": (
+        "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
+        "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions SessionMode "
+        "SessionModeState SetSessionConfigOptionRequest SetSessionConfigOptionResponse SetSessionModeRequest "
+        "SetSessionModeResponse UnknownSessionConfigOption"
+    ),
+    "content": (
+        "Annotations AudioContent BlobResourceContents ContentBlock EmbeddedResource EmbeddedResourceResource "
+        "ImageContent ResourceLink Role TextContent TextResourceContents UnknownContentBlock "
+        "UnknownResourceContents"
+    ),
+    "elicitation": (
+        "CompleteElicitationNotification CreateElicitationRequest CreateElicitationResponse "
+        "ElicitationAcceptAction ElicitationCancelAction ElicitationContentValue ElicitationDeclineAction "
+        "ElicitationFormMode ElicitationRequestScope ElicitationSessionScope ElicitationUrlMode "
+        "UnknownElicitationAction UnknownElicitationMode"
+    ),
+    "elicitation_form": (
+        "BooleanPropertySchema ElicitationPropertySchema ElicitationSchema ElicitationSchemaType EnumOption "
+        "IntegerPropertySchema MultiSelectItems MultiSelectPropertySchema NumberPropertySchema StringFormat "
+        "StringMultiSelectItems StringPropertySchema TitledMultiSelectItems UnknownMultiSelectItems "
+        "UnknownPropertySchema"
+    ),
+    "error": "Error",
+    "file_system": "ReadTextFileRequest ReadTextFileResponse WriteTextFileRequest WriteTextFileResponse",
+    "initialization": "Implementation InitializeRequest InitializeResponse",
+    "mcp": "EnvVariable HttpHeader McpServer McpServerHttp McpServerSse McpServerStdio UnknownMcpServer",
+    "methods": "MEMBER_CAPABILITIES METHODS Method is_announced",
+    "permission": (
+        "CancelledPermissionOutcome PermissionOption PermissionOptionKind RequestPermissionOutcome "
+        "RequestPermissionRequest RequestPermissionResponse SelectedPermissionOutcome "
+        "UnknownPermissionOutcome"
+    ),
+    "plan": "Plan PlanEntry PlanEntryPriority PlanEntryStatus",
+    "problems": "explain",
+    "prompt": "CancelNotification CancelRequestNotification PromptRequest PromptResponse StopReason",
+    "reading": "from_wire",
+    "session": (
+        "CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse "
+        "ListSessionsRequest ListSessionsResponse LoadSessionRequest LoadSessionResponse NewSessionRequest "
+        "NewSessionResponse ResumeSessionRequest ResumeSessionResponse SessionInfo"
+    ),
+    "terminal": (
+        "CreateTerminalRequest CreateTerminalResponse KillTerminalRequest KillTerminalResponse "
+        "ReleaseTerminalRequest ReleaseTerminalResponse TerminalExitStatus TerminalOutputRequest "
+        "TerminalOutputResponse WaitForTerminalExitRequest WaitForTerminalExitResponse"
+    ),
+    "tool_call": (
+        "Content Diff Terminal ToolCall ToolCallContent ToolCallLocation ToolCallProgress ToolCallStatus "
+        "ToolCallUpdate ToolKind UnknownToolCallContent"
+    ),
+    "types": (
+        "AuthMethodId CompactionId ElicitationId ErrorCode MessageId PROTOCOL_VERSION PermissionOptionId "
+        "ProtocolVersion RequestId SessionConfigGroupId SessionConfigId SessionConfigValueId SessionId "
+        "SessionModeId TerminalId ToolCallId"
+    ),
+    "updates": (
+        "AgentMessageChunk AgentThoughtChunk AvailableCommand AvailableCommandInput AvailableCommandsUpdate "
+        "CompactionStatus CompactionSummaryChunk CompactionUpdate ConfigOptionUpdate ContentChunk Cost "
+        "CurrentModeUpdate Notice NoticeSeverity SessionInfoUpdate SessionNotification SessionUpdate "
+        "UnknownCommandInput UnknownSessionUpdate UnstructuredCommandInput UsageUpdate UserMessageChunk"
+    ),
+}
+_AREA_OF = {name: area for area, names in _NAMES.items() for name in names.split()}
+
+
+def area_of(name: str) -> str | None:
+    """The area that a public name belongs to; None if there is no such name."""
+    return _AREA_OF.get(name)
+
+
+def __getattr__(name: str) -> Any:
+    area = _AREA_OF.get(name)
+    if area is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{area}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_AREA_OF})

@@ -1,0 +1,153 @@
+"""What every type of the protocol shares: reading a received object, writing one, `_meta`, unknown fields.
+
+It knows no type of the protocol, and it never touches JSON text: dictionaries in, dictionaries out.
+
+Three rules hold everywhere:
+
+* Fields that this version does not know are kept (`model_extra`) and written again, so that a proxy passes a newer
+  peer's message on without loss.
+* A field that was never set is not written. A `None` is not written either, except where null is a value of its own
+  (`NULLABLE`): there an explicit `None` goes out as null.
+* What Python code builds is checked strictly. What a peer sent is read by `from_wire`, which forgives what the
+  protocol wants forgiven (see `acp_server.schema.markers`).
+"""
+
+from functools import cache
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
+from pydantic_core import CoreSchema, PydanticOmit, core_schema
+
+from acp_server.schema.markers import Wire
+
+__all__ = [
+    "Record",
+    "Unknown",
+]
+
+JsonObject = dict[str, Any]
+
+
+def to_camel(name: str) -> str:
+    """`session_id` -> `sessionId`, the spelling of the wire."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+class Record(BaseModel):
+    """An object of the protocol: `snake_case` attributes in Python, `camelCase` keys on the wire."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        defer_build=True,
+        extra="allow",
+        validate_by_alias=True,
+        validate_by_name=True,
+    )
+
+    @classmethod
+    def from_wire(cls, data: Any) -> Self:
+        """Read a received object, a parsed JSON value. `None` counts as an object without fields.
+
+        Keys are those of the wire only. Raises `pydantic.ValidationError` if the object is not of this type even with
+        everything forgiven that the protocol allows to forgive; `acp_server.schema.explain` tells it in a few words.
+        """
+        try:
+            return cls.__pydantic_validator__.validate_python(data, by_alias=True, by_name=False)
+        except ValidationError as error:
+            # Imported here because a well-formed message never needs it.
+            from acp_server.schema.forgive import forgiven
+
+            data = forgiven(cls, data, error)
+            return cls.__pydantic_validator__.validate_python(data, by_alias=True, by_name=False)
+
+    def to_wire(self) -> JsonObject:
+        """This object as JSON-ready values under the keys of the wire; see the module's rules for what is left out.
+
+        Raises `pydantic_core.PydanticSerializationError` for a value that has no JSON form.
+        """
+        return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
+
+
+class _MetaOrNothing:
+    """Read anything that is not an object as None: extension data must never cost a message."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_default_schema(handler(source), default=None, on_error="default")
+
+
+class Model(Record):
+    """An object that carries `_meta`, the place for extensions (protocol: extensibility)."""
+
+    meta: Annotated[dict[str, Any] | None, _MetaOrNothing(), Wire(on_error=True)] = Field(default=None, alias="_meta")
+    """Data of extensions, by key. Never mixed with the parameters beside it; None if absent or not an object."""
+
+
+class Sparse(Model):
+    """A model whose absent fields read as a useful default (`[]`, `False`) and yet stay absent when it is written."""
+
+    NULLABLE: ClassVar[frozenset[str]] = frozenset()
+    """Attributes where null is a value of its own: a None that was set is written as null."""
+
+    @model_serializer(mode="wrap")
+    def _write_what_was_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if not info.exclude_none:  # A plain model_dump: the reader wants to see everything.
+            return data
+        was_set = self.__pydantic_fields_set__
+        left_out, nullable = _presence(type(self))
+        for key, name in left_out.items():
+            if name not in was_set:
+                data.pop(key if info.by_alias else name, None)
+        for key, name in nullable.items():
+            if name in was_set and getattr(self, name) is None:
+                data[key if info.by_alias else name] = None
+        return data
+
+
+@cache
+def attributes(cls: type[Record]) -> dict[str, str]:
+    """The attribute for each key of the wire."""
+    return {field.alias or name: name for name, field in cls.model_fields.items()}
+
+
+@cache
+def _presence(cls: type[Sparse]) -> tuple[dict[str, str], dict[str, str]]:
+    """The attributes, by key, that are left out unless they were set, and those whose null is written."""
+    left_out = {
+        key: name
+        for key, name in attributes(cls).items()
+        if (field := cls.model_fields[name]).get_default(call_default_factory=True, validated_data={}) is not None
+        and not any(isinstance(note, Wire) and note.required for note in field.metadata)
+    }
+    return left_out, {key: name for key, name in attributes(cls).items() if name in cls.NULLABLE}
+
+
+class Unknown(Record):
+    """A member of a union that this version of the protocol does not have: carried and written again unchanged.
+
+    Its tag is an attribute; everything else is in `fields`, under the keys it came with.
+    """
+
+    @property
+    def fields(self) -> JsonObject:
+        """What came beside the tag, as it came."""
+        return self.__pydantic_extra__ or {}
+
+    @model_serializer(mode="plain")
+    def _as_it_came(self) -> dict[str, Any]:
+        return {key: getattr(self, name) for key, name in attributes(type(self)).items()} | self.fields
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, *_: Any) -> Any:
+        # Published schemas say what may be sent.
+        raise PydanticOmit

@@ -1,0 +1,217 @@
+"""Settings of a session that the user can change: configuration options and modes.
+
+Protocol: session config options, session modes.
+"""
+
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Discriminator, GetJsonSchemaHandler, Tag, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
+from typing_extensions import TypeAliasType
+
+from acp_server.schema.base import JsonObject, Model, Unknown
+from acp_server.schema.markers import Expect, Lenient, LenientItems, Sent
+from acp_server.schema.types import (
+    Bool,
+    SessionConfigGroupId,
+    SessionConfigId,
+    SessionConfigValueId,
+    SessionId,
+    SessionModeId,
+)
+from acp_server.schema.unions import OpenEnum, Tagged
+
+__all__ = [
+    "SessionConfigBoolean",
+    "SessionConfigOption",
+    "SessionConfigOptionCategory",
+    "SessionConfigSelect",
+    "SessionConfigSelectGroup",
+    "SessionConfigSelectOption",
+    "SessionConfigSelectOptions",
+    "SessionMode",
+    "SessionModeState",
+    "SetSessionConfigOptionRequest",
+    "SetSessionConfigOptionResponse",
+    "SetSessionModeRequest",
+    "SetSessionModeResponse",
+    "UnknownSessionConfigOption",
+]
+
+
+class SessionMode(Model):
+    """A way for the agent to work, such as asking first or going ahead."""
+
+    id: SessionModeId
+    """Names the mode."""
+    name: str
+    """A name for the user."""
+    description: Lenient[str | None] = None
+    """A few words on how the agent works in it."""
+
+
+class SessionModeState(Model):
+    """The modes of a session and the one it is in."""
+
+    current_mode_id: SessionModeId
+    """The mode it is in."""
+    available_modes: LenientItems[list[SessionMode]]
+    """The modes to choose from."""
+
+
+class SetSessionModeRequest(Model):
+    """Parameters of `session/set_mode`."""
+
+    session_id: SessionId
+    """The session."""
+    mode_id: SessionModeId
+    """The mode to enter."""
+
+
+class SetSessionModeResponse(Model):
+    """Result of `session/set_mode`: the session is in the mode."""
+
+
+SessionConfigOptionCategory = TypeAliasType(
+    "SessionConfigOptionCategory",
+    Annotated[Literal["mode", "model", "model_config", "thought_level"] | str, OpenEnum(extensible=True)],
+)
+"""What an option is about, for icons and places on the screen only. Names of one's own begin with `_`."""
+
+
+class SessionConfigSelectOption(Model):
+    """A value to choose."""
+
+    value: SessionConfigValueId
+    """Names the value."""
+    name: str
+    """A name for the user."""
+    description: Lenient[str | None] = None
+    """A few words on what it means."""
+
+
+class SessionConfigSelectGroup(Model):
+    """Values shown under a heading."""
+
+    group: SessionConfigGroupId
+    """Names the group."""
+    name: str
+    """The heading."""
+    options: LenientItems[list[SessionConfigSelectOption]]
+    """The values, in order."""
+
+
+def _grouping(value: Any) -> str | None:
+    if not isinstance(value, list):
+        return None
+    first = cast("list[Any]", value)[:1]
+    if any(
+        isinstance(item, SessionConfigSelectGroup) or (isinstance(item, dict) and "group" in item) for item in first
+    ):
+        return "SessionConfigSelectGroup"
+    return "SessionConfigSelectOption"
+
+
+SessionConfigSelectOptions = TypeAliasType(
+    "SessionConfigSelectOptions",
+    Annotated[
+        Annotated[list[SessionConfigSelectOption], Tag("SessionConfigSelectOption")]
+        | Annotated[list[SessionConfigSelectGroup], Tag("SessionConfigSelectGroup")],
+        Discriminator(
+            _grouping,
+            custom_error_type="expected",
+            custom_error_message="Input should be a list of options or of groups",
+        ),
+    ],
+)
+"""The values to choose from: all under headings, or none."""
+
+
+class _ConfigOption(Model):
+    """What every configuration option has."""
+
+    id: SessionConfigId
+    """Names the option."""
+    name: str
+    """A name for the user."""
+    description: Lenient[str | None] = None
+    """A few words on what it changes."""
+    category: Lenient[SessionConfigOptionCategory | None] = None
+    """What it is about."""
+
+
+class SessionConfigSelect(_ConfigOption):
+    """An option with one value out of a list."""
+
+    type: Sent[Literal["select"]] = "select"
+    current_value: SessionConfigValueId
+    """The value it has."""
+    options: SessionConfigSelectOptions
+    """The values to choose from."""
+
+
+class SessionConfigBoolean(_ConfigOption):
+    """An option that is on or off. Only for clients with `session.configOptions.boolean`."""
+
+    type: Sent[Literal["boolean"]] = "boolean"
+    current_value: Bool
+    """Whether it is on."""
+
+
+class UnknownSessionConfigOption(Unknown):
+    """A kind of option that this version does not have."""
+
+    type: str
+
+
+SessionConfigOption = TypeAliasType(
+    "SessionConfigOption",
+    Annotated[SessionConfigSelect | SessionConfigBoolean | UnknownSessionConfigOption, Tagged("type")],
+)
+"""A configuration option and its present value, told apart by `type`."""
+
+
+class SetSessionConfigOptionRequest(Model):
+    """Parameters of `session/set_config_option`: a value's id, or a boolean for an option that is on or off."""
+
+    session_id: SessionId
+    """The session."""
+    config_id: SessionConfigId
+    """The option to change."""
+    type: str | None = None
+    """`boolean` for a boolean value, set by itself; absent or anything else for the id of a value."""
+    value: Annotated[Bool | SessionConfigValueId, Expect("a string or a boolean")]
+    """The value to give it."""
+
+    @model_validator(mode="after")
+    def _type_and_value_agree(self) -> "SetSessionConfigOptionRequest":
+        is_boolean = isinstance(self.value, bool)
+        if is_boolean and self.type is None:
+            self.type = "boolean"
+        if is_boolean != (self.type == "boolean"):
+            raise PydanticCustomError("config_value", "A boolean value belongs to the type 'boolean', and only to it")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+        """The two forms: a typed boolean, or the id of a value."""
+        written = handler.resolve_ref_schema(handler(schema))
+        properties = written["properties"]
+        del properties["type"], properties["value"]
+        written["required"].remove("value")
+        written["anyOf"] = [
+            {
+                "type": "object",
+                "properties": {"type": {"const": "boolean", "type": "string"}, "value": {"type": "boolean"}},
+                "required": ["type", "value"],
+            },
+            {"type": "object", "properties": {"value": {"type": "string"}}, "required": ["value"]},
+        ]
+        return written
+
+
+class SetSessionConfigOptionResponse(Model):
+    """Result of `session/set_config_option`."""
+
+    config_options: LenientItems[list[SessionConfigOption]]
+    """All options with their present values; a change of one may have changed others."""

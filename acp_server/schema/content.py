@@ -1,0 +1,160 @@
+"""Content blocks: what prompts, messages and tool results are made of (protocol: content).
+
+The same shapes as in the Model Context Protocol, so that a tool's output can be passed on as it is.
+"""
+
+from typing import Annotated, Literal
+
+from typing_extensions import TypeAliasType
+
+from acp_server.schema.base import Model, Unknown
+from acp_server.schema.markers import Lenient, LenientItems, Sent
+from acp_server.schema.types import Double, Int64
+from acp_server.schema.unions import ByKey, OpenEnum, Tagged
+
+__all__ = [
+    "Annotations",
+    "AudioContent",
+    "BlobResourceContents",
+    "ContentBlock",
+    "EmbeddedResource",
+    "EmbeddedResourceResource",
+    "ImageContent",
+    "ResourceLink",
+    "Role",
+    "TextContent",
+    "TextResourceContents",
+    "UnknownContentBlock",
+    "UnknownResourceContents",
+]
+
+Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum()])
+"""One side of the conversation."""
+
+
+class Annotations(Model):
+    """Hints on who content is for and how much it matters."""
+
+    audience: LenientItems[list[Role] | None] = None
+    """Whom the content is meant for."""
+    last_modified: Lenient[str | None] = None
+    """When the resource behind the content last changed, ISO 8601."""
+    priority: Lenient[Double | None] = None
+    """Its importance next to other content; larger is more important."""
+
+
+class TextContent(Model):
+    """Text, to be shown as Markdown. Every agent accepts it in a prompt."""
+
+    type: Sent[Literal["text"]] = "text"
+    text: str
+    """The text itself."""
+    annotations: Lenient[Annotations | None] = None
+    """Hints for whoever shows the text."""
+
+
+class ImageContent(Model):
+    """An image. In a prompt only if the agent announced `promptCapabilities.image`."""
+
+    type: Sent[Literal["image"]] = "image"
+    data: str
+    """The image, base64."""
+    mime_type: str
+    """Its media type, such as `image/png`."""
+    uri: Lenient[str | None] = None
+    """Where the image came from."""
+    annotations: Lenient[Annotations | None] = None
+    """Hints for whoever shows the image."""
+
+
+class AudioContent(Model):
+    """A recording. In a prompt only if the agent announced `promptCapabilities.audio`."""
+
+    type: Sent[Literal["audio"]] = "audio"
+    data: str
+    """The recording, base64."""
+    mime_type: str
+    """Its media type, such as `audio/wav`."""
+    annotations: Lenient[Annotations | None] = None
+    """Hints for whoever plays it."""
+
+
+class ResourceLink(Model):
+    """A pointer to something that the receiver can open by itself. Every agent accepts it in a prompt."""
+
+    type: Sent[Literal["resource_link"]] = "resource_link"
+    uri: str
+    """Where it is."""
+    name: str
+    """A short name, such as the file's."""
+    title: Lenient[str | None] = None
+    """A name made for display."""
+    description: Lenient[str | None] = None
+    """A few words on what it holds."""
+    mime_type: Lenient[str | None] = None
+    """Its media type."""
+    size: Lenient[Int64 | None] = None
+    """Its length in bytes."""
+    annotations: Lenient[Annotations | None] = None
+    """Hints for whoever shows the link."""
+
+
+class TextResourceContents(Model):
+    """The contents of a resource that is text."""
+
+    uri: str
+    """Where the resource is."""
+    text: str
+    """The whole text."""
+    mime_type: Lenient[str | None] = None
+    """Its media type."""
+
+
+class BlobResourceContents(Model):
+    """The contents of a resource that is binary."""
+
+    uri: str
+    """Where the resource is."""
+    blob: str
+    """The bytes, base64."""
+    mime_type: Lenient[str | None] = None
+    """Their media type."""
+
+
+class UnknownResourceContents(Unknown):
+    """The contents of a resource in a form that this version does not have."""
+
+    uri: str
+
+
+EmbeddedResourceResource = TypeAliasType(
+    "EmbeddedResourceResource",
+    Annotated[TextResourceContents | BlobResourceContents | UnknownResourceContents, ByKey("text", "blob")],
+)
+"""The contents of a resource: text or bytes."""
+
+
+class EmbeddedResource(Model):
+    """A resource with its contents. In a prompt only if the agent announced `promptCapabilities.embeddedContext`."""
+
+    type: Sent[Literal["resource"]] = "resource"
+    resource: EmbeddedResourceResource
+    """The contents and where they are from."""
+    annotations: Lenient[Annotations | None] = None
+    """Hints for whoever shows the resource."""
+
+
+class UnknownContentBlock(Unknown):
+    """A kind of content that this version does not have."""
+
+    type: str
+
+
+ContentBlock = TypeAliasType(
+    "ContentBlock",
+    Annotated[
+        TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContentBlock,
+        Tagged("type"),
+    ],
+)
+"""One piece of content, told apart by `type`."""

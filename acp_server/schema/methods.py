@@ -1,0 +1,242 @@
+"""The methods of the protocol as data: who answers, what goes in and out, which capability opens it.
+
+The table holds names, so that having it costs nothing; a type is loaded when it is asked for. It does not say what a
+method does: the classes it names do.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from acp_server import schema
+from acp_server.schema.base import attributes
+
+if TYPE_CHECKING:
+    from acp_server.schema.base import Record
+    from acp_server.schema.capabilities import AgentCapabilities, ClientCapabilities
+
+__all__ = [
+    "MEMBER_CAPABILITIES",
+    "METHODS",
+    "Method",
+    "is_announced",
+]
+
+Side = Literal["agent", "client", "both"]
+
+
+class Method(NamedTuple):
+    """One method. `acp_server.schema` has a type for each name in `params` and `result`."""
+
+    name: str
+    """The name on the wire."""
+    receiver: Side
+    """Who handles it."""
+    params: str
+    """The name of the type of its parameters."""
+    result: str | None = None
+    """The name of the type of its result; None for a notification."""
+    capability: str | None = None
+    """What its receiver has to announce before anybody may send it; None if it is always there.
+
+    A path of wire names from the parameters or the result of `initialize`: `agentCapabilities.loadSession`.
+    """
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it is answered."""
+        return self.result is not None
+
+    @property
+    def params_type(self) -> Any:
+        """The class of its parameters; for `elicitation/create` a union of classes."""
+        return getattr(schema, self.params)
+
+    @property
+    def result_type(self) -> Any:
+        """The class of its result; for `elicitation/create` a union of classes. None for a notification."""
+        return None if self.result is None else getattr(schema, self.result)
+
+    def read_params(self, data: Any) -> "Record":
+        """Received parameters, a parsed JSON value; None stands for none. Raises `pydantic.ValidationError`."""
+        return schema.from_wire(self.params_type, data)
+
+    def read_result(self, data: Any) -> "Record":
+        """A received result, a parsed JSON value; None stands for an empty one. Raises `pydantic.ValidationError`."""
+        return schema.from_wire(self.result_type, data)
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        method.name: method
+        for method in (
+            Method("initialize", "agent", "InitializeRequest", "InitializeResponse"),
+            Method("authenticate", "agent", "AuthenticateRequest", "AuthenticateResponse"),
+            Method("logout", "agent", "LogoutRequest", "LogoutResponse", "agentCapabilities.auth.logout"),
+            Method("session/new", "agent", "NewSessionRequest", "NewSessionResponse"),
+            Method(
+                "session/load",
+                "agent",
+                "LoadSessionRequest",
+                "LoadSessionResponse",
+                "agentCapabilities.loadSession",
+            ),
+            Method(
+                "session/resume",
+                "agent",
+                "ResumeSessionRequest",
+                "ResumeSessionResponse",
+                "agentCapabilities.sessionCapabilities.resume",
+            ),
+            Method(
+                "session/list",
+                "agent",
+                "ListSessionsRequest",
+                "ListSessionsResponse",
+                "agentCapabilities.sessionCapabilities.list",
+            ),
+            Method(
+                "session/close",
+                "agent",
+                "CloseSessionRequest",
+                "CloseSessionResponse",
+                "agentCapabilities.sessionCapabilities.close",
+            ),
+            Method(
+                "session/delete",
+                "agent",
+                "DeleteSessionRequest",
+                "DeleteSessionResponse",
+                "agentCapabilities.sessionCapabilities.delete",
+            ),
+            Method("session/set_mode", "agent", "SetSessionModeRequest", "SetSessionModeResponse"),
+            Method(
+                "session/set_config_option",
+                "agent",
+                "SetSessionConfigOptionRequest",
+                "SetSessionConfigOptionResponse",
+            ),
+            Method("session/prompt", "agent", "PromptRequest", "PromptResponse"),
+            Method("session/cancel", "agent", "CancelNotification"),
+            Method("session/update", "client", "SessionNotification"),
+            Method(
+                "session/request_permission",
+                "client",
+                "RequestPermissionRequest",
+                "RequestPermissionResponse",
+            ),
+            Method(
+                "fs/read_text_file",
+                "client",
+                "ReadTextFileRequest",
+                "ReadTextFileResponse",
+                "clientCapabilities.fs.readTextFile",
+            ),
+            Method(
+                "fs/write_text_file",
+                "client",
+                "WriteTextFileRequest",
+                "WriteTextFileResponse",
+                "clientCapabilities.fs.writeTextFile",
+            ),
+            Method(
+                "terminal/create",
+                "client",
+                "CreateTerminalRequest",
+                "CreateTerminalResponse",
+                "clientCapabilities.terminal",
+            ),
+            Method(
+                "terminal/output",
+                "client",
+                "TerminalOutputRequest",
+                "TerminalOutputResponse",
+                "clientCapabilities.terminal",
+            ),
+            Method(
+                "terminal/wait_for_exit",
+                "client",
+                "WaitForTerminalExitRequest",
+                "WaitForTerminalExitResponse",
+                "clientCapabilities.terminal",
+            ),
+            Method(
+                "terminal/kill",
+                "client",
+                "KillTerminalRequest",
+                "KillTerminalResponse",
+                "clientCapabilities.terminal",
+            ),
+            Method(
+                "terminal/release",
+                "client",
+                "ReleaseTerminalRequest",
+                "ReleaseTerminalResponse",
+                "clientCapabilities.terminal",
+            ),
+            Method(
+                "elicitation/create",
+                "client",
+                "CreateElicitationRequest",
+                "CreateElicitationResponse",
+                "clientCapabilities.elicitation",
+            ),
+            Method(
+                "elicitation/complete",
+                "client",
+                "CompleteElicitationNotification",
+                None,
+                "clientCapabilities.elicitation.url",
+            ),
+            Method("$/cancel_request", "both", "CancelRequestNotification"),
+        )
+    }
+)
+"""Every method of the protocol, by its name on the wire."""
+
+MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "AuthMethod": {"terminal": "clientCapabilities.auth.terminal"},
+        "ContentBlock": {
+            "audio": "agentCapabilities.promptCapabilities.audio",
+            "image": "agentCapabilities.promptCapabilities.image",
+            "resource": "agentCapabilities.promptCapabilities.embeddedContext",
+        },
+        "CreateElicitationRequest": {
+            "form": "clientCapabilities.elicitation.form",
+            "url": "clientCapabilities.elicitation.url",
+        },
+        "McpServer": {
+            "http": "agentCapabilities.mcpCapabilities.http",
+            "sse": "agentCapabilities.mcpCapabilities.sse",
+        },
+        "SessionConfigOption": {"boolean": "clientCapabilities.session.configOptions.boolean"},
+        "SessionUpdate": {
+            "compaction_summary_chunk": "clientCapabilities.session.compaction",
+            "compaction_update": "clientCapabilities.session.compaction",
+            "notice": "clientCapabilities.session.notices",
+        },
+    }
+)
+"""For unions some of whose members need a capability of the receiver: the capability by the member's tag.
+
+Of `ContentBlock` this holds for prompts, which go to the agent; what an agent sends is not restricted.
+"""
+
+
+def is_announced(
+    capability: str | None, *, agent: "AgentCapabilities | None", client: "ClientCapabilities | None"
+) -> bool:
+    """Whether a capability, written as in `Method.capability`, is among those that the two sides announced.
+
+    None needs no announcement. A side that is not known yet has announced nothing.
+    """
+    if capability is None:
+        return True
+    side, *path = capability.split(".")
+    value: Any = agent if side == "agentCapabilities" else client
+    for key in path:
+        if value is None:
+            return False
+        value = getattr(value, attributes(type(value))[key])
+    return value is not None and value is not False

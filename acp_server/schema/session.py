@@ -1,0 +1,146 @@
+"""The life of a session: new, load, resume, list, close, delete (protocol: session setup, list, delete)."""
+
+from pydantic import Field
+
+from acp_server.schema.base import Model, Sparse
+from acp_server.schema.config_options import SessionConfigOption, SessionModeState
+from acp_server.schema.markers import Lenient, LenientItems, NullIsDefault, Sent
+from acp_server.schema.mcp import McpServer
+from acp_server.schema.types import SessionId
+
+__all__ = [
+    "CloseSessionRequest",
+    "CloseSessionResponse",
+    "DeleteSessionRequest",
+    "DeleteSessionResponse",
+    "ListSessionsRequest",
+    "ListSessionsResponse",
+    "LoadSessionRequest",
+    "LoadSessionResponse",
+    "NewSessionRequest",
+    "NewSessionResponse",
+    "ResumeSessionRequest",
+    "ResumeSessionResponse",
+    "SessionInfo",
+]
+
+
+class NewSessionRequest(Sparse):
+    """Parameters of `session/new`."""
+
+    cwd: str
+    """The working directory, an absolute path."""
+    additional_directories: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    """More roots that the agent may work in, absolute paths. Only for agents with `additionalDirectories`."""
+    mcp_servers: Sent[NullIsDefault[list[McpServer]]] = Field(default_factory=list[McpServer])
+    """The MCP servers to connect to."""
+
+
+class NewSessionResponse(Model):
+    """Result of `session/new`."""
+
+    session_id: SessionId
+    """The new session."""
+    modes: Lenient[SessionModeState | None] = None
+    """Its modes, if it has any."""
+    config_options: LenientItems[list[SessionConfigOption] | None] = None
+    """Its configuration options, if it has any."""
+
+
+class LoadSessionRequest(Sparse):
+    """Parameters of `session/load`: take a session up again and replay it. Only for agents with `loadSession`."""
+
+    session_id: SessionId
+    """The session to take up."""
+    cwd: str
+    """The working directory, an absolute path."""
+    additional_directories: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    """All roots besides the working directory, absolute paths."""
+    mcp_servers: Sent[NullIsDefault[list[McpServer]]] = Field(default_factory=list[McpServer])
+    """The MCP servers to connect to."""
+
+
+class LoadSessionResponse(Model):
+    """Result of `session/load`: everything of the session has been replayed as updates."""
+
+    modes: Lenient[SessionModeState | None] = None
+    """Its modes, if it has any."""
+    config_options: LenientItems[list[SessionConfigOption] | None] = None
+    """Its configuration options, if it has any."""
+
+
+class ResumeSessionRequest(Sparse):
+    """Parameters of `session/resume`: take a session up again without replaying it. Only for agents with `resume`."""
+
+    session_id: SessionId
+    """The session to take up."""
+    cwd: str
+    """The working directory, an absolute path."""
+    additional_directories: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    """All roots besides the working directory, absolute paths."""
+    mcp_servers: NullIsDefault[list[McpServer]] = Field(default_factory=list[McpServer])
+    """The MCP servers to connect to."""
+
+
+class ResumeSessionResponse(Model):
+    """Result of `session/resume`."""
+
+    modes: Lenient[SessionModeState | None] = None
+    """Its modes, if it has any."""
+    config_options: LenientItems[list[SessionConfigOption] | None] = None
+    """Its configuration options, if it has any."""
+
+
+class ListSessionsRequest(Model):
+    """Parameters of `session/list`. Only for agents with `list`."""
+
+    cwd: str | None = None
+    """Only sessions of this working directory, an absolute path."""
+    cursor: str | None = None
+    """Where to go on: `next_cursor` of the page before."""
+
+
+class SessionInfo(Sparse):
+    """A session in a list."""
+
+    session_id: SessionId
+    """The session."""
+    cwd: str
+    """Its working directory, an absolute path."""
+    additional_directories: LenientItems[list[str]] = Field(default_factory=list[str])
+    """All its other roots, absolute paths."""
+    title: Lenient[str | None] = None
+    """A title for the user."""
+    updated_at: Lenient[str | None] = None
+    """When something last happened in it, ISO 8601."""
+
+
+class ListSessionsResponse(Model):
+    """Result of `session/list`: one page."""
+
+    sessions: LenientItems[list[SessionInfo]]
+    """The sessions of this page."""
+    next_cursor: Lenient[str | None] = None
+    """Where the next page begins; None on the last page. Opaque to clients."""
+
+
+class CloseSessionRequest(Model):
+    """Parameters of `session/close`: cancel what the session does and free what it holds."""
+
+    session_id: SessionId
+    """The session."""
+
+
+class CloseSessionResponse(Model):
+    """Result of `session/close`."""
+
+
+class DeleteSessionRequest(Model):
+    """Parameters of `session/delete`: remove the session from the list. Only for agents with `delete`."""
+
+    session_id: SessionId
+    """The session."""
+
+
+class DeleteSessionResponse(Model):
+    """Result of `session/delete`."""

@@ -1,0 +1,119 @@
+"""Commands that the client runs for the agent (protocol: terminals). Only for clients with `terminal`."""
+
+from pydantic import Field
+
+from acp_server.schema.base import Model, Sparse
+from acp_server.schema.markers import Lenient, NullIsDefault
+from acp_server.schema.mcp import EnvVariable
+from acp_server.schema.types import Bool, SessionId, TerminalId, UInt32, UInt64
+
+__all__ = [
+    "CreateTerminalRequest",
+    "CreateTerminalResponse",
+    "KillTerminalRequest",
+    "KillTerminalResponse",
+    "ReleaseTerminalRequest",
+    "ReleaseTerminalResponse",
+    "TerminalExitStatus",
+    "TerminalOutputRequest",
+    "TerminalOutputResponse",
+    "WaitForTerminalExitRequest",
+    "WaitForTerminalExitResponse",
+]
+
+
+class CreateTerminalRequest(Sparse):
+    """Parameters of `terminal/create`: run a command. The terminal lives until it is released."""
+
+    session_id: SessionId
+    """The session that asks."""
+    command: str
+    """The program."""
+    args: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    """Its arguments."""
+    env: NullIsDefault[list[EnvVariable]] = Field(default_factory=list[EnvVariable])
+    """Variables added to its environment."""
+    cwd: str | None = None
+    """Where it runs, an absolute path."""
+    output_byte_limit: UInt64 | None = None
+    """How many bytes of output are kept; the oldest go first, whole characters at a time."""
+
+
+class CreateTerminalResponse(Model):
+    """Result of `terminal/create`: the command has been started."""
+
+    terminal_id: TerminalId
+    """The terminal it runs in."""
+
+
+class TerminalOutputRequest(Model):
+    """Parameters of `terminal/output`."""
+
+    session_id: SessionId
+    """The session that asks."""
+    terminal_id: TerminalId
+    """The terminal."""
+
+
+class TerminalExitStatus(Model):
+    """How a command ended."""
+
+    exit_code: Lenient[UInt32 | None] = None
+    """Its exit status; None if a signal ended it."""
+    signal: Lenient[str | None] = None
+    """The signal that ended it; None if it ended by itself."""
+
+
+class TerminalOutputResponse(Model):
+    """Result of `terminal/output`: what there is, at once."""
+
+    output: str
+    """The output kept so far."""
+    truncated: Bool
+    """Whether older output has been dropped."""
+    exit_status: Lenient[TerminalExitStatus | None] = None
+    """How the command ended; None while it runs."""
+
+
+class WaitForTerminalExitRequest(Model):
+    """Parameters of `terminal/wait_for_exit`."""
+
+    session_id: SessionId
+    """The session that asks."""
+    terminal_id: TerminalId
+    """The terminal."""
+
+
+class WaitForTerminalExitResponse(Model):
+    """Result of `terminal/wait_for_exit`: the command has ended."""
+
+    exit_code: Lenient[UInt32 | None] = None
+    """Its exit status; None if a signal ended it."""
+    signal: Lenient[str | None] = None
+    """The signal that ended it; None if it ended by itself."""
+
+
+class KillTerminalRequest(Model):
+    """Parameters of `terminal/kill`: end the command, keep the terminal and its output."""
+
+    session_id: SessionId
+    """The session that asks."""
+    terminal_id: TerminalId
+    """The terminal."""
+
+
+class KillTerminalResponse(Model):
+    """Result of `terminal/kill`."""
+
+
+class ReleaseTerminalRequest(Model):
+    """Parameters of `terminal/release`: end the command if it runs, and free the terminal."""
+
+    session_id: SessionId
+    """The session that asks."""
+    terminal_id: TerminalId
+    """The terminal."""
+
+
+class ReleaseTerminalResponse(Model):
+    """Result of `terminal/release`."""

@@ -1,0 +1,157 @@
+"""Tool calls: what the agent does for the model, and how the client sees it progress (protocol: tool calls)."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypeAliasType
+
+from acp_server.schema.base import Model, Sparse, Unknown
+from acp_server.schema.content import ContentBlock
+from acp_server.schema.markers import Lenient, LenientItems, Sent
+from acp_server.schema.types import TerminalId, ToolCallId, UInt32
+from acp_server.schema.unions import OpenEnum, Tagged
+
+__all__ = [
+    "Content",
+    "Diff",
+    "Terminal",
+    "ToolCall",
+    "ToolCallContent",
+    "ToolCallLocation",
+    "ToolCallProgress",
+    "ToolCallStatus",
+    "ToolCallUpdate",
+    "ToolKind",
+    "UnknownToolCallContent",
+]
+
+ToolKind = TypeAliasType(
+    "ToolKind",
+    Annotated[
+        Literal[
+            "read",
+            "edit",
+            "delete",
+            "move",
+            "search",
+            "execute",
+            "think",
+            "fetch",
+            "switch_mode",
+            "other",
+        ]
+        | str,
+        OpenEnum(),
+    ],
+)
+"""What a tool does, so that a client can choose an icon and a layout."""
+
+ToolCallStatus = TypeAliasType(
+    "ToolCallStatus", Annotated[Literal["pending", "in_progress", "completed", "failed"] | str, OpenEnum()]
+)
+"""How far a tool call is. `pending`: its input is still streaming, or it waits for approval."""
+
+
+class Content(Model):
+    """A content block that a tool produced."""
+
+    type: Sent[Literal["content"]] = "content"
+    content: ContentBlock
+    """The block."""
+
+
+class Diff(Model):
+    """A change to one file."""
+
+    type: Sent[Literal["diff"]] = "diff"
+    path: str
+    """Absolute path of the file."""
+    old_text: Lenient[str | None] = None
+    """The text before; None for a new file."""
+    new_text: str
+    """The text after."""
+
+
+class Terminal(Model):
+    """A live terminal, shown inside the tool call. Attach it before it is released."""
+
+    type: Sent[Literal["terminal"]] = "terminal"
+    terminal_id: TerminalId
+    """The terminal, from `terminal/create`."""
+
+
+class UnknownToolCallContent(Unknown):
+    """A kind of tool output that this version does not have."""
+
+    type: str
+
+
+ToolCallContent = TypeAliasType(
+    "ToolCallContent", Annotated[Content | Diff | Terminal | UnknownToolCallContent, Tagged("type")]
+)
+"""One piece of a tool call's output, told apart by `type`."""
+
+
+class ToolCallLocation(Model):
+    """A place in a file that the tool works at, so that the client can follow along."""
+
+    path: str
+    """Absolute path of the file."""
+    line: Lenient[UInt32 | None] = None
+    """The line, counted from 1."""
+
+
+class ToolCall(Sparse):
+    """The session update `tool_call`: a tool call begins."""
+
+    session_update: Sent[Literal["tool_call"]] = "tool_call"
+    tool_call_id: ToolCallId
+    """Names the call in later updates."""
+    title: str
+    """What the tool is doing, in words for the user."""
+    name: Lenient[str | None] = None
+    """The tool's name in code."""
+    kind: Lenient[ToolKind] = "other"
+    """What sort of tool it is."""
+    status: Lenient[ToolCallStatus] = "pending"
+    """How far the call is."""
+    content: LenientItems[list[ToolCallContent]] = Field(default_factory=list[ToolCallContent])
+    """What the tool has produced."""
+    locations: LenientItems[list[ToolCallLocation]] = Field(default_factory=list[ToolCallLocation])
+    """The places in files it works at."""
+    raw_input: Lenient[Any] = None
+    """The tool's input as the model gave it, any JSON."""
+    raw_output: Lenient[Any] = None
+    """The tool's output as it returned it, any JSON."""
+
+
+class ToolCallUpdate(Model):
+    """A change to a tool call: only what is set changes, and a list replaces the list before.
+
+    As a session update it is a `ToolCallProgress`.
+    """
+
+    tool_call_id: ToolCallId
+    """The call that changes."""
+    title: Lenient[str | None] = None
+    """What the tool is doing, in words for the user."""
+    name: Lenient[str | None] = None
+    """The tool's name in code."""
+    kind: Lenient[ToolKind | None] = None
+    """What sort of tool it is."""
+    status: Lenient[ToolCallStatus | None] = None
+    """How far the call is."""
+    content: LenientItems[list[ToolCallContent] | None] = None
+    """Everything the tool has produced so far."""
+    locations: LenientItems[list[ToolCallLocation] | None] = None
+    """The places in files it works at."""
+    raw_input: Lenient[Any] = None
+    """The tool's input as the model gave it, any JSON."""
+    raw_output: Lenient[Any] = None
+    """The tool's output as it returned it, any JSON."""
+
+
+class ToolCallProgress(ToolCallUpdate):
+    """The session update `tool_call_update`: a tool call goes on or ends."""
+
+    session_update: Sent[Literal["tool_call_update"]] = "tool_call_update"
