@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 class Call:
     """One incoming request while it is being answered."""
 
-    __slots__ = ("_inbound", "_partial", "admitted", "connection", "failure", "node", "request", "started", "value")
+    __slots__ = (
+        "_after","_inbound", "_partial", "admitted", "connection", "failure", "node", "request", "started", "value")
 
     def __init__(self, connection: Connection, request: Request, node: Node, inbound: Inbound) -> None:
         self.connection = connection
         self.request = request
         self.node = node
         self._inbound = inbound
+        self._after: list[Callable[[], None]] | None = None
         self.started = False
         """Whether the handler has begun. Until then a cancel is answered without it."""
         self.value: Any = NOTHING
@@ -78,6 +80,18 @@ class Call:
     def offered(self) -> Any:
         """The last partial result, or `NOTHING`."""
         return self._partial
+
+    def after_answer(self, then: Callable[[], None]) -> None:
+        """Have `then` called right behind the answer, before anything else can be sent. It must not wait or raise."""
+        if self._after is None:
+            self._after = []
+        self._after.append(then)
+
+    def answered(self) -> None:
+        """For the dispatcher: the answer is queued."""
+        after, self._after = self._after or (), None
+        for then in after:
+            then()
 
     def give_up(self, value: Any) -> None:
         """Answer with `value` now, without waiting any longer for the handler; no effect if it is answered.

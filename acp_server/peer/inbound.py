@@ -138,14 +138,17 @@ class Inbound:
         # The key is the peer's to use again as soon as the answer is out, even if the handler still cleans up.
         self.tree.release(request.id, call.node)
         result, refusal = outcome(call, value, error)
+        frame = None
         if refusal is None:
             try:
-                self._write(self._endpoint.answer(request, result))
-                return
+                frame = self._endpoint.answer(request, result)
             except EncodeError as problem:
                 logger.error("the result of %s cannot be written as JSON: %s", call.method, problem)
                 refusal = InternalError()
-        self._write(self._endpoint.refuse(request, refusal))
+        if refusal is not None:
+            frame = self._endpoint.refuse(request, refusal)
+        self._write(frame)
+        call.answered()
 
     def _write(self, frame: bytes | None) -> None:
         if frame is not None:

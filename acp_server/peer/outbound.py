@@ -96,6 +96,8 @@ class Outbox:
             else:
                 with anyio.move_on_after(timeout):
                     await asked.wait()
+            # An answer and a cut in one tick: nothing may be done with the answer any more.
+            await anyio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
             # Cut, but the answer may have arrived in this very moment.
             asked.abandon()
