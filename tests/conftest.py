@@ -1,11 +1,11 @@
-"""What every test shares: the two backends, the guard against leaks, and what to do where npm is missing."""
+"""What every test shares: two backends, a deadline, a guard against leaks, and what to do without npm."""
 
 import os
 import shutil
 
 import pytest
 
-pytest_plugins = ["tests.plugins.leaks"]
+pytest_plugins = ["tests.plugins.deadline", "tests.plugins.leaks"]
 
 
 @pytest.fixture(params=["asyncio", "trio"])
