@@ -1,7 +1,7 @@
 """End a test that waits for ever on the event loop, from inside that loop, and show where it waited.
 
-This comes before the hard time-out of the whole run, which can only end the process. It bounds tests marked `anyio`
-and no others.
+This comes before the hard time-out of the whole run, which can only end the process. It bounds tests that are
+marked `anyio` and no others.
 """
 
 import functools
