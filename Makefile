@@ -80,5 +80,5 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 $(NODE)/node_modules/.ready: $(NODE)/package-lock.json
-	@cd $(NODE) && npm ci --loglevel=error --no-audit --no-fund
+	@cd $(NODE) && npm ci --loglevel=error --no-audit --no-fund --no-update-notifier >/dev/null
 	@touch $@
