@@ -115,9 +115,7 @@ def test_a_test_that_leaks_fails_and_a_tidy_one_passes(tmp_path: Path) -> None:
 def test_a_test_that_hangs_fails_where_it_hangs_and_the_others_go_on(tmp_path: Path) -> None:
     output = _pytest(tmp_path, HANGING)
     assert _reported("FAILED", output) == [
-        f"{name}[{backend}]"
-        for name in ("test_hanging_property", "test_hangs")
-        for backend in ("asyncio", "trio")
+        f"{name}[{backend}]" for name in ("test_hanging_property", "test_hangs") for backend in ("asyncio", "trio")
     ], output
     assert _reported("ERROR", output) == []
     assert "in test_hangs\n    async with anyio.create_task_group() as group:" in output

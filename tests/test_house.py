@@ -193,10 +193,7 @@ def test_the_package_imports_only_what_it_declares() -> None:
     undeclared: list[str] = []
     for name, tree in _package_trees():
         declared = {
-            _distribution(need)
-            for folder, needs in allowed_in.items()
-            if name.startswith(folder)
-            for need in needs
+            _distribution(need) for folder, needs in allowed_in.items() if name.startswith(folder) for need in needs
         }
         for module in _imported(tree):
             if module in sys.stdlib_module_names or module in ("acp_server", "__future__"):

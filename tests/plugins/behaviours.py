@@ -100,9 +100,7 @@ def listing() -> str:
             places.setdefault(number, []).append(mark.place)
     lines: list[str] = []
     for group in catalogue():
-        lines.append(
-            f"{group.letter}  {group.about}" + (f" (deferred: {group.deferred})" if group.deferred else "")
-        )
+        lines.append(f"{group.letter}  {group.about}" + (f" (deferred: {group.deferred})" if group.deferred else ""))
         for number, title in group.titles.items():
             held = ", ".join(places.get(number, [])) or ("deferred" if group.deferred else "NO TEST")
             lines.append(f"  {number:4} {title}\n       {held}")
