@@ -36,7 +36,7 @@ class AuthMethodAgent(Model):
     """A few words on what will happen."""
 
 
-class AuthMethodTerminal(Sparse):
+class AuthMethodTerminal(Sparse, Model):
     """The client runs the agent's command once more, in an interactive terminal; exit status 0 means success.
 
     Announced only to clients with `auth.terminal`, and never passed to `authenticate`.

@@ -92,7 +92,7 @@ class Model(Record):
     """Data of extensions, by key. Never mixed with the parameters beside it; None if absent or not an object."""
 
 
-class Sparse(Model):
+class Sparse(Record):
     """A model whose absent fields read as a useful default (`[]`, `False`) and yet stay absent when it is written."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset()

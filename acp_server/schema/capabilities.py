@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-class PromptCapabilities(Sparse):
+class PromptCapabilities(Sparse, Model):
     """What a prompt may hold beyond text and resource links."""
 
     image: Lenient[Bool] = False
@@ -46,7 +46,7 @@ class PromptCapabilities(Sparse):
     """`resource` blocks."""
 
 
-class McpCapabilities(Sparse):
+class McpCapabilities(Sparse, Model):
     """How the agent can reach MCP servers beyond stdio."""
 
     http: Lenient[Bool] = False
@@ -104,7 +104,7 @@ class AgentAuthCapabilities(Model):
     """`logout`."""
 
 
-class AgentCapabilities(Sparse):
+class AgentCapabilities(Sparse, Model):
     """Everything an agent announces."""
 
     load_session: Lenient[Bool] = False
@@ -119,7 +119,7 @@ class AgentCapabilities(Sparse):
     """What can be done about authentication."""
 
 
-class FileSystemCapabilities(Sparse):
+class FileSystemCapabilities(Sparse, Model):
     """Which files operations the client performs for the agent."""
 
     read_text_file: Lenient[Bool] = False
@@ -158,7 +158,7 @@ class ClientSessionCapabilities(Model):
     """`notice`."""
 
 
-class AuthCapabilities(Sparse):
+class AuthCapabilities(Sparse, Model):
     """Which ways to authenticate the client can carry out."""
 
     terminal: Lenient[Bool] = False
@@ -182,7 +182,7 @@ class ElicitationCapabilities(Model):
     """At a URL."""
 
 
-class ClientCapabilities(Sparse):
+class ClientCapabilities(Sparse, Model):
     """Everything a client announces."""
 
     fs: Lenient[FileSystemCapabilities] = Field(default_factory=FileSystemCapabilities)

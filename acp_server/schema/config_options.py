@@ -197,15 +197,13 @@ class SetSessionConfigOptionRequest(Model):
         """The two forms: a typed boolean, or the id of a value."""
         written = handler.resolve_ref_schema(handler(schema))
         properties = written["properties"]
-        del properties["type"], properties["value"]
+        del properties["type"]
+        boolean, value_id = properties.pop("value")["anyOf"]
+        tag = {"const": "boolean", "type": "string"}
         written["required"].remove("value")
         written["anyOf"] = [
-            {
-                "type": "object",
-                "properties": {"type": {"const": "boolean", "type": "string"}, "value": {"type": "boolean"}},
-                "required": ["type", "value"],
-            },
-            {"type": "object", "properties": {"value": {"type": "string"}}, "required": ["value"]},
+            {"type": "object", "properties": {"type": tag, "value": boolean}, "required": ["type", "value"]},
+            {"type": "object", "properties": {"value": value_id}, "required": ["value"]},
         ]
         return written
 

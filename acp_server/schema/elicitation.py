@@ -5,7 +5,7 @@ A request has one of two modes, a form or a URL, and belongs to a session or, ou
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import GetJsonSchemaHandler, StrictStr, model_validator
+from pydantic import GetJsonSchemaHandler, StrictStr, TypeAdapter, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
@@ -50,7 +50,7 @@ class ElicitationRequestScope(Sparse):
     """The request."""
 
 
-class _Mode(Sparse):
+class _Mode(Sparse, Model):
     """What both modes have. Set `session_id` (and `tool_call_id`), or `request_id`."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"request_id"})
@@ -81,12 +81,10 @@ class _Mode(Sparse):
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
         """The fields of the scope are those of one scope or of the other."""
         written = handler.resolve_ref_schema(handler(schema))
-        properties = written["properties"]
-        session = {key: properties.pop(key) for key in ("sessionId", "toolCallId")}
-        request = {"requestId": properties.pop("requestId")}
+        for key in ("sessionId", "toolCallId", "requestId"):
+            del written["properties"][key]
         written["anyOf"] = [
-            {"type": "object", "properties": session, "required": ["sessionId"]},
-            {"type": "object", "properties": request, "required": ["requestId"]},
+            handler(TypeAdapter(scope).core_schema) for scope in (ElicitationSessionScope, ElicitationRequestScope)
         ]
         return written
 

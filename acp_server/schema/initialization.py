@@ -31,7 +31,7 @@ class Implementation(Model):
     """Its version, in its own form."""
 
 
-class InitializeRequest(Sparse):
+class InitializeRequest(Sparse, Model):
     """Parameters of `initialize`, the client's first message.
 
     Two things that clients in use get wrong are understood: a version written as digits in a string, and
@@ -55,7 +55,7 @@ class InitializeRequest(Sparse):
         return super().from_wire(data)
 
 
-class InitializeResponse(Sparse):
+class InitializeResponse(Sparse, Model):
     """Result of `initialize`."""
 
     protocol_version: ProtocolVersion

@@ -50,7 +50,7 @@ class CancelNotification(Model):
     """The session."""
 
 
-class CancelRequestNotification(Sparse):
+class CancelRequestNotification(Sparse, Model):
     """Parameters of `$/cancel_request`: stop working on one request. Either side sends it."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"request_id"})

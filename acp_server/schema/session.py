@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-class NewSessionRequest(Sparse):
+class NewSessionRequest(Sparse, Model):
     """Parameters of `session/new`."""
 
     cwd: str
@@ -47,7 +47,7 @@ class NewSessionResponse(Model):
     """Its configuration options, if it has any."""
 
 
-class LoadSessionRequest(Sparse):
+class LoadSessionRequest(Sparse, Model):
     """Parameters of `session/load`: take a session up again and replay it. Only for agents with `loadSession`."""
 
     session_id: SessionId
@@ -69,7 +69,7 @@ class LoadSessionResponse(Model):
     """Its configuration options, if it has any."""
 
 
-class ResumeSessionRequest(Sparse):
+class ResumeSessionRequest(Sparse, Model):
     """Parameters of `session/resume`: take a session up again without replaying it. Only for agents with `resume`."""
 
     session_id: SessionId
@@ -100,7 +100,7 @@ class ListSessionsRequest(Model):
     """Where to go on: `next_cursor` of the page before."""
 
 
-class SessionInfo(Sparse):
+class SessionInfo(Sparse, Model):
     """A session in a list."""
 
     session_id: SessionId

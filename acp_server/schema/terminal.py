@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class CreateTerminalRequest(Sparse):
+class CreateTerminalRequest(Sparse, Model):
     """Parameters of `terminal/create`: run a command. The terminal lives until it is released."""
 
     session_id: SessionId

@@ -101,7 +101,7 @@ class ToolCallLocation(Model):
     """The line, counted from 1."""
 
 
-class ToolCall(Sparse):
+class ToolCall(Sparse, Model):
     """The session update `tool_call`: a tool call begins."""
 
     session_update: Sent[Literal["tool_call"]] = "tool_call"

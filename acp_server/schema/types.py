@@ -8,6 +8,16 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool, StrictStr, WithJsonSchema
 from typing_extensions import TypeAliasType
 
+from acp_server.errors import (
+    AUTH_REQUIRED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_CANCELLED,
+    RESOURCE_NOT_FOUND,
+)
 from acp_server.schema.markers import Expect
 
 __all__ = [
@@ -112,7 +122,31 @@ ProtocolVersion = TypeAliasType(
 )
 """The major version of the protocol; everything smaller is negotiated through capabilities."""
 
-ErrorCode = TypeAliasType("ErrorCode", Int32)
+_KNOWN_ERRORS = (
+    PARSE_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    INVALID_PARAMS,
+    INTERNAL_ERROR,
+    REQUEST_CANCELLED,
+    AUTH_REQUIRED,
+    RESOURCE_NOT_FOUND,
+)
+
+ErrorCode = TypeAliasType(
+    "ErrorCode",
+    Annotated[
+        Int32,
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    *({"const": code, "format": "int32", "type": "integer"} for code in _KNOWN_ERRORS),
+                    {"format": "int32", "type": "integer"},
+                ]
+            }
+        ),
+    ],
+)
 """What kind of error an answer reports; `acp_server.errors` has a constant and an exception for each known code."""
 
 PROTOCOL_VERSION: Literal[1] = 1

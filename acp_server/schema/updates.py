@@ -122,7 +122,7 @@ class ConfigOptionUpdate(Model):
     """All options with their present values."""
 
 
-class SessionInfoUpdate(Sparse):
+class SessionInfoUpdate(Sparse, Model):
     """The session update `session_info_update`: what is set changes; an explicit None clears."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"title", "updated_at"})
@@ -183,7 +183,7 @@ CompactionStatus = TypeAliasType(
 """How far a compaction is. Names of one's own begin with `_`."""
 
 
-class CompactionUpdate(Sparse):
+class CompactionUpdate(Sparse, Model):
     """The session update `compaction_update`: the context is being shortened.
 
     What is set changes, an explicit None clears. Only for clients with `session.compaction`.

@@ -1,0 +1,270 @@
+"""Writes the types of this package as JSON Schema 2020-12, for validators that are not Python.
+
+    python -m acp_server.schema.export [--check] DIRECTORY
+
+`DIRECTORY/v1/schema.json` has every type under `$defs`; as a whole it describes any one message.
+`DIRECTORY/v1/methods.json` names the types of the parameters and the result of each method, its receiver, and the
+capability that opens it. The schemas say what may be sent: what a receiver forgives, and what this package carries
+from a newer peer, is not in them, except as the `x-deserialize-*` notes that ACP itself publishes.
+"""
+
+import argparse
+import ast
+import inspect
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from typing_extensions import TypeAliasType
+
+from acp_server import schema
+from acp_server.schema.base import Record, Unknown, attributes
+from acp_server.schema.methods import MEMBER_CAPABILITIES, METHODS, Method
+from acp_server.schema.types import PROTOCOL_VERSION
+
+Json = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+REF = "#/$defs/"
+SIDES = {"agent": "agent", "client": "client", "both": "protocol"}
+EXTENSIONS = {
+    "ExtRequest": "Parameters of a request outside of the protocol, whose name begins with `_`: any JSON.",
+    "ExtResponse": "Result of a request outside of the protocol: any JSON.",
+    "ExtNotification": "Parameters of a notification outside of the protocol, whose name begins with `_`: any JSON.",
+}
+
+
+def documents() -> dict[str, Json]:
+    """What to write, by file name."""
+    return {
+        "schema.json": {
+            "$schema": DIALECT,
+            "title": f"Agent Client Protocol, version {PROTOCOL_VERSION}",
+            "description": "One message of the protocol, from either side.",
+            "anyOf": [_message(side) for side in ("Agent", "Client")] + [_protocol_message()],
+            "$defs": definitions(),
+        },
+        "methods.json": {
+            "protocolVersion": PROTOCOL_VERSION,
+            "methods": {name: _row(method) for name, method in METHODS.items()},
+            "memberCapabilities": {union: dict(tags) for union, tags in MEMBER_CAPABILITIES.items()},
+        },
+    }
+
+
+def definitions() -> dict[str, Json]:
+    """The JSON Schema of every type, by name, with references of the form `#/$defs/Name`."""
+    types = {name: kind for area in _areas() for name, kind in _types(area)}
+    _, written = TypeAdapter.json_schemas(
+        [(name, "validation", TypeAdapter[Any](kind)) for name, kind in types.items()],
+        ref_template=REF + "{model}",
+        schema_generator=_Generator,
+    )
+    found = {name: _tidied(name, definition) for name, definition in written["$defs"].items()}
+    for name, definition in found.items():
+        kind = types[name]
+        definition["description"] = _docstrings(schema.area_of(name) or "")[name]
+        if isinstance(kind, type):
+            _complete(cast("type[Record]", kind), definition)
+    for method in METHODS.values():
+        for name in (method.params, method.result):
+            if name is not None:
+                found[name] |= {"x-method": method.name, "x-side": SIDES[method.receiver]}
+    return found | {name: {"description": text} for name, text in EXTENSIONS.items()} | _envelopes()
+
+
+class _Generator(GenerateJsonSchema):
+    """Pydantic's generator without the titles that it derives from names."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _areas() -> Iterator[str]:
+    return iter(dict.fromkeys(area for name in dir(schema) if (area := schema.area_of(name))))
+
+
+def _types(area: str) -> Iterator[tuple[str, Any]]:
+    module = import_module(f"acp_server.schema.{area}")
+    for name in module.__all__:
+        kind = getattr(module, name)
+        if isinstance(kind, TypeAliasType) or (
+            isinstance(kind, type) and issubclass(kind, Record) and not issubclass(kind, Unknown) and kind is not Record
+        ):
+            yield name, kind
+
+
+def _tidied(name: str, definition: Json) -> Json:
+    """A definition as generated, without what says nothing, and with what is always sent among the required."""
+    definition = dict(definition)
+    definition.pop("title", None)
+    if "oneOf" in definition and "discriminator" not in definition:
+        definition["anyOf"] = definition.pop("oneOf")  # An empty list is a list of anything.
+    if "properties" in definition:
+        definition.pop("additionalProperties", None)
+        required = set(definition.get("required", ()))
+        for key, value in definition["properties"].items():
+            if value.pop("x-required", False):
+                required.add(key)
+            if value.get("default", ...) is None or "const" in value:
+                value.pop("default", None)
+        definition["required"] = sorted(required)
+        if not required:
+            del definition["required"]
+    return definition
+
+
+def _complete(cls: type[Record], definition: Json) -> None:
+    """Add to the properties of a class what pydantic does not know: their descriptions, and made defaults."""
+    properties: dict[str, Json] = definition.get("properties", {})
+    for key, name in attributes(cls).items():
+        if key not in properties:
+            continue
+        field = cls.model_fields[name]
+        if field.default_factory is not None:
+            made = field.get_default(call_default_factory=True, validated_data={})
+            properties[key]["default"] = made.to_wire() if isinstance(made, Record) else made
+        for base in cls.__mro__:
+            text = _docstrings(base.__module__.rpartition(".")[2]).get(f"{base.__name__}.{name}")
+            if text is not None:
+                properties[key]["description"] = text
+                break
+
+
+@cache
+def _docstrings(area: str) -> dict[str, str]:
+    """The docstrings of an area: of its classes and aliases by `Name`, of its attributes by `Name.attribute`."""
+    try:
+        module: ModuleType = import_module(f"acp_server.schema.{area}")
+    except ModuleNotFoundError:
+        return {}
+    tree = ast.parse(inspect.getsource(module))
+    found = dict(_strings_below(tree.body))
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = ast.get_docstring(node) or ""
+            found.update((f"{node.name}.{name}", text) for name, text in _strings_below(node.body))
+    return found
+
+
+def _strings_below(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for node, below in zip(body, body[1:], strict=False):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            yield target.id, inspect.cleandoc(str(below.value.value))
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": REF + name}
+
+
+def _row(method: Method) -> Json:
+    row: Json = {"receiver": method.receiver, "params": method.params, "result": method.result}
+    return {
+        **row,
+        "kind": "request" if method.is_request else "notification",
+        "capability": method.capability,
+    }
+
+
+def _envelopes() -> dict[str, Json]:
+    """Requests, notifications and responses, by the side that sends them."""
+    found: dict[str, Json] = {}
+    for sender, receiver in (("Agent", "client"), ("Client", "agent")):
+        sent = [method for method in METHODS.values() if method.receiver == receiver]
+        answered = [method.result for method in METHODS.values() if method.receiver == sender.lower() and method.result]
+        requests = [method.params for method in sent if method.is_request]
+        notifications = [method.params for method in sent if not method.is_request]
+        found[f"{sender}Request"] = {
+            "description": f"A request of the {sender.lower()}.",
+            **_call([*requests, "ExtRequest"], {"id": _ref("RequestId")}),
+        }
+        found[f"{sender}Notification"] = {
+            "description": f"A notification of the {sender.lower()}.",
+            **_call([*notifications, "ExtNotification"], {}),
+        }
+        found[f"{sender}Response"] = {
+            "description": f"An answer of the {sender.lower()}: a result or an error.",
+            "anyOf": [
+                _object(
+                    {
+                        "id": _ref("RequestId"),
+                        "result": {"anyOf": [_ref(name) for name in [*answered, "ExtResponse"]]},
+                    }
+                ),
+                _object({"id": _ref("RequestId"), "error": _ref("Error")}),
+            ],
+        }
+    return found
+
+
+def _object(properties: Json, optional: Json | None = None) -> Json:
+    return {"type": "object", "properties": properties | (optional or {}), "required": sorted(properties)}
+
+
+def _call(params: Sequence[str], always: Json) -> Json:
+    return _object(
+        {**always, "method": {"type": "string"}},
+        {"params": {"anyOf": [*(_ref(name) for name in params), {"type": "null"}]}},
+    )
+
+
+def _message(side: str) -> Json:
+    version: Json = {"const": "2.0", "type": "string"}
+    return {
+        **_object({"jsonrpc": version}),
+        "anyOf": [_ref(side + kind) for kind in ("Request", "Response", "Notification")],
+    }
+
+
+def _protocol_message() -> Json:
+    names = [method.params for method in METHODS.values() if method.receiver == "both"]
+    return _call(names, {"jsonrpc": {"const": "2.0", "type": "string"}})
+
+
+def _text(document: Json) -> str:
+    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def stale(directory: Path) -> list[Path]:
+    """The files under `directory` that do not say what the types say, and those that should not be there."""
+    folder = directory / f"v{PROTOCOL_VERSION}"
+    wanted = {folder / name: _text(document) for name, document in documents().items()}
+    wrong = [path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text]
+    return wrong + [path for path in sorted(folder.glob("*")) if path not in wanted]
+
+
+def write(directory: Path) -> None:
+    """Write every file, and remove the ones that should not be there."""
+    folder = directory / f"v{PROTOCOL_VERSION}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in stale(directory):
+        path.unlink(missing_ok=True)
+    for name, document in documents().items():
+        (folder / name).write_text(_text(document), "utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Exit status 1 if `--check` finds a stale file, which it names on standard error."""
+    parser = argparse.ArgumentParser(prog="python -m acp_server.schema.export", description="Write the JSON Schemas.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is stale")
+    parser.add_argument("directory", type=Path, help="where the files are, such as protocol_schemas")
+    options = parser.parse_args(arguments)
+    if not options.check:
+        write(options.directory)
+        return 0
+    found = stale(options.directory)
+    for path in found:
+        sys.stderr.write(f"stale: {path}\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
