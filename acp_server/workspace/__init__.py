@@ -1,0 +1,5 @@
+"""The built-in agent: searches, reads and counts a real project directory, offline.
+
+Its engines (`search`, `read`, `scan`, with `roots`, `walk` and `commands`) know no protocol: they are plain
+generators that `batches` runs in a worker thread.
+"""

@@ -1,0 +1,147 @@
+"""Finds the lines of a text that match an expression, in a bounded time for each, and can be stopped in between.
+
+The expression sees one line at a time, as in grep. Most can be tried on many lines at once without a
+difference: that is done where `pattern` says so, because a call for each line costs many times as much. It
+opens no files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import NamedTuple
+
+import regex
+
+from .pattern import Sight, compile_pattern, sight
+from .textfile import Block
+
+SECONDS_PER_LINE = 0.25
+
+# How long it may find nothing before it lets its caller look up.
+_SECONDS_BETWEEN_PULSES = 0.01
+# How much of an over-long line is looked at again with its next piece, for the sake of matches across the
+# cut.
+_OVERLAP = 4096
+# So often may a block take longer than a line may, before the expression is no longer tried on blocks.
+_SLOW_BLOCKS = 3
+
+
+class Match(NamedTuple):
+    """The first match in a line.
+
+    Attributes:
+        line: how many lines of the block stand before it.
+        column: how many characters of the line stand before it.
+        text: the line; of an over-long line a piece that holds the match.
+        start: where in `text` it begins.
+    """
+
+    line: int
+    column: int
+    text: str
+    start: int
+
+
+class SlowLine(NamedTuple):
+    """A line that was left out because the expression took more than 0.25 s on it.
+
+    Attributes:
+        line: how many lines of the block stand before it.
+    """
+
+    line: int
+
+
+Found = Match | SlowLine | None
+
+
+class Matcher:
+    """One expression, for one search: it is tried on the blocks of one file after the other, in one thread.
+
+    Raises:
+        Refusal: the expression is not valid, or too large.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._regex = compile_pattern(source)
+        self._sight = sight(source)
+        self._slow_blocks = 0
+        self._tail = ""  # of an over-long line: the end of what has been searched of it
+        self._column = 0  # where in the line `_tail` begins
+        self._settled = False  # whether the over-long line has matched or was too slow
+
+    def find(self, block: Block) -> Generator[Found]:
+        """The lines that match and those that are too slow, in order; None now and then, so that a caller can stop."""
+        if block.continues or block.unfinished:
+            found = self._in_piece(block)
+            if found is not None:
+                yield found
+        elif self._sight is Sight.UNKNOWN or self._slow_blocks >= _SLOW_BLOCKS:
+            yield from self._in_lines(block.text, 0, 0)
+        else:
+            yield from self._in_block(block.text)
+
+    def _search(self, text: str, start: int = 0) -> regex.Match[str] | None:
+        # Concurrent: other threads run meanwhile, among them the event loop.
+        return self._regex.search(text, start, timeout=SECONDS_PER_LINE, concurrent=True)
+
+    def _in_block(self, text: str) -> Generator[Found]:
+        line, begin = 0, 0  # of the line from which on nothing has been searched
+        while begin <= len(text):
+            try:
+                match = self._search(text, begin)
+            except TimeoutError:
+                self._slow_blocks += 1
+                yield from self._in_lines(text, begin, line)
+                return
+            if match is None:
+                return
+            line += text.count("\n", begin, match.start())
+            begin = text.rfind("\n", begin, match.start()) + 1 or begin
+            end = text.find("\n", match.start())
+            if end < 0:
+                end = len(text)
+            if match.end() <= end:
+                yield Match(line, match.start() - begin, text[begin:end], match.start() - begin)
+            else:
+                yield self._in_line(text[begin:end], line)
+            line, begin = line + 1, end + 1
+
+    def _in_lines(self, text: str, begin: int, line: int) -> Generator[Found]:
+        due = time.perf_counter() + _SECONDS_BETWEEN_PULSES
+        for number, one in enumerate(text[begin:].split("\n"), line):
+            found = self._in_line(one, number)
+            if found is not None or time.perf_counter() > due:
+                yield found
+                due = time.perf_counter() + _SECONDS_BETWEEN_PULSES
+
+    def _in_line(self, text: str, line: int) -> Found:
+        try:
+            match = self._search(text)
+        except TimeoutError:
+            return SlowLine(line)
+        return match and Match(line, match.start(), text, match.start())
+
+    def _in_piece(self, block: Block) -> Found:
+        """A piece of an over-long line, together with the end of the piece before it."""
+        if not block.continues:
+            self._tail, self._column, self._settled = "", 0, False
+        if self._settled:
+            return None
+        text = self._tail + block.text
+        try:
+            # The first character of a tail has been tried before; now it only shows that this is no line's
+            # beginning.
+            match = self._search(text, 1 if self._tail else 0)
+        except TimeoutError:
+            self._settled = True
+            return SlowLine(0)
+        tail = max(0, len(text) - _OVERLAP)
+        if match and not (block.unfinished and match.end() == len(text) and match.start() > tail):
+            self._settled = True
+            return Match(0, self._column + match.start(), text, match.start())
+        # A match that ends with the piece may only end there because the piece does: it is tried again with
+        # the next.
+        self._tail, self._column = text[tail:], self._column + tail
+        return None

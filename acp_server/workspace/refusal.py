@@ -1,0 +1,12 @@
+"""What the user asked for cannot be done. It does not decide how that is shown."""
+
+from __future__ import annotations
+
+from acp_server.errors import AcpError
+
+
+class Refusal(AcpError):
+    """A request that cannot be carried out.
+
+    Its text is a sentence for the user; it names what the user typed and nothing else of the system.
+    """

@@ -1,0 +1,125 @@
+"""The directories a session may look into, and the one place where a path that a user typed becomes a path to open.
+
+Confinement is decided on the path with every symbolic link resolved. It guards against mistakes and against
+crafted trees, not against a process that swaps a directory for a link between the check and the use. It reads
+no files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from .refusal import Refusal
+from .shown import quoted, shown
+
+
+class OutsideRoots(Refusal):
+    """The path leads out of the session's directories."""
+
+
+class _Root(NamedTuple):
+    given: str  # as the client names it: what it may be shown
+    real: str  # without symbolic links: what is compared
+
+
+class Roots:
+    """A session's working directory and its additional directories (ACP, Session Setup).
+
+    Args:
+        cwd: the absolute path that relative paths are relative to.
+        extra: absolute paths of further directories; they need not be below `cwd`.
+
+    Raises:
+        Refusal: one of them is not an absolute path.
+    """
+
+    def __init__(self, cwd: str | os.PathLike[str], extra: Iterable[str | os.PathLike[str]] = ()) -> None:
+        found: dict[str, _Root] = {}
+        for directory in (cwd, *extra):
+            root = _root(os.fspath(directory))
+            found.setdefault(root.real, root)
+        self._roots = tuple(found.values())
+        self.cwd = self._roots[0].given
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The directories as the client named them, `cwd` first, each once."""
+        return tuple(root.given for root in self._roots)
+
+    def resolve(self, text: str) -> Path:
+        """The absolute path that `text` means, below one of the directories and without symbolic links below it.
+
+        A relative path is relative to `cwd`. Nothing has to exist there.
+
+        Raises:
+            OutsideRoots: it leads out, by `..`, an absolute path, `~` or a symbolic link anywhere in it.
+                Whether something exists out there cannot be told from the message.
+            Refusal: no system could open it: empty, a NUL character, too long, links in a circle.
+        """
+        real = _real_path(os.path.join(self.cwd, _plausible(text)), text)
+        for root in self._roots:
+            if _is_inside(real, root.real):
+                return Path(_join(root.given, real[len(root.real) :]))
+        raise OutsideRoots(f"Outside of the session's directories: {quoted(text)}")
+
+    def display(self, path: str | os.PathLike[str]) -> str:
+        """How to show a path of ours: relative to `cwd` where it is below it, with `/`, fit to be shown."""
+        text = os.fspath(path)
+        if _is_inside(text, self.cwd):
+            text = text[len(self.cwd) :].lstrip(os.sep) or "."
+        if os.sep != "/":
+            text = text.replace(os.sep, "/")
+        return shown(text)
+
+
+def _root(given: str) -> _Root:
+    if not os.path.isabs(given) or "\0" in given:
+        raise Refusal(f"Not an absolute path: {quoted(given)}")
+    # Only the resolved path knows where the parent of a symbolic link is.
+    named = os.path.realpath(given) if os.pardir in Path(given).parts else os.path.normpath(given)
+    return _Root(named, os.path.realpath(named))
+
+
+def _plausible(text: str) -> str:
+    """`text` itself, unless it is something that is never a path below a directory."""
+    if not text.strip():
+        raise Refusal("An empty path")
+    if "\0" in text:
+        raise Refusal(f"A path with a NUL character: {quoted(text)}")
+    if text.startswith("~"):
+        raise OutsideRoots(f"Home directories are outside: {quoted(text)} (for a file of that name: ./{quoted(text)})")
+    if sys.platform == "win32":
+        drive, rest = os.path.splitdrive(text)
+        # An alternate data stream; a path relative to the current directory of a drive.
+        if ":" in rest or (drive.endswith(":") and rest[:1] not in ("/", "\\")):
+            raise Refusal(f"Not a path: {quoted(text)}")
+    return text
+
+
+def _real_path(path: str, text: str) -> str:
+    try:
+        return os.path.realpath(path, strict=True)
+    except UnicodeEncodeError:
+        raise Refusal(f"Not a path: {quoted(text)}") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise Refusal(f"The path is too long: {quoted(text)}") from None
+        if error.errno == errno.ELOOP:
+            raise Refusal(f"The symbolic links of this path go in a circle: {quoted(text)}") from None
+        # Missing or not to be entered: what is known of it still says whether it leads out.
+        return os.path.realpath(path)
+
+
+def _is_inside(path: str, directory: str) -> bool:
+    path, directory = os.path.normcase(path), os.path.normcase(directory)
+    return path == directory or path.startswith(directory if directory.endswith(os.sep) else directory + os.sep)
+
+
+def _join(directory: str, rest: str) -> str:
+    rest = rest.lstrip(os.sep)
+    return os.path.join(directory, rest) if rest else directory
