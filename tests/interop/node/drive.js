@@ -1,0 +1,70 @@
+// Drives one agent through a plan, on the official TypeScript SDK's client, and prints what it sees.
+//
+//   node drive.js PLAN COMMAND [ARGUMENT]...
+//
+// PLAN is JSON: what each session asks, when and how the client cancels, how it answers (see `plan.js`). Every
+// observation is one line of JSON on stdout, in the order things happened; the agent's stderr is this program's.
+// It judges nothing: the test that started it does. Exit code 0 means that the plan was carried out to its end.
+
+import { client, methods } from "@agentclientprotocol/sdk";
+
+import { launch } from "./agent.js";
+import { Editor } from "./editor.js";
+import { observe, within } from "./observe.js";
+import { parsePlan } from "./plan.js";
+
+const [text, ...command] = process.argv.slice(2);
+const plan = parsePlan(text);
+const agent = launch(command);
+const editor = new Editor(plan);
+
+const app = editor.handleRequests(client({ name: "interop" }));
+try {
+  const connection = app.connect(agent.stream);
+  await within(run(connection.agent), "the plan");
+  agent.endInput();
+  observe("exit", await within(agent.exited, "the agent's exit"));
+} catch (error) {
+  observe("failure", { message: String(error?.stack ?? error) });
+  agent.kill();
+  process.exitCode = 3;
+} finally {
+  editor.dispose();
+}
+
+async function run(context) {
+  await context.request(methods.agent.initialize, {
+    protocolVersion: 1,
+    clientInfo: { name: "interop", version: "1" },
+    clientCapabilities: { fs: { readTextFile: true, writeTextFile: true }, terminal: true },
+  });
+  const sessions = await Promise.all(plan.sessions.map((turns) => open(context, turns)));
+  const running = Promise.all(sessions.map(({ id, turns }) => converse(context, id, turns)));
+  await (plan.endInputOn ? Promise.race([running, editor.reached(plan.endInputOn)]) : running);
+}
+
+async function open(context, turns) {
+  const { sessionId } = await context.request(methods.agent.session.new, { cwd: plan.cwd, mcpServers: [] });
+  return { id: sessionId, turns };
+}
+
+async function converse(context, sessionId, turns) {
+  for (const turn of turns) {
+    const abort = new AbortController();
+    editor.begin(sessionId, turn, () => {
+      observe("cancelling", { sessionId, by: turn.cancelBy });
+      if (turn.cancelBy === "signal") abort.abort();
+      else void context.notify(methods.agent.session.cancel, { sessionId });
+    });
+    try {
+      const answer = await context.request(
+        methods.agent.session.prompt,
+        { sessionId, prompt: [{ type: "text", text: turn.text }] },
+        { cancellationSignal: abort.signal, stopWaitingOnCancel: turn.stopWaiting },
+      );
+      observe("answer", { sessionId, text: turn.text, stopReason: answer.stopReason });
+    } catch (error) {
+      observe("refusal", { sessionId, text: turn.text, code: error?.code, message: error?.message });
+    }
+  }
+}

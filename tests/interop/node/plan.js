@@ -1,0 +1,22 @@
+// The plan of a run: data from the test, with its defaults filled in.
+//
+//   cwd          directory of every session
+//   sessions     one list of turns a session; sessions run side by side, the turns of one after each other
+//     text         the prompt
+//     cancelOn     the point at which the client cancels this turn
+//     cancelBy     "session/cancel", or "signal" for an AbortSignal on the prompt request
+//     stopWaiting  with a signal: go on to the next turn at once, without waiting for the answer
+//     lateAnswer   answer a request of the agent as if nothing had happened after it was withdrawn
+//   permission   the kind of the option to choose, or "cancelled", or "error"
+//   endInputOn   the point at which to close the agent's stdin, instead of waiting for the answers
+//
+// A point is a kind of update (`sessionUpdate`) or the method of a request by the agent.
+
+export function parsePlan(text) {
+  const { cwd, sessions, permission = "allow_once", endInputOn = null } = JSON.parse(text);
+  return { cwd, permission, endInputOn, sessions: sessions.map((turns) => turns.map(parseTurn)) };
+}
+
+function parseTurn(turn) {
+  return { cancelOn: null, cancelBy: "session/cancel", stopWaiting: false, lateAnswer: false, ...turn };
+}

@@ -1,0 +1,47 @@
+"""The agents that the clients drive, each as a command, and what holds for its process once a client has left it."""
+
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+HERE = Path(__file__).parent
+WORKSPACE = (str(Path(sys.executable).with_name("acp-server")),)
+_MARK = "ACP_INTEROP_RUN"
+_PATIENCE = 5.0
+
+
+def nested(backend: str) -> tuple[str, ...]:
+    """The agent of `agents/nested.py` on one of anyio's backends."""
+    return (sys.executable, str(HERE / "agents" / "nested.py"), backend)
+
+
+@contextmanager
+def no_orphans() -> Iterator[dict[str, str]]:
+    """Variables for a subject's environment; on leaving, no process that has inherited them is alive."""
+    mark = uuid.uuid4().hex
+    yield {_MARK: mark}
+    _, left = psutil.wait_procs(_marked(mark), timeout=_PATIENCE)
+    for process in left:
+        process.kill()
+    assert not left, f"still alive: {left}"
+
+
+def assert_quiet(stderr: str) -> None:
+    """A subject may log; it has no reason to show a traceback or a warning of Python's."""
+    for sign in ("Traceback", "Warning:", "Task was destroyed", "never retrieved"):
+        assert sign not in stderr, stderr
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(_MARK) == mark:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found

@@ -1,0 +1,128 @@
+"""The official TypeScript SDK's client drives our agents as processes of their own."""
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import NEEDLE
+from .subjects import WORKSPACE, nested
+from .typescript import Ended, Turn, drive
+
+pytestmark = pytest.mark.usefixtures("require_npm")
+
+HANG: Turn = {"text": "hang", "cancelOn": "agent_message_chunk"}
+READ: Turn = {"text": "read notes.txt", "cancelOn": "fs/read_text_file"}
+ASK: Turn = {"text": "ask", "cancelOn": "session/request_permission"}
+CREATE: Turn = {"text": "run sleep 1000", "cancelOn": "terminal/create", "lateAnswer": True}
+WAIT: Turn = {"text": "run sleep 1000", "cancelOn": "terminal/wait_for_exit"}
+AFTERWARDS: Turn = {"text": "stream 3"}
+ANSWERED = Ended("stream 3", "end_turn", None, "0 1 2 ")
+
+by_either = pytest.mark.parametrize("by", ["session/cancel", "signal"])
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def agent(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    return nested(request.param)
+
+
+def test_a_prompt_streams_and_the_client_serves_what_the_agent_asks_for(agent: tuple[str, ...], project: Path) -> None:
+    turns: list[Turn] = [
+        {"text": "stream 3"},
+        {"text": "read notes.txt"},
+        {"text": "ask"},
+        {"text": "run echo hello"},
+    ]
+    run = drive(agent, project, turns)
+    assert run.turns() == [
+        ANSWERED,
+        Ended("read notes.txt", "end_turn", None, "first line\nsecond line\n"),
+        Ended("ask", "end_turn", None, "allowed"),
+        Ended("run echo hello", "end_turn", None, "hello\n"),
+    ]
+    assert run.withdrawn() == []
+    assert len(run.received("terminal/release")) == 1
+
+
+@by_either
+@pytest.mark.behaviour("F1", "F7", "F17")
+def test_a_cancelled_turn_keeps_what_it_said_and_the_next_one_is_answered(
+    agent: tuple[str, ...], by: str, project: Path
+) -> None:
+    run = drive(agent, project, [{**HANG, "cancelBy": by}, AFTERWARDS])
+    assert run.turns() == [Ended("hang", "cancelled", None, "hanging"), ANSWERED]
+
+
+@by_either
+@pytest.mark.parametrize("turn", [READ, ASK, WAIT], ids=lambda turn: turn["cancelOn"])
+@pytest.mark.behaviour("C1", "F8", "F12", "F14")
+def test_a_cancel_aborts_the_signal_of_the_handler_that_the_agent_was_waiting_for(
+    by: str, turn: Turn, project: Path
+) -> None:
+    run = drive(nested("asyncio"), project, [{**turn, "cancelBy": by}, AFTERWARDS])
+    assert run.withdrawn() == [turn["cancelOn"]]
+    assert run.turns() == [Ended(turn["text"], "cancelled", None, ""), ANSWERED]
+
+
+@by_either
+@pytest.mark.behaviour("F10")
+def test_the_terminal_of_a_cancelled_turn_is_released(agent: tuple[str, ...], by: str, project: Path) -> None:
+    run = drive(agent, project, [{**WAIT, "cancelBy": by}, AFTERWARDS])
+    assert [end.stop_reason for end in run.turns()] == ["cancelled", "end_turn"]
+    assert len(run.received("terminal/release")) == 1
+
+
+@by_either
+@pytest.mark.behaviour("C4", "F11")
+def test_a_terminal_that_is_created_after_the_cancel_is_released(
+    agent: tuple[str, ...], by: str, project: Path
+) -> None:
+    run = drive(agent, project, [{**CREATE, "cancelBy": by}, AFTERWARDS])
+    assert run.withdrawn() == ["terminal/create"]
+    assert [end.stop_reason for end in run.turns()] == ["cancelled", "end_turn"]
+    assert [params["terminalId"] for params in run.received("terminal/release")] == ["terminal-1"]
+
+
+@by_either
+@pytest.mark.behaviour("F9")
+def test_a_permission_that_is_granted_after_the_cancel_changes_nothing(
+    agent: tuple[str, ...], by: str, project: Path
+) -> None:
+    run = drive(agent, project, [{**ASK, "cancelBy": by, "lateAnswer": True}, AFTERWARDS])
+    assert run.turns() == [Ended("ask", "cancelled", None, ""), ANSWERED]
+
+
+@pytest.mark.parametrize("permission", ["reject_once", "cancelled", "error"])
+@pytest.mark.behaviour("F9")
+def test_a_permission_that_is_not_granted_ends_nothing_but_the_tool(
+    agent: tuple[str, ...], permission: str, project: Path
+) -> None:
+    run = drive(agent, project, [{"text": "ask"}, AFTERWARDS], permission=permission)
+    assert run.turns() == [Ended("ask", "end_turn", None, "not allowed"), ANSWERED]
+
+
+@pytest.mark.behaviour("E10")
+def test_a_prompt_right_behind_the_cancel_of_another_is_answered(agent: tuple[str, ...], project: Path) -> None:
+    run = drive(agent, project, [{**HANG, "cancelBy": "signal", "stopWaiting": True}, AFTERWARDS])
+    assert run.turns() == [Ended("hang", None, -32800, "hanging"), ANSWERED]
+
+
+@by_either
+@pytest.mark.behaviour("F6")
+def test_a_cancel_leaves_the_other_session_alone(agent: tuple[str, ...], by: str, project: Path) -> None:
+    run = drive(agent, project, [{**HANG, "cancelBy": by}], [{"text": "read notes.txt"}, AFTERWARDS])
+    assert [end.stop_reason for end in run.turns(0)] == ["cancelled"]
+    assert run.turns(1) == [Ended("read notes.txt", "end_turn", None, "first line\nsecond line\n"), ANSWERED]
+
+
+@pytest.mark.behaviour("G7")
+def test_an_agent_whose_stdin_ends_in_the_middle_of_a_turn_leaves_with_0(agent: tuple[str, ...], project: Path) -> None:
+    run = drive(agent, project, [{"text": "hang"}], endInputOn="agent_message_chunk")
+    assert run.turns()[0].stop_reason is None
+
+
+def test_the_workspace_agent_finds_what_is_there(project: Path) -> None:
+    run = drive(WORKSPACE, project, [{"text": f"/search {NEEDLE}"}])
+    (turn,) = run.turns()
+    assert turn.stop_reason == "end_turn"
+    assert "app.py" in turn.said
