@@ -1,1 +1,82 @@
-"""An Agent Client Protocol runtime for Python, with cancellation that works at every depth."""
+"""An Agent Client Protocol (ACP) runtime: agents and clients over JSON-RPC 2.0, cancellable at every depth.
+
+The map of the package; imports go one way, from the bottom up:
+
+    cli          the command line: serve, chat, demo, trace, schema
+    workspace    the built-in agent: searches, reads and scans a project without a network
+    agent        `Agent`, what authors write against, and the ways to serve it
+    client       the other side: spawn an agent and drive it
+    testing      memory streams, scripted clients and faults, for your own tests
+    session      what ACP means: negotiation, sessions, turns, updates, calls to the client
+    peer         one live connection: read loop, dispatch, requests both ways, the writer
+    wire         pure: bytes, messages, who owes whom an answer
+    tasks        pure: scopes, why they were cut, time for cleanup
+    schema       the types of ACP v1
+    errors       every exception
+
+Names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from acp_server.agent.app import Agent as Agent
+    from acp_server.agent.serve import serve as serve
+    from acp_server.errors import AcpError as AcpError
+    from acp_server.errors import AuthRequired as AuthRequired
+    from acp_server.errors import CapabilityMissing as CapabilityMissing
+    from acp_server.errors import ConnectionClosed as ConnectionClosed
+    from acp_server.errors import InvalidParams as InvalidParams
+    from acp_server.errors import RequestCancelled as RequestCancelled
+    from acp_server.errors import RequestTimeout as RequestTimeout
+    from acp_server.errors import ResourceNotFound as ResourceNotFound
+    from acp_server.errors import RpcError as RpcError
+    from acp_server.errors import TurnEnded as TurnEnded
+    from acp_server.peer.connection import Connection as Connection
+    from acp_server.peer.connection import Limits as Limits
+    from acp_server.peer.context import Call as Call
+    from acp_server.session.client import Client as Client
+    from acp_server.session.client import PermissionAnswer as PermissionAnswer
+    from acp_server.session.session import Session as Session
+    from acp_server.session.store import MemoryStore as MemoryStore
+    from acp_server.session.store import SessionStore as SessionStore
+    from acp_server.session.terminal import Terminal as Terminal
+    from acp_server.session.turn import Turn as Turn
+    from acp_server.tasks.cause import Cause as Cause
+    from acp_server.tasks.grace import grace as grace
+
+_NAMES = {
+    "agent.app": "Agent",
+    "agent.serve": "serve",
+    "errors": (
+        "AcpError AuthRequired CapabilityMissing ConnectionClosed InvalidParams RequestCancelled RequestTimeout "
+        "ResourceNotFound RpcError TurnEnded"
+    ),
+    "peer.connection": "Connection Limits",
+    "peer.context": "Call",
+    "session.client": "Client PermissionAnswer",
+    "session.session": "Session",
+    "session.store": "MemoryStore SessionStore",
+    "session.terminal": "Terminal",
+    "session.turn": "Turn",
+    "tasks.cause": "Cause",
+    "tasks.grace": "grace",
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

@@ -70,6 +70,7 @@ class Connection:
         self._closing: Cause | None = None
         self._fatal: BaseException | None = None
         self._closed = anyio.Event()
+        self._closers: list[Callable[[], Awaitable[None]]] = []
 
     @property
     def tree(self) -> TaskTree:
@@ -138,6 +139,10 @@ class Connection:
         """Wait until the connection is closed and the stream is let go."""
         await self._closed.wait()
 
+    def on_close(self, closer: Callable[[], Awaitable[None]]) -> None:
+        """Have `closer` called when nothing runs for the peer any more, shielded and within the grace; in order."""
+        self._closers.append(closer)
+
     def fail(self, error: BaseException) -> None:
         """A handler wants to end the program: close, then raise `error` from `run`."""
         self._fatal = self._fatal or error
@@ -190,7 +195,7 @@ class Connection:
         limits = self.limits
         self._outbox.close()
         try:
-            with grace(limits.drain + limits.grace + limits.flush + 1):
+            with grace(limits.drain + 2 * limits.grace + limits.flush + 1):
                 if self._closing is None:
                     with anyio.move_on_after(limits.drain):
                         await self._work.wait_idle()
@@ -200,6 +205,8 @@ class Connection:
                     await self._work.wait_idle()
                 self.watch.finish()
                 self._lane.stop()
+                with anyio.move_on_after(limits.grace):
+                    await self._call_closers()
                 self.writer.close()
                 with anyio.move_on_after(limits.flush):
                     await self._house.wait_idle()
@@ -215,6 +222,13 @@ class Connection:
             self._closed.set()
             with grace(limits.flush):
                 await self._stream.aclose()
+
+    async def _call_closers(self) -> None:
+        while self._closers:
+            try:
+                await self._closers.pop(0)()
+            except Exception:
+                logger.exception("a callback for the end of the connection failed")
 
     def _writer_broken(self) -> None:
         if self._closing is None:

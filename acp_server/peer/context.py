@@ -21,7 +21,18 @@ class Call:
     """One incoming request while it is being answered."""
 
     __slots__ = (
-        "_after","_inbound", "_partial", "admitted", "connection", "failure", "node", "request", "started", "value")
+        "_after",
+        "_inbound",
+        "_left",
+        "_partial",
+        "admitted",
+        "connection",
+        "failure",
+        "node",
+        "request",
+        "started",
+        "value",
+    )
 
     def __init__(self, connection: Connection, request: Request, node: Node, inbound: Inbound) -> None:
         self.connection = connection
@@ -29,6 +40,7 @@ class Call:
         self.node = node
         self._inbound = inbound
         self._after: list[Callable[[], None]] | None = None
+        self._left: list[Callable[[], None]] | None = None
         self.started = False
         """Whether the handler has begun. Until then a cancel is answered without it."""
         self.value: Any = NOTHING
@@ -86,6 +98,19 @@ class Call:
         if self._after is None:
             self._after = []
         self._after.append(then)
+
+    def on_left(self, then: Callable[[], None]) -> None:
+        """Have `then` called when the request is answered and its handler is through, or never began; which may be long
+        after the answer, if the handler outlasted its cancel. It must not wait or raise."""
+        if self._left is None:
+            self._left = []
+        self._left.append(then)
+
+    def left(self) -> None:
+        """For the dispatcher: the request is answered and its handler is through."""
+        left, self._left = self._left or (), None
+        for then in left:
+            then()
 
     def answered(self) -> None:
         """For the dispatcher: the answer is queued."""

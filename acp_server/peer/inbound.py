@@ -132,6 +132,7 @@ class Inbound:
             self._connection.fail(error)
         self._answer(call, value, error)
         call.node.close()
+        call.left()
 
     def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
         request = call.request

@@ -28,14 +28,14 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
         return value, None
     cause = call.node.cause
     if cause is not None:
-        if error is not None and not _only_cancellation(error):
+        if error is not None and not is_cancellation(error):
             logger.warning("%s failed while it was being cancelled (%s)", call.method, cause.value, exc_info=error)
         if cause.asked_for and call.offered is not NOTHING:
             return call.offered, None
         return NOTHING, RequestCancelled()
     if isinstance(error, RpcError):
         return NOTHING, error
-    if error is None or _only_cancellation(error):
+    if error is None or is_cancellation(error):
         # Internal cancellation looks to the peer like any other (ACP, Cancellation).
         logger.warning("%s was cancelled from inside, though nobody asked for it", call.method, exc_info=error)
         return NOTHING, RequestCancelled()
@@ -46,8 +46,9 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
     return NOTHING, InternalError()
 
 
-def _only_cancellation(error: BaseException) -> bool:
+def is_cancellation(error: BaseException) -> bool:
+    """Whether `error` is the backend's cancellation, or a group of nothing else."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
-        return all(_only_cancellation(member) for member in group.exceptions)
+        return all(is_cancellation(member) for member in group.exceptions)
     return isinstance(error, anyio.get_cancelled_exc_class())

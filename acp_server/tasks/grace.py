@@ -5,7 +5,6 @@ The only module with shielded scopes. It does not decide what happens to work th
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -27,6 +26,15 @@ def grace(seconds: float = DEFAULT_GRACE) -> Generator[anyio.CancelScope]:
         yield scope
 
 
+def let_be(scope: anyio.CancelScope) -> None:
+    """From now on, a cancel from outside of `scope` does not reach what runs in it.
+
+    For work that was cancelled and does not end. Its cancel would be delivered anew in every turn of the event loop, or
+    at every checkpoint, and that can take all of the processor for as long as the work lasts.
+    """
+    scope.shield = True
+
+
 class Watch:
     """Calls back for everything that is still there `seconds` after it was put under watch.
 
@@ -39,29 +47,42 @@ class Watch:
     def __init__(self, seconds: float, start: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]) -> None:
         self._seconds = seconds
         self._start = start
-        self._entries: deque[tuple[float, Callable[[], None]]] = deque()
+        # With the same patience for all, the order of adding is the order of the deadlines.
+        self._entries: dict[Callable[[], None], float] = {}
         self._scope: anyio.CancelScope | None = None
 
     def add(self, overdue: Callable[[], None]) -> None:
-        """Call `overdue` in `seconds`. It has to find out for itself whether it still matters, and must not raise."""
-        self._entries.append((anyio.current_time() + self._seconds, overdue))
+        """Call `overdue` in `seconds`, unless it is dropped before. It must not raise. Adding it again does nothing."""
+        self._entries.setdefault(overdue, anyio.current_time() + self._seconds)
         if self._scope is None:
             self._scope = anyio.CancelScope()
             self._start(self._run)
 
+    def drop(self, overdue: Callable[[], None]) -> None:
+        """What was to be called for is over. No effect if it is not under watch."""
+        self._entries.pop(overdue, None)
+
     def finish(self) -> None:
         """Patience is over for all of them, now."""
         while self._entries:
-            self._entries.popleft()[1]()
+            self._call_first()
         if self._scope is not None:
             self._scope.cancel()
+
+    def _call_first(self) -> None:
+        overdue = next(iter(self._entries))
+        del self._entries[overdue]
+        overdue()
 
     async def _run(self) -> None:
         assert self._scope is not None
         try:
             with self._scope:
                 while self._entries:
-                    await anyio.sleep_until(self._entries[0][0])
-                    self._entries.popleft()[1]()
+                    deadline = next(iter(self._entries.values()))
+                    if deadline > anyio.current_time():
+                        await anyio.sleep_until(deadline)
+                    else:
+                        self._call_first()
         finally:
             self._scope = None

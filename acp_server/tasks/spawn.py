@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextvars
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import sniffio
 
 if TYPE_CHECKING:
     import asyncio
+
+Function: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
 
 class Spawner:
@@ -27,24 +29,26 @@ class Spawner:
     def __init__(self, on_crash: Callable[[BaseException], None]) -> None:
         self._on_crash = on_crash
         self._trio = sniffio.current_async_library() == "trio"
-        self._tasks: set[asyncio.Task[None]] = set()
+        # With what it takes to start them again. The loop keeps weak references only.
+        self._tasks: dict[asyncio.Task[None], tuple[Function, tuple[Any, ...], contextvars.Context]] = {}
         self._count = 0
         self._idle: anyio.Event | None = None
 
-    def spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Start a task, in a copy of the current context. What escapes from it goes to `on_crash`."""
+    def spawn(self, function: Function, *args: Any, context: contextvars.Context | None = None) -> None:
+        """Start a task, in `context` or in a copy of the current one. What escapes from it goes to `on_crash`."""
+        if context is None:
+            context = contextvars.copy_context()
         self._count += 1
         if self._trio:
             trio = sys.modules["trio"]
             trio.lowlevel.spawn_system_task(
-                self._guard, function, args, name=function.__qualname__, context=contextvars.copy_context()
+                self._guard_and_count, function, args, name=function.__qualname__, context=context
             )
         else:
-            asyncio = sys.modules["asyncio"]
-            # The loop keeps weak references only.
-            task = asyncio.get_running_loop().create_task(self._guard(function, args))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            loop = sys.modules["asyncio"].get_running_loop()
+            task = loop.create_task(self._guard(function, args), context=context)
+            self._tasks[task] = (function, args, context)
+            task.add_done_callback(self._ended)
 
     @property
     def running(self) -> int:
@@ -58,13 +62,27 @@ class Spawner:
                 self._idle = anyio.Event()
             await self._idle.wait()
 
-    async def _guard(self, function: Callable[..., Coroutine[Any, Any, None]], args: tuple[Any, ...]) -> None:
+    async def _guard(self, function: Function, args: tuple[Any, ...]) -> None:
         try:
             await function(*args)
         except BaseException as error:
             self._on_crash(error)
+
+    async def _guard_and_count(self, function: Function, args: tuple[Any, ...]) -> None:
+        try:
+            await self._guard(function, args)
         finally:
-            self._count -= 1
-            if self._count == 0 and self._idle is not None:
-                self._idle.set()
-                self._idle = None
+            self._left()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        function, args, context = self._tasks.pop(task)
+        if task.cancelled():
+            # Natively and before its first step, so it never entered its function: nothing else escapes the guard.
+            self.spawn(function, *args, context=context)
+        self._left()
+
+    def _left(self) -> None:
+        self._count -= 1
+        if self._count == 0 and self._idle is not None:
+            self._idle.set()
+            self._idle = None

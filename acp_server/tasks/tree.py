@@ -13,6 +13,7 @@ from typing import Any, Final
 import anyio
 
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import let_be
 
 logger = logging.getLogger("acp_server.tasks")
 
@@ -29,10 +30,10 @@ NOTHING: Final = _Nothing()
 class Node:
     """One scope of work and the scopes nested in it.
 
-    It lives from its making until `close`. In between, `run` executes its body at most once, and `cut` ends it early.
+    It lives from its making until `close`. In between, `run` executes its body, and `cut` ends it early.
     """
 
-    __slots__ = ("_scope", "cause", "children", "closed", "label", "on_cut", "parent")
+    __slots__ = ("_inner", "_outer", "_scope_type", "cause", "children", "closed", "label", "on_cut", "parent")
 
     def __init__(self, parent: Node | None, label: str) -> None:
         self.parent = parent
@@ -41,11 +42,18 @@ class Node:
         self.cause: Cause | None = None
         self.closed = False
         self.on_cut: Callable[[Node], None] | None = None
-        """Called at once when this very node or one above it is cut. It must be quick and must not wait."""
-        self._scope: anyio.CancelScope | None = None
-        if parent is not None:
+        """Called at once when this very node or one above it is cut; not if it is made in one that is cut already. It
+        must be quick and must not wait."""
+        # Of the two scopes of a run, a cut cancels the outer; the inner can be shielded from that later, see `let_be`.
+        self._outer: anyio.CancelScope | None = None
+        self._inner: anyio.CancelScope | None = None
+        if parent is None:
+            # The running backend's class: anyio's constructor looks it up every time, which costs half of a scope.
+            self._scope_type = type(anyio.CancelScope())
+        else:
             if parent.closed:
                 raise RuntimeError(f"{parent.label} has ended")
+            self._scope_type = parent._scope_type
             # What is nested in something cut is born cut.
             self.cause = parent.cause
             if parent.children is None:
@@ -70,46 +78,57 @@ class Node:
         if self.cause is not None or self.closed:
             return value, None
         try:
-            with anyio.CancelScope() as self._scope:
+            with self._scope_type() as self._outer, self._scope_type() as self._inner:
                 value = await body(*args)
         except BaseException as error:
             return value, error
         finally:
-            self._scope = None
+            self._outer = self._inner = None
         return value, None
 
     def cut(self, cause: Cause) -> bool:
-        """End this node and everything nested in it. False if it is closed or was cut before: the first cause stands."""
+        """End this node and all that is nested in it. False if it is closed or was cut before: the first cause stands."""
         if self.closed or self.cause is not None:
             return False
-        fresh: list[Node] = []
-        pending: list[Node] = [self]
-        while pending:
-            node = pending.pop()
-            if node.cause is None:
-                node.cause = cause
-                fresh.append(node)
-            if node.children:
-                pending.extend(node.children)
+        self.cause = cause
+        fresh: list[Node] = [self]
+        for node in fresh:
+            for child in node.children or ():
+                if child.cause is None:
+                    child.cause = cause
+                    fresh.append(child)
         # Innermost first. Most scopes lie within one another, but a node may run in a task that its parent did not
         # start.
         for node in reversed(fresh):
-            if node._scope is not None:
-                node._scope.cancel()
+            if node._outer is not None:
+                node._outer.cancel()
         for node in fresh:
-            if node.on_cut is not None:
+            # One callback may have closed the node of another.
+            if node.on_cut is not None and not node.closed:
                 try:
                     node.on_cut(node)
                 except Exception:
                     logger.exception("a callback for the cut of %s failed", node.label)
         return True
 
+    def let_be(self) -> None:
+        """Leave alone what was cut, here and in all that is nested, and has not ended: it is not cut any more.
+
+        Nobody waits for it from now on. Without this it could take all of the processor by refusing to end.
+        """
+        if self._inner is not None and self.cause is not None:
+            let_be(self._inner)
+        for child in self.children or ():
+            child.let_be()
+
     def close(self) -> None:
-        """The work is over. What is still nested in it is cut; the node leaves the tree. Idempotent."""
+        """The work is over. What still runs in it, or is nested in it, is cut; the node leaves the tree. Idempotent."""
         if self.closed:
             return
+        if self._outer is not None:
+            self.cut(Cause.FINISHED)
         for child in list(self.children or ()):
-            child.cut(self.cause or Cause.FINISHED)
+            child.cut(Cause.FINISHED)
         self.closed = True
         if self.parent is not None and self.parent.children is not None:
             self.parent.children.pop(self, None)

@@ -1,0 +1,47 @@
+"""What an agent author registered, as the protocol's side needs it. Filled by `acp_server.agent`; pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from acp_server.peer.route import Notice, Route
+from acp_server.session.store import MemoryStore, SessionStore
+
+if TYPE_CHECKING:
+    from acp_server.peer.context import Call
+    from acp_server.schema.authentication import AuthMethod
+    from acp_server.schema.capabilities import McpCapabilities, PromptCapabilities
+    from acp_server.schema.config_options import SessionConfigOption, SessionMode
+    from acp_server.schema.initialization import Implementation
+    from acp_server.session.session import Session
+    from acp_server.session.turn import Turn
+
+PromptHook: TypeAlias = "Callable[[Turn], Awaitable[None]]"
+SessionHook: TypeAlias = "Callable[[Session], Awaitable[None]]"
+AuthHook: TypeAlias = "Callable[[Call], Awaitable[None]]"
+
+
+@dataclass(slots=True)
+class Hooks:
+    """One agent, as its author declared it."""
+
+    info: Implementation
+    prompt: PromptHook | None = None
+    open_session: list[SessionHook] = field(default_factory=list["SessionHook"])
+    """Called for each session that is made, loaded or resumed, before the client gets the answer."""
+    set_mode: Callable[[Session, str], Awaitable[None]] | None = None
+    set_config_option: Callable[[Session, str, str | bool], Awaitable[None]] | None = None
+    modes: list[SessionMode] = field(default_factory=list["SessionMode"])
+    config_options: list[SessionConfigOption] = field(default_factory=list["SessionConfigOption"])
+    auth_methods: list[AuthMethod] = field(default_factory=list["AuthMethod"])
+    authenticate: dict[str, AuthHook] = field(default_factory=dict[str, "AuthHook"])
+    auth_required: bool = False
+    """Whether sessions are refused until a client has authenticated."""
+    logout: Callable[[Call], Awaitable[None]] | None = None
+    prompt_capabilities: PromptCapabilities | None = None
+    mcp_capabilities: McpCapabilities | None = None
+    store: SessionStore = field(default_factory=MemoryStore)
+    methods: dict[str, Route] = field(default_factory=dict[str, Route])
+    notifications: list[tuple[str, Notice]] = field(default_factory=list[tuple[str, Notice]])

@@ -1,0 +1,94 @@
+"""Where sessions are kept between connections.
+
+`MemoryStore` keeps them as long as the program runs. A store keeps and finds; it does not know what is running.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Protocol
+
+from acp_server.errors import InvalidParams
+from acp_server.session.history import SessionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A piece of the list of sessions; `next_cursor` is None on the last one."""
+
+    sessions: list[SessionRecord]
+    next_cursor: str | None
+
+
+class SessionStore(Protocol):
+    """Keeps sessions. Methods may be called from any task of the event loop, and must be safe to call at once."""
+
+    def save(self, record: SessionRecord) -> Awaitable[None] | None:
+        """Keep the session as it is now. What it returns is awaited, in a scope that no cancel cuts."""
+        ...
+
+    async def load(self, session_id: str) -> SessionRecord | None:
+        """The session with this id, or None."""
+        ...
+
+    async def list(self, cwd: str | None, cursor: str | None) -> Page:
+        """Sessions, the one used last first; only those of `cwd` if it is given. Raises InvalidParams for a bad
+        cursor."""
+        ...
+
+    async def delete(self, session_id: str) -> None:
+        """Forget the session. No error if there is none."""
+        ...
+
+
+class MemoryStore:
+    """Sessions in memory, shared by all connections of one agent. `page_size`: how many `list` returns at once."""
+
+    def __init__(self, page_size: int = 50) -> None:
+        self._page_size = page_size
+        self._records: dict[str, SessionRecord] = {}
+
+    def save(self, record: SessionRecord) -> None:
+        """See `SessionStore`. The record itself is kept, so there is nothing to wait for."""
+        self._records[record.id] = record
+
+    async def load(self, session_id: str) -> SessionRecord | None:
+        """See `SessionStore`."""
+        return self._records.get(session_id)
+
+    async def list(self, cwd: str | None, cursor: str | None) -> Page:
+        """See `SessionStore`. A page goes on behind the session that the last one ended with."""
+        found = [record for record in self._records.values() if cwd is None or record.cwd == cwd]
+        found.sort(key=_order, reverse=True)
+        if cursor is not None:
+            last = decode_cursor(cursor)
+            found = [record for record in found if _order(record) < last]
+        page = found[: self._page_size]
+        return Page(page, encode_cursor(page[-1]) if len(found) > len(page) else None)
+
+    async def delete(self, session_id: str) -> None:
+        """See `SessionStore`."""
+        self._records.pop(session_id, None)
+
+
+def _order(record: SessionRecord) -> tuple[str, str]:
+    return record.updated_at, record.id
+
+
+def encode_cursor(record: SessionRecord) -> str:
+    """An opaque token for the place behind `record` in the list."""
+    return base64.urlsafe_b64encode("\n".join(_order(record)).encode()).decode()
+
+
+def decode_cursor(cursor: str) -> tuple[str, str]:
+    """The place that `encode_cursor` wrote down. Raises InvalidParams for anything else."""
+    try:
+        updated_at, _, session_id = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition("\n")
+    except (binascii.Error, ValueError):
+        raise InvalidParams("Invalid params: unknown cursor") from None
+    if not session_id:
+        raise InvalidParams("Invalid params: unknown cursor")
+    return updated_at, session_id

@@ -1,0 +1,77 @@
+"""The `session/update` notifications of one session (ACP, Prompt Turn), in the order in which they are said.
+
+Text chunks, of which there are many, are written around a prefix that is encoded once; that is twenty times cheaper
+than building and dumping a model for each. It decides nothing about what may be said when: turns and sessions do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from acp_server.peer.connection import Connection
+from acp_server.peer.writer import HIGH_WATER
+from acp_server.schema.base import Model
+from acp_server.wire import codec
+
+ChunkKind: TypeAlias = Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"]
+
+
+class Updates:
+    """The way from one session to its client.
+
+    Until `open` is called, what is said is kept back: a client must know a session before it hears of it.
+    """
+
+    __slots__ = ("_connection", "_held", "_prefixes", "_session_id", "_writer")
+
+    def __init__(self, connection: Connection, session_id: str) -> None:
+        self._connection = connection
+        self._writer = connection.writer
+        self._session_id = session_id
+        self._prefixes: dict[ChunkKind, bytes] = {}
+        self._held: list[bytes] | None = []
+
+    def open(self) -> None:
+        """Let out what was kept back, and everything from now on."""
+        held, self._held = self._held or (), None
+        for frame in held:
+            self._writer.put(frame)
+
+    def replay(self) -> Updates:
+        """A way around what is kept back, for saying again what a loaded session's client is owed before the answer."""
+        replay = Updates(self._connection, self._session_id)
+        replay.open()
+        return replay
+
+    def text(self, kind: ChunkKind, text: str) -> None:
+        """Say a piece of text. Never waits."""
+        prefix = self._prefixes.get(kind)
+        if prefix is None:
+            prefix = self._prefixes[kind] = self._prefix(kind)
+        self._put(b"%b%b}}}}\n" % (prefix, codec.encode_fragment(text)))
+
+    def send(self, update: Model | dict[str, Any]) -> None:
+        """Say any update, a type of `acp_server.schema` or its wire form. Never waits."""
+        params = {"sessionId": self._session_id, "update": update}
+        self._put(codec.encode({"jsonrpc": "2.0", "method": "session/update", "params": params}))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the client is behind with reading, so that whoever says much should wait for `room`."""
+        return self._writer.size > HIGH_WATER
+
+    async def room(self) -> None:
+        """Wait until the client has caught up. Raises ConnectionClosed."""
+        await self._connection.send_room()
+
+    def _put(self, frame: bytes) -> None:
+        if self._held is None:
+            self._writer.put(frame)
+        else:
+            self._held.append(frame)
+
+    def _prefix(self, kind: ChunkKind) -> bytes:
+        return (
+            b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":{"sessionUpdate":"%b",'
+            b'"content":{"type":"text","text":' % (codec.encode_fragment(self._session_id), kind.encode())
+        )
