@@ -1,0 +1,44 @@
+"""The client's side of the protocol: start an agent, or reach one over a stream, and drive it.
+
+    async with spawn_agent(["acp-server"], Handlers(permission=ask)) as agent:
+        await agent.initialize()
+        session = await agent.new_session("/home/me/project")
+        async with session.prompt("what is this?") as turn:
+            async for update in turn:
+                ...
+        print(turn.stop_reason)
+
+    connect      spawn_agent, connect_agent
+    remote       RemoteAgent: what can be asked of an agent
+    session      RemoteSession: its state, prompts, settings
+    turn         RemoteTurn: updates, cancel, result
+    handlers     Handlers: what the agent may ask of the program; routes and permission connect them
+    files        LocalFiles: ready-made handlers for fs/*
+    terminals    LocalTerminals: ready-made handlers for terminal/*
+    process      an agent's process, with group and tail
+    errors       AgentExited, UnsupportedVersion
+
+It never imports the agent's side.
+"""
+
+from acp_server.client.connect import connect_agent, spawn_agent
+from acp_server.client.errors import AgentExited, UnsupportedVersion
+from acp_server.client.handlers import Handlers, allow_once, reject_once
+from acp_server.client.process import Patience
+from acp_server.client.remote import RemoteAgent
+from acp_server.client.session import RemoteSession
+from acp_server.client.turn import RemoteTurn
+
+__all__ = [
+    "AgentExited",
+    "Handlers",
+    "Patience",
+    "RemoteAgent",
+    "RemoteSession",
+    "RemoteTurn",
+    "UnsupportedVersion",
+    "allow_once",
+    "connect_agent",
+    "reject_once",
+    "spawn_agent",
+]

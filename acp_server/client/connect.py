@@ -1,0 +1,65 @@
+"""Two ways to get an agent: start it as a process, or take a stream that leads to one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from acp_server.client.errors import AgentExited
+from acp_server.client.handlers import Handlers
+from acp_server.client.process import AgentProcess, Command, Patience
+from acp_server.client.remote import RemoteAgent
+from acp_server.errors import ConnectionClosed
+from acp_server.peer.connection import Limits
+from acp_server.peer.stream import Stream
+
+
+@asynccontextmanager
+async def connect_agent(
+    stream: Stream, handlers: Handlers | None = None, *, limits: Limits | None = None
+) -> AsyncGenerator[RemoteAgent]:
+    """The agent at the other end of `stream`, until the block is left; then connection and stream are closed."""
+    agent = RemoteAgent(stream, handlers or Handlers(), limits)
+    agent.start()
+    try:
+        yield agent
+    finally:
+        await agent.aclose()
+
+
+@asynccontextmanager
+async def spawn_agent(
+    command: Command,
+    handlers: Handlers | None = None,
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    on_stderr: Callable[[str], object] | None = None,
+    limits: Limits | None = None,
+    patience: Patience | None = None,
+) -> AsyncGenerator[RemoteAgent]:
+    """Start an agent and talk to it over its standard streams, until the block is left (ACP, Transports).
+
+    Leaving closes its standard input and gives it time to end; whatever is then left of its process group is
+    terminated, and killed if that does not help (`patience`). A cancel does not interrupt that.
+
+    `command` is a program, or a program with its arguments; it runs in the folder `cwd`, with `env` added to our own
+    environment. `on_stderr` gets each line that it writes to standard error; without it they go to the log, at level
+    info. Raises OSError if it cannot be started.
+    """
+    process = await AgentProcess.start(command, cwd=cwd, env=env, on_stderr=on_stderr)
+
+    async def explain(error: ConnectionClosed) -> ConnectionClosed:
+        await process.last_words()
+        return AgentExited(error.method, process.exit_code, process.stderr)
+
+    agent = RemoteAgent(process.stream, handlers or Handlers(), limits, explain)
+    agent.start()
+    try:
+        yield agent
+    finally:
+        try:
+            await agent.aclose()
+        finally:
+            await process.aclose(patience)

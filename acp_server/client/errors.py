@@ -1,0 +1,41 @@
+"""What can go wrong with an agent as seen from its client, beyond the errors that both sides know.
+
+It raises nothing itself.
+"""
+
+from __future__ import annotations
+
+from acp_server.errors import AcpError, ConnectionClosed
+
+
+class AgentExited(ConnectionClosed):
+    """The agent's process is gone, or it has closed its output: no answer will come.
+
+    `exit_code` is None if the process still runs; minus the number of the signal if one ended it. `stderr` is the end
+    of what it wrote there.
+    """
+
+    def __init__(self, method: str | None, exit_code: int | None, stderr: str) -> None:
+        super().__init__(method)
+        self.exit_code = exit_code
+        self.stderr = stderr
+        if exit_code is None:
+            what = "the agent closed its output although it still runs"
+        elif exit_code < 0:
+            what = f"the agent was ended by signal {-exit_code}"
+        else:
+            what = f"the agent exited with status {exit_code}"
+        if method is not None:
+            what += f"; {method} has no answer"
+        if stderr:
+            what += "; its last words:\n" + stderr
+        self.args = (what,)
+
+
+class UnsupportedVersion(AcpError):
+    """The agent does not speak the version of the protocol that this client speaks (ACP, Initialization)."""
+
+    def __init__(self, offered: int, wanted: int) -> None:
+        self.offered = offered
+        self.wanted = wanted
+        super().__init__(f"the agent speaks version {offered} of the protocol, this client version {wanted}")

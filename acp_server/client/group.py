@@ -1,0 +1,82 @@
+"""Process groups: a process that we start leads one of its own, so that what it starts in turn ends with it.
+
+On Windows there is no such group to signal; there only the process itself is ended. It waits only for the end of a
+group.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import Any, Final
+
+import anyio
+import anyio.abc
+
+_GLANCE: Final = 0.02
+"""Seconds between two looks at whether a group is empty: nobody is told when a process ends that is not its child."""
+
+
+def own_group() -> dict[str, Any]:
+    """The arguments for `anyio.open_process` that make the new process lead a group, without a terminal."""
+    if sys.platform == "win32":
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    return {"start_new_session": True}
+
+
+class ProcessGroup:
+    """The group that `process` leads. `exited` is set by whoever waits for the process."""
+
+    def __init__(self, process: anyio.abc.Process, exited: anyio.Event) -> None:
+        self._process = process
+        self._exited = exited
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything of it still runs."""
+        if sys.platform == "win32":
+            return not self._exited.is_set()
+        try:
+            os.killpg(self._process.pid, 0)
+        except (ProcessLookupError, PermissionError):
+            # Not permitted means that the number already belongs to somebody else.
+            return False
+        return True
+
+    def terminate(self) -> None:
+        """Ask everything in it to end. No effect on an empty one."""
+        if sys.platform == "win32":
+            self._end_leader()
+        else:
+            self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End everything in it. No effect on an empty one."""
+        if sys.platform == "win32":
+            self._end_leader()
+        else:
+            self._send(signal.SIGKILL)
+
+    async def gone(self, seconds: float) -> bool:
+        """Wait until nothing of it is left, at most so long; whether that is so."""
+        with anyio.move_on_after(seconds):
+            await self._exited.wait()
+            while self.is_there:  # noqa: ASYNC110 - nobody else could set an event
+                await anyio.sleep(_GLANCE)
+            return True
+        return False
+
+    def _send(self, number: int) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def _end_leader(self) -> None:
+        if not self._exited.is_set():
+            try:
+                self._process.kill()
+            except ProcessLookupError:
+                pass

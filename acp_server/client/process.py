@@ -1,0 +1,216 @@
+"""An agent as a process: started in a process group of its own, listened to, and ended without leftovers.
+
+It knows pipes and signals, nothing of messages. Its `stream` is what a connection reads from and writes to.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import anyio
+import anyio.abc
+
+from acp_server.client.group import ProcessGroup, own_group
+from acp_server.client.tail import Tail
+from acp_server.errors import UsageError
+from acp_server.tasks.grace import grace
+from acp_server.tasks.spawn import Spawner
+
+logger = logging.getLogger("acp_server.client")
+stderr_logger = logging.getLogger("acp_server.client.stderr")
+
+Command: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+"""A program, or a program with its arguments. It is never read by a shell."""
+
+_LINGER: Final = 1.0
+"""Seconds that output is still read after the process has ended, in case something it started holds the pipe open."""
+_STARTING: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an agent's process may take to end, in seconds, before the next stronger means."""
+
+    closed: float = 5.0
+    """After its standard input was closed, which is how an agent is told to go."""
+    terminated: float = 2.0
+    """After the terminate signal to its process group."""
+    killed: float = 2.0
+    """After the kill signal; then it is given up and reported in the log."""
+
+
+class ProcessStream:
+    """A process's standard output and input as a `acp_server.peer.stream.Stream`."""
+
+    def __init__(self, process: anyio.abc.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._stdin = process.stdin
+        self._stdout = process.stdout
+        self._ended = False
+
+    async def receive(self) -> bytes:
+        """See `acp_server.peer.stream.Stream`."""
+        try:
+            return await self._stdout.receive()
+        except anyio.EndOfStream:
+            return b""
+        except anyio.ClosedResourceError:
+            if self._ended:
+                return b""
+            raise
+
+    async def send(self, data: bytes) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        await self._stdin.send(data)
+
+    async def aclose(self) -> None:
+        """Close the process's standard input, and nothing else: what it still writes is not ours to refuse."""
+        await self._stdin.aclose()
+
+    async def end_input(self) -> None:
+        """Read nothing more, as if the process had closed its output."""
+        self._ended = True
+        await self._stdout.aclose()
+
+
+class AgentProcess:
+    """A running agent. Made by `start`, ended by `aclose`."""
+
+    def __init__(self, process: anyio.abc.Process, on_stderr: Callable[[str], object] | None) -> None:
+        self.stream = ProcessStream(process)
+        self._process = process
+        self._on_stderr = on_stderr
+        self._tail = Tail()
+        self._exited = anyio.Event()
+        self._group = ProcessGroup(process, self._exited)
+        self._heard_out = anyio.Event()
+        self._watching = anyio.CancelScope()
+        self._house = Spawner(_crashed)
+        self._house.spawn(self._watch)
+        self._house.spawn(self._listen)
+
+    @classmethod
+    async def start(
+        cls,
+        command: Command,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+    ) -> AgentProcess:
+        """Start `command` in the folder `cwd`, with `env` added to our own environment.
+
+        `on_stderr` gets each line of its standard error; without it they go to the log. Raises OSError if there is no
+        such program or folder, or it may not be started.
+        """
+        words = [command] if isinstance(command, str | os.PathLike) else list(command)
+        if not words:
+            raise UsageError("the command of the agent is empty")
+        # A cancel in the middle would leave a process that nobody knows of.
+        with grace(_STARTING):
+            process = await anyio.open_process(
+                [os.fspath(word) for word in words],
+                cwd=cwd,
+                env=None if env is None else {**os.environ, **env},
+                stderr=subprocess.PIPE,
+                **own_group(),
+            )
+            return cls(process, on_stderr)
+        raise TimeoutError(f"the agent's process could not be started within {_STARTING:g} s")
+
+    @property
+    def pid(self) -> int:
+        """The id of the process, and of its group."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit status, or minus the number of the signal that ended it; None while it runs."""
+        return self._process.returncode
+
+    @property
+    def stderr(self) -> str:
+        """The end of what it has written to standard error."""
+        return self._tail.text
+
+    async def last_words(self, patience: float = _LINGER) -> None:
+        """Wait until it has ended and all of its standard error has been read, at most `patience` seconds."""
+        with anyio.move_on_after(patience):
+            await self._exited.wait()
+            await self._heard_out.wait()
+
+    async def aclose(self, patience: Patience | None = None) -> None:
+        """End it: close its input, wait, terminate its group, wait, kill its group. Nothing of it is left.
+
+        A cancel does not interrupt this, since its time is bounded by `patience`. Idempotent.
+        """
+        patience = patience or Patience()
+        try:
+            with grace(patience.closed + patience.terminated + 1):
+                await self.stream.aclose()
+                # An agent that is busy writing sees the end of its input only when it can go on.
+                self._house.spawn(self._discard_output)
+                with anyio.move_on_after(patience.closed):
+                    await self._exited.wait()
+                if self._group.is_there:
+                    self._group.terminate()
+                    await self._group.gone(patience.terminated)
+        finally:
+            # Also reached if the embedding task is cancelled natively meanwhile.
+            if self._group.is_there:
+                self._group.kill()
+            with grace(patience.killed + 1):
+                await self._group.gone(patience.killed)
+                if self._exited.is_set():
+                    self._watching.cancel()
+                    await self._process.aclose()
+                    await self._house.wait_idle()
+                else:
+                    logger.error("the process %d of the agent does not end although it was killed", self.pid)
+
+    async def _watch(self) -> None:
+        with self._watching:
+            await self._process.wait()
+            self._exited.set()
+            await anyio.sleep(_LINGER)
+            await self.stream.end_input()
+
+    async def _listen(self) -> None:
+        assert self._process.stderr is not None
+        try:
+            async for data in self._process.stderr:
+                for line in self._tail.feed(data):
+                    self._heard(line)
+        except anyio.ClosedResourceError:
+            pass
+        finally:
+            for line in self._tail.finish():
+                self._heard(line)
+            self._heard_out.set()
+
+    def _heard(self, line: str) -> None:
+        if self._on_stderr is None:
+            stderr_logger.info("%d: %s", self.pid, line)
+            return
+        try:
+            self._on_stderr(line)
+        except Exception:
+            logger.exception("the callback for standard error failed")
+
+    async def _discard_output(self) -> None:
+        try:
+            while await self.stream.receive():
+                pass
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.BusyResourceError, OSError):
+            pass
+
+
+def _crashed(error: BaseException) -> None:
+    if not isinstance(error, anyio.get_cancelled_exc_class()):
+        logger.error("watching over the agent's process failed", exc_info=error)

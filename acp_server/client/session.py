@@ -1,0 +1,180 @@
+"""A session of the agent as the client sees it: its state, kept up to date by the updates, and what can be done in it.
+
+It sends nothing by itself; turns are in `acp_server.client.turn`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+
+from acp_server.client.turn import SETTLE_SECONDS, RemoteTurn
+from acp_server.errors import CapabilityMissing, UsageError
+from acp_server.schema import (
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    ConfigOptionUpdate,
+    ContentBlock,
+    CurrentModeUpdate,
+    LoadSessionResponse,
+    NewSessionResponse,
+    PromptRequest,
+    PromptResponse,
+    ResumeSessionResponse,
+    SessionConfigOption,
+    SessionInfoUpdate,
+    SessionModeState,
+    SessionUpdate,
+    SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse,
+    SetSessionModeRequest,
+    TextContent,
+    UsageUpdate,
+)
+from acp_server.schema.methods import MEMBER_CAPABILITIES, is_announced
+
+if TYPE_CHECKING:
+    from acp_server.client.remote import RemoteAgent
+
+OnUpdate: TypeAlias = Callable[[SessionUpdate], Awaitable[None] | None]
+"""Called with each update, one after the other. While it waits, later updates and answers wait behind it."""
+
+Prompt: TypeAlias = str | Sequence[ContentBlock | str]
+"""What the user says: text, or content blocks among which a string is a text block."""
+
+
+class RemoteSession:
+    """One session. Made by `RemoteAgent.new_session`, `load_session` and `resume_session`."""
+
+    def __init__(self, agent: RemoteAgent, id: str, cwd: str, on_update: OnUpdate | None) -> None:
+        self.agent = agent
+        self.id = id
+        self.cwd = cwd
+        self.on_update = on_update
+        """Gets every update, inside of turns and between them; what it raises is logged."""
+        self.modes: SessionModeState | None = None
+        """The modes and the present one; None if the session has none."""
+        self.config_options: list[SessionConfigOption] = []
+        """The configuration options with their present values."""
+        self.available_commands: list[AvailableCommand] = []
+        """The slash commands."""
+        self.title: str | None = None
+        """A title for the user, once the agent has found one."""
+        self.updated_at: str | None = None
+        """When something last happened, ISO 8601, as the agent says."""
+        self.usage: UsageUpdate | None = None
+        """The last report on the context and the cost."""
+        self._turn: RemoteTurn | None = None
+
+    # -- turns
+
+    def prompt(self, prompt: Prompt, *, meta: dict[str, Any] | None = None) -> RemoteTurn:
+        """A turn (ACP, Prompt Turn), to be begun with `async with`; see `RemoteTurn`.
+
+        A session has one turn at a time: beginning one while another runs raises UsageError, and while another is being
+        cancelled waits for its end. Beginning it raises CapabilityMissing for content that the agent does not take.
+        """
+        blocks = [prompt] if isinstance(prompt, str) else prompt
+        content = [TextContent(text=block) if isinstance(block, str) else block for block in blocks]
+        return RemoteTurn(self, PromptRequest(session_id=self.id, prompt=content, _meta=meta))
+
+    async def run(
+        self, prompt: Prompt, *, on_update: OnUpdate | None = None, meta: dict[str, Any] | None = None
+    ) -> PromptResponse:
+        """A whole turn: `on_update` gets its updates, the result is its answer. Raises like the iteration of a turn."""
+        async with self.prompt(prompt, meta=meta) as turn:
+            async for update in turn:
+                if on_update is not None:
+                    pending = on_update(update)
+                    if inspect.isawaitable(pending):
+                        await pending
+            return turn.result
+
+    @property
+    def turn(self) -> RemoteTurn | None:
+        """The turn that is under way, the agent's confirmation of a cancel included."""
+        return None if self._turn is None or self._turn.over.is_set() else self._turn
+
+    def cancel(self) -> None:
+        """Cancel the turn that is under way, if there is one; see `RemoteTurn.cancel`."""
+        if (turn := self.turn) is not None:
+            turn.cancel()
+
+    # -- settings
+
+    async def set_mode(self, mode_id: str) -> None:
+        """Enter a mode (ACP, Session Modes)."""
+        await self.agent.call("session/set_mode", SetSessionModeRequest(session_id=self.id, mode_id=mode_id))
+        self._entered(mode_id)
+
+    async def set_config_option(self, config_id: str, value: str | bool) -> list[SessionConfigOption]:
+        """Set an option (ACP, Session Config Options): all options as they are then."""
+        request = SetSessionConfigOptionRequest(session_id=self.id, config_id=config_id, value=value)
+        result: SetSessionConfigOptionResponse = await self.agent.call("session/set_config_option", request)
+        self.config_options = result.config_options
+        return self.config_options
+
+    async def close(self) -> None:
+        """See `RemoteAgent.close_session`."""
+        await self.agent.close_session(self.id)
+
+    # -- for the agent and its turns
+
+    async def begin(self, turn: RemoteTurn) -> None:
+        """Let `turn` be the one that is under way, and send its prompt."""
+        needed = MEMBER_CAPABILITIES["ContentBlock"]
+        for block in turn.request.prompt:
+            capability = needed.get(block.type or "")
+            if not is_announced(capability, agent=self.agent.capabilities, client=None):
+                raise CapabilityMissing("session/prompt", str(capability))
+        if self._turn is turn:
+            raise UsageError("a turn can be begun only once")
+        while (before := self.turn) is not None:
+            if not before.cancelled:
+                raise UsageError("a turn of this session is still under way")
+            with anyio.move_on_after(SETTLE_SECONDS):
+                await before.over.wait()
+            # An agent that never answers a cancelled prompt must not hold up the session for ever.
+            before.settle()
+        self._turn = turn
+        self.agent.spawn(turn.ask)
+
+    def send_cancel(self) -> None:
+        """Tell the agent, and answer the permission requests that are open."""
+        self.agent.send_cancel(self.id)
+
+    def opened(self, response: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse) -> None:
+        """The agent has made, loaded or resumed the session."""
+        self.modes = response.modes
+        self.config_options = response.config_options or []
+
+    def receive(self, update: SessionUpdate) -> Awaitable[None] | None:
+        """An update for this session has arrived."""
+        if isinstance(update, CurrentModeUpdate):
+            self._entered(update.current_mode_id)
+        elif isinstance(update, ConfigOptionUpdate):
+            self.config_options = update.config_options
+        elif isinstance(update, AvailableCommandsUpdate):
+            self.available_commands = update.available_commands
+        elif isinstance(update, UsageUpdate):
+            self.usage = update
+        elif isinstance(update, SessionInfoUpdate):
+            if "title" in update.model_fields_set:
+                self.title = update.title
+            if "updated_at" in update.model_fields_set:
+                self.updated_at = update.updated_at
+        if (turn := self.turn) is not None:
+            turn.put(update)
+        return None if self.on_update is None else self.on_update(update)
+
+    def lost(self) -> None:
+        """The connection has ended."""
+        if self._turn is not None and not self._turn.over.is_set() and self._turn.cancelled:
+            self._turn.settle()
+
+    def _entered(self, mode_id: str) -> None:
+        if self.modes is not None:
+            self.modes.current_mode_id = mode_id

@@ -1,0 +1,159 @@
+"""One turn as the client sees it: the prompt, the updates in order, the answer, and the ways to end it early.
+
+The prompt's request runs in a task of its own, so that the program may leave at any time, from any task. What the
+updates mean for the session is not looked at here.
+
+The updates that the program has not taken yet are kept without a limit. A limit could only be held by not reading
+on, and then nothing else would arrive either: no answer to what the program asks while it handles an update, no
+request of the agent, no other session.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import anyio.lowlevel
+
+from acp_server.errors import AcpError, RequestCancelled, UsageError
+from acp_server.schema import PromptRequest, PromptResponse, SessionUpdate
+
+if TYPE_CHECKING:
+    from acp_server.client.session import RemoteSession
+
+SETTLE_SECONDS: Final = 5.0
+"""How long a cancelled turn may take to be answered before it is given up."""
+
+
+class RemoteTurn:
+    """A turn of a session; made by `RemoteSession.prompt` and begun by `async with`.
+
+    Iterate over it for the updates, in the order in which the agent sent them. The iteration ends when the prompt is
+    answered, and raises what became of it otherwise: RpcError, ConnectionClosed, MalformedResponse.
+
+    Leaving the block before that cancels the turn and waits until the agent has confirmed it. If the task itself is
+    cancelled, the prompt is withdrawn with `$/cancel_request` besides, and nothing is waited for.
+    """
+
+    def __init__(self, session: RemoteSession, request: PromptRequest) -> None:
+        self.session = session
+        self.request = request
+        self.cancelled = False
+        """Whether `session/cancel` has been sent for it."""
+        self.over = anyio.Event()
+        """Set when nothing more will come of it: it is answered, or it was given up."""
+        self._updates: deque[SessionUpdate] = deque()
+        self._changed: anyio.Event | None = None
+        self._asking = anyio.CancelScope()
+        self._result: PromptResponse | None = None
+        self._error: AcpError | None = None
+        self._error_seen = False
+        self._left = False
+
+    # -- for the program
+
+    @property
+    def result(self) -> PromptResponse:
+        """The prompt's answer. Raises what became of it otherwise, and UsageError while it is not there yet."""
+        if self._error is not None:
+            self._error_seen = True
+            raise self._error
+        if self._result is None:
+            raise UsageError("the turn has not been answered")
+        return self._result
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the turn ended (ACP, Stop Reasons); raises like `result`."""
+        return self.result.stop_reason
+
+    def cancel(self) -> None:
+        """Ask the agent to stop (ACP, Prompt Turn, Cancellation). Never waits; updates come until the answer does.
+
+        Permission requests of the session that are open, or that come until then, are answered `cancelled`. No effect
+        on a turn that is over.
+        """
+        if not self.cancelled and not self.over.is_set():
+            self.cancelled = True
+            self.session.send_cancel()
+
+    async def wait(self) -> PromptResponse:
+        """Wait for the answer, leaving the updates where they are; raises like `result`."""
+        await self.over.wait()
+        return self.result
+
+    def __aiter__(self) -> AsyncIterator[SessionUpdate]:
+        return self
+
+    async def __anext__(self) -> SessionUpdate:
+        # Before anything is taken, so that a cancel loses nothing; and so that many updates in a row starve nobody.
+        await anyio.lowlevel.checkpoint()
+        while not self._updates:
+            if self.over.is_set():
+                if self._error is not None:
+                    self._error_seen = True
+                    raise self._error
+                raise StopAsyncIteration
+            if self._changed is None:
+                self._changed = anyio.Event()
+            await self._changed.wait()
+        return self._updates.popleft()
+
+    async def __aenter__(self) -> RemoteTurn:
+        await self.session.begin(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._left = True
+        self._updates.clear()
+        if not self.over.is_set():
+            self.cancel()
+            try:
+                with anyio.move_on_after(SETTLE_SECONDS):
+                    await self.over.wait()
+            finally:
+                if not self.over.is_set():
+                    self._asking.cancel()
+        elif kind is None and self._error is not None and not self._error_seen:
+            raise self._error
+
+    # -- for the session
+
+    def put(self, update: SessionUpdate) -> None:
+        """An update has arrived while this turn was under way."""
+        if not self._left:
+            self._updates.append(update)
+            self._signal()
+
+    async def ask(self) -> None:
+        """Send the prompt and wait for its answer."""
+        with self._asking:
+            try:
+                params = self.request.to_wire()
+                result = await self.session.agent.call("session/prompt", params, on_late=self._answered_late)
+                self._result = result
+            except AcpError as error:
+                if self.cancelled and isinstance(error, RequestCancelled):
+                    # Not what the protocol wants for a cancelled turn, but what some agents answer.
+                    self._result = PromptResponse(stop_reason="cancelled")
+                else:
+                    self._error = error
+            self.settle()
+
+    def settle(self) -> None:
+        """Nothing more will come of it."""
+        self.over.set()
+        self._signal()
+
+    def _answered_late(self, _result: Any) -> None:
+        self.settle()
+
+    def _signal(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
