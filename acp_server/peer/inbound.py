@@ -131,8 +131,9 @@ class Inbound:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             self._connection.fail(error)
         self._answer(call, value, error)
-        call.node.close()
+        # First those that it concerns, for what is still open in the node when it closes counts as cut.
         call.left()
+        call.node.close()
 
     def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
         request = call.request

@@ -5,6 +5,7 @@ The only module with shielded scopes. It does not decide what happens to work th
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -48,7 +49,7 @@ class Watch:
         self._seconds = seconds
         self._start = start
         # With the same patience for all, the order of adding is the order of the deadlines.
-        self._entries: dict[Callable[[], None], float] = {}
+        self._entries: OrderedDict[Callable[[], None], float] = OrderedDict()
         self._scope: anyio.CancelScope | None = None
 
     def add(self, overdue: Callable[[], None]) -> None:
@@ -70,8 +71,7 @@ class Watch:
             self._scope.cancel()
 
     def _call_first(self) -> None:
-        overdue = next(iter(self._entries))
-        del self._entries[overdue]
+        overdue, _ = self._entries.popitem(last=False)
         overdue()
 
     async def _run(self) -> None:
