@@ -7,6 +7,10 @@ sent.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+BATCH_LIMIT: Final = 1000
+"""The most members of one batch: each of them, be it a single digit, may cost an answer of a hundred bytes."""
 
 
 class Batch:
@@ -20,7 +24,7 @@ class Batch:
         self._sealed = False
 
     def open(self) -> Slot:
-        """A new place that has to be filled before the array can be written."""
+        """A new place that has to be filled, once, before the array can be written."""
         self._answers.append(b"")
         self._open += 1
         return Slot(self, len(self._answers) - 1)
@@ -32,17 +36,14 @@ class Batch:
 
     def fill(self, position: int, answer: bytes) -> bytes | None:
         """Put an encoded answer (a line) in its place: the whole array, if it was the last one."""
-        if not self._answers[position]:
-            self._answers[position] = answer
-            self._open -= 1
+        self._answers[position] = answer
+        self._open -= 1
         return self._array()
 
     def _array(self) -> bytes | None:
         if not self._sealed or self._open or not self._answers:
             return None
-        array = b"[" + b",".join(answer.rstrip(b"\n") for answer in self._answers) + b"]\n"
-        self._answers = []
-        return array
+        return b"[" + b",".join(answer.rstrip(b"\n") for answer in self._answers) + b"]\n"
 
 
 @dataclass(slots=True, frozen=True)

@@ -5,7 +5,9 @@ It does not know what a message is. What comes out of `encode` is always one lin
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import re
 from typing import Any, NoReturn
 
@@ -13,26 +15,36 @@ import orjson
 
 from acp_server.errors import EncodeError
 
-# orjson refuses "\ud800", which is legal JSON and what a JavaScript client writes when it cuts a text inside an emoji.
-_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_BOM = b"\xef\xbb\xbf"
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+_OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 class DecodeError(ValueError):
     """The bytes are not JSON in UTF-8. The text is for the log; it may quote the input."""
 
 
-def decode(line: bytes) -> Any:
-    """The value of one JSON text.
+def decode(text: bytes | bytearray) -> Any:
+    """The value of one JSON text. An integer beyond 64 bits becomes a float, as it does in JavaScript.
 
-    Raises `DecodeError` for anything else: bad UTF-8, NaN, nesting beyond what the parser takes, a torn text.
+    Raises `DecodeError` for anything else: bad UTF-8, NaN, a number that no float can hold, nesting beyond what the
+    parser takes, a torn text.
     """
     try:
-        return orjson.loads(line)
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        if _LONE_SURROGATE.search(line) is None:
+        if not text.startswith(_BOM) and _SURROGATE.search(text) is None:
             raise DecodeError(str(error)) from None
+    # What orjson does not read: a byte-order mark, and lone surrogates, which a JavaScript client writes when it cuts a
+    # text inside an emoji.
     try:
-        return json.loads(line.decode(), parse_constant=_refuse_constant)
+        return json.loads(
+            text.removeprefix(_BOM).decode(),
+            parse_int=_integer,
+            parse_float=_float,
+            parse_constant=_refuse_constant,
+        )
     except (ValueError, RecursionError) as error:
         raise DecodeError(str(error)) from None
 
@@ -40,26 +52,70 @@ def decode(line: bytes) -> Any:
 def encode(value: Any) -> bytes:
     """`value` as one line of JSON, newline included.
 
-    Objects with a `to_wire()` method are written as what it returns. Raises `EncodeError` for what JSON cannot express.
+    Objects with a `to_wire()` method are written as what it returns, dataclasses by their fields, dates and UUIDs as
+    strings, enums as their values, keys that are numbers as strings. NaN and infinity become null, as they do in
+    JavaScript. Raises `EncodeError` for what JSON cannot express.
     """
     try:
-        return orjson.dumps(value, _to_wire, orjson.OPT_APPEND_NEWLINE)
+        line = orjson.dumps(value, _to_wire, _OPTIONS)
+        return line if line.isascii() else _one_line(line)
     except orjson.JSONEncodeError as error:
         refusal = error
-    # Lone surrogates and integers beyond 64 bits: valid as ASCII JSON, though orjson does not write them.
+    # What the standard library can write and orjson cannot: lone surrogates, integers beyond 64 bits, deeper nesting.
     try:
-        text = json.dumps(value, default=_to_wire, allow_nan=False, separators=(",", ":"))
-    except (ValueError, TypeError, RecursionError):
-        raise EncodeError(str(refusal)) from None
+        text = json.dumps(value, default=_plain)
+        # Once more, for it writes NaN.
+        text = json.dumps(json.loads(text, parse_constant=_null), separators=(",", ":"))
+    except Exception as error:
+        # Of a `to_wire()` whatsoever: nothing else may come out of here, or an answer would be lost.
+        raise EncodeError(str(refusal)) from error
     return text.encode("ascii") + b"\n"
+
+
+def encode_fragment(text: str) -> bytes:
+    """`text` as a JSON string, to be put into a line that is built by hand."""
+    try:
+        return _one_line(orjson.dumps(text))
+    except orjson.JSONEncodeError:
+        return json.dumps(text).encode("ascii")
+
+
+def _one_line(text: bytes) -> bytes:
+    # The line and paragraph separators are legal in JSON, but node's readline, since version 24, ends a line there.
+    return text.replace(b"\xe2\x80\xa8", rb"\u2028").replace(b"\xe2\x80\xa9", rb"\u2029")
 
 
 def _to_wire(value: Any) -> Any:
     to_wire = getattr(value, "to_wire", None)
-    if to_wire is None:
-        raise TypeError(f"{type(value).__name__} cannot be written as JSON")
-    return to_wire()
+    if to_wire is not None:
+        return to_wire()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return _to_wire(value)
+    except TypeError:
+        return orjson.loads(orjson.dumps(value, None, _OPTIONS))  # a date, a UUID, an enum
+
+
+def _integer(digits: str) -> int | float:
+    value = int(digits)
+    return value if -(2**63) <= value < 2**64 else _float(digits)
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError("a number that no float can hold")
+    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _null(_name: str) -> None:
+    return None

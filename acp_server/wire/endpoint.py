@@ -5,18 +5,22 @@ It joins framing, codec, ledger and batches. It runs nothing and waits for nothi
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from acp_server.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, EncodeError, RpcError
 from acp_server.wire import codec
-from acp_server.wire.batch import Batch, Slot
-from acp_server.wire.framing import DEFAULT_LINE_LIMIT, LineFramer
+from acp_server.wire.batch import BATCH_LIMIT, Batch, Slot
+from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Line, LineFramer, TooLong
+from acp_server.wire.head import classify_head
 from acp_server.wire.ledger import Asked, Ledger
-from acp_server.wire.messages import Ignored, Invalid, Notification, Request, RequestId, Response, classify
+from acp_server.wire.messages import Ignored, Invalid, Message, Notification, Request, RequestId, Response, classify
 
 CANCEL_METHOD: Final = "$/cancel_request"
+
+_NOT_JSON = Invalid(PARSE_ERROR, "Parse error")
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +65,8 @@ class Endpoint:
     # -- what arrives
 
     def receive(self, data: bytes) -> Iterator[Event]:
-        """The events in `data`. Each is registered before it comes out, so a cancel right behind its request finds it."""
+        """The events in `data`. Each is registered before it comes out, so that a cancel right behind its
+        request finds it."""
         for line in self._framer.feed(data):
             yield from self._line(line)
 
@@ -70,64 +75,65 @@ class Endpoint:
         if line := self._framer.finish():
             yield from self._line(line)
 
-    def _line(self, line: bytes | None) -> Iterator[Event]:
-        if line is None:
-            message = f"Invalid request: longer than {self._line_limit} bytes"
-            yield Outgoing(_error_frame(None, {"code": INVALID_REQUEST, "message": message}))
+    def _line(self, line: Line) -> Iterator[Event]:
+        if isinstance(line, TooLong):
+            yield self._event(classify_head(line.head, f"longer than {self._line_limit} bytes"))
             return
         try:
             value = codec.decode(line)
         except codec.DecodeError as error:
             yield Dropped(f"not JSON: {error}")
-            yield Outgoing(_error_frame(None, {"code": PARSE_ERROR, "message": "Parse error"}))
+            message = classify_head(line, "not JSON")
+            yield self._event(message if isinstance(message, Response) else _NOT_JSON)
             return
         if type(value) is list and value:
             yield from self._batch(cast("list[Any]", value))
         else:
-            yield from self._value(value, None)
+            yield self._event(classify(value))
 
     def _batch(self, values: list[Any]) -> Iterator[Event]:
+        if len(values) > BATCH_LIMIT:
+            message = f"Invalid request: more than {BATCH_LIMIT} messages in one batch"
+            yield self._event(Invalid(INVALID_REQUEST, message))
+            return
         batch = Batch()
         for value in values:
-            yield from self._value(value, batch)
+            event = self._event(classify(value))
+            if isinstance(event, Outgoing):
+                batch.open().fill(event.frame)
+                continue
+            if isinstance(event, Request):
+                event.slot = batch.open()
+            yield event
         if array := batch.seal():
             yield Outgoing(array)
 
-    def _value(self, value: Any, batch: Batch | None) -> Iterator[Event]:
-        message = classify(value)
+    def _event(self, message: Message) -> Event:
         if isinstance(message, Request):
             if self.ledger.accept(message):
-                if batch is not None:
-                    message.slot = batch.open()
-                yield message
-                return
+                return message
             message = Invalid(
                 INVALID_REQUEST,
                 "Invalid request: a request with this id is still unanswered",
                 data={"duplicateId": message.id},
             )
         if isinstance(message, Notification):
-            yield message
-        elif isinstance(message, Response):
-            yield self._response(message)
-        elif isinstance(message, Ignored):
-            yield Dropped(message.reason)
-        else:
-            error: dict[str, Any] = {"code": message.code, "message": message.message}
-            if message.data is not None:
-                error["data"] = message.data
-            # An id in flight belongs to somebody else's answer: echoing it here would resolve the wrong call.
-            id = None if self.ledger.owed(message.id) is not None else message.id
-            frame = _error_frame(id, error)
-            if batch is not None:
-                batch.open().fill(frame)
-            else:
-                yield Outgoing(frame)
+            return message
+        if isinstance(message, Response):
+            return self._response(message)
+        if isinstance(message, Ignored):
+            return Dropped(message.reason)
+        error: dict[str, Any] = {"code": message.code, "message": message.message}
+        if message.data is not None:
+            error["data"] = message.data
+        # An id in flight belongs to somebody else's answer: echoing it here would resolve the wrong call.
+        id = None if self.ledger.owed(message.id) is not None else message.id
+        return Outgoing(_error_frame(id, error))
 
     def _response(self, response: Response) -> Event:
         found = self.ledger.answered(response.id)
         if found is None:
-            return Dropped(f"a response to no request of ours, id {response.id!r}")
+            return Dropped(f"a response to no request of ours, id {reprlib.repr(response.id)}")
         asked, late = found
         return Answered(asked, response, late)
 
@@ -178,5 +184,6 @@ def _error_frame(id: RequestId, error: dict[str, Any]) -> bytes:
     try:
         return codec.encode({"jsonrpc": "2.0", "id": id, "error": error})
     except EncodeError:
-        error = {"code": error.get("code", INTERNAL_ERROR), "message": str(error.get("message", ""))}
+        code = error.get("code")
+        error = {"code": code if isinstance(code, int) else INTERNAL_ERROR, "message": str(error.get("message", ""))}
         return codec.encode({"jsonrpc": "2.0", "id": id, "error": error})

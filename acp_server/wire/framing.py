@@ -5,65 +5,74 @@ It does not look inside the lines. A line over the limit is skipped without bein
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 DEFAULT_LINE_LIMIT: Final = 32 * 1024 * 1024
 
-_BOM = b"\xef\xbb\xbf"
+_HEAD = 1024
+
+
+@dataclass(slots=True, frozen=True)
+class TooLong:
+    """Stands for a line over the limit. `head`: how it begins, up to 1 KiB, which may tell whose it was."""
+
+    head: bytes
+
+
+Line: TypeAlias = bytes | bytearray | TooLong
 
 
 class LineFramer:
     """Bytes in, lines out, in any chunking.
 
-    `limit`: the longest line in bytes, without its newline. A longer one comes out as None, once, as soon as it is
+    `limit`: the longest line in bytes, without its newline. A longer one comes out as `TooLong`, once, as soon as it is
     known to be too long, and the rest of it is thrown away as it arrives.
     """
 
-    __slots__ = ("_limit", "_parts", "_size", "_skipping")
+    __slots__ = ("_held", "_limit", "_skipping")
 
     def __init__(self, limit: int = DEFAULT_LINE_LIMIT) -> None:
         self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._held = bytearray()
         self._skipping = False
 
-    def feed(self, data: bytes) -> list[bytes | None]:
-        """The lines that `data` completes, without blank ones. None stands for a line that is too long."""
-        lines: list[bytes | None] = []
-        *complete, rest = data.split(b"\n")
-        for piece in complete:
+    @property
+    def held(self) -> int:
+        """How many bytes wait for the rest of their line."""
+        return len(self._held)
+
+    def feed(self, data: bytes) -> list[Line]:
+        """The lines that `data` completes, without blank ones."""
+        lines: list[Line] = []
+        pieces: list[bytes] = data.split(b"\n")
+        rest = pieces.pop()
+        for piece in pieces:
             if self._skipping:
                 self._skipping = False
-                continue
-            if self._parts:
-                self._parts.append(piece)
-                piece = b"".join(self._parts)
-                self._parts.clear()
-                self._size = 0
-            if len(piece) > self._limit:
-                lines.append(None)
-            elif piece := _text(piece):
-                lines.append(piece)
-        if rest and not self._skipping:
-            self._size += len(rest)
-            if self._size > self._limit:
-                self._parts.clear()
-                self._size = 0
-                self._skipping = True
-                lines.append(None)
+            elif len(self._held) + len(piece) > self._limit:
+                lines.append(self._too_long(piece))
             else:
-                self._parts.append(rest)
+                line = self._release(piece) if self._held else piece
+                if line and not line.isspace():
+                    lines.append(line)
+        if rest and not self._skipping:
+            if len(self._held) + len(rest) > self._limit:
+                lines.append(self._too_long(rest))
+                self._skipping = True
+            else:
+                self._held += rest
         return lines
 
-    def finish(self) -> bytes | None:
+    def finish(self) -> bytearray | None:
         """The last line, if the stream ended without a newline behind it."""
-        rest = _text(b"".join(self._parts))
-        self._parts.clear()
-        self._size = 0
-        return rest or None
+        line = self._release(b"")
+        return line if line and not line.isspace() else None
 
+    def _release(self, piece: bytes) -> bytearray:
+        line, self._held = self._held, bytearray()
+        line += piece
+        return line
 
-def _text(line: bytes) -> bytes:
-    if line.startswith(_BOM):
-        line = line[len(_BOM) :]
-    return line if line and not line.isspace() else b""
+    def _too_long(self, piece: bytes) -> TooLong:
+        return TooLong(bytes(self._release(piece[:_HEAD])[:_HEAD]))

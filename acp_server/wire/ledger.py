@@ -7,14 +7,14 @@ change of state goes through one of its methods.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from acp_server.wire.messages import Request, RequestId
 
 
-class AskState(Enum):
+class AskState(StrEnum):
     """What became of a request of ours."""
 
     NEW = "new"
@@ -83,9 +83,7 @@ class Ledger:
         return self._next_id
 
     def ask(self, asked: Asked) -> None:
-        """Expect an answer from the peer, to the id `next_id`."""
-        asked.id = self._next_id
-        self._next_id += 1
+        """Expect an answer from the peer, to the id `next_id`. Each `asked` is asked once."""
         self._move(asked, AskState.WAITING)
 
     def answered(self, id: object) -> tuple[Asked, bool] | None:
@@ -141,6 +139,8 @@ class Ledger:
         self._outgoing.pop(asked.id, None)
         self._withdrawn.pop(asked.id, None)
         if state is AskState.WAITING:
+            asked.id = self._next_id
+            self._next_id += 1
             self._outgoing[asked.id] = asked
         elif state is AskState.WITHDRAWN and asked.wants_late_answer:
             self._withdrawn[asked.id] = asked

@@ -6,8 +6,9 @@ of ACP's methods.
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from acp_server.errors import INVALID_REQUEST
 
@@ -19,7 +20,7 @@ RequestId: TypeAlias = int | str | None
 
 Params: TypeAlias = dict[str, Any] | list[Any]
 
-_INT64 = range(-(2**63), 2**63)
+_PARAMS: Final = frozenset[object]({dict, list, type(None)})
 
 
 @dataclass(slots=True, eq=False)
@@ -73,52 +74,53 @@ Message: TypeAlias = Request | Notification | Response | Invalid | Ignored
 
 def is_request_id(value: Any) -> bool:
     """Whether a decoded value may be an id. `type` and not `isinstance`: True is an int to Python, but not to JSON."""
-    kind = type(value)
-    return kind is str or (kind is int and value in _INT64) or value is None
+    if type(value) is int:
+        return -(2**63) <= value < 2**63
+    return type(value) is str or value is None
 
 
 def classify(value: Any) -> Message:
     """Which message a decoded JSON value is. Arrays are batches and are taken apart before they come here."""
     if type(value) is not dict:
         return Invalid(INVALID_REQUEST, "Invalid request: expected an object")
-    return _classify(cast("dict[str, Any]", value))
-
-
-def _classify(value: dict[str, Any]) -> Message:
-    if "method" not in value:
-        if "id" in value or "result" in value or "error" in value:
-            return _response(value)
+    message = cast("dict[str, Any]", value)
+    if "method" not in message:
+        if "id" in message or "result" in message or "error" in message:
+            return _response(message)
         return Invalid(INVALID_REQUEST, "Invalid request: no method")
-    has_id = "id" in value
-    id = value.get("id")
+    has_id = "id" in message
+    id = message.get("id")
     if has_id and not is_request_id(id):
         return Invalid(INVALID_REQUEST, "Invalid request: id must be a 64-bit integer, a string or null")
-    if value.get("jsonrpc") != "2.0":
+    if message.get("jsonrpc") != "2.0":
         return Invalid(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0"', id)
-    method = value["method"]
+    method = message["method"]
     if type(method) is not str:
         return Invalid(INVALID_REQUEST, "Invalid request: method must be a string", id)
-    params = value.get("params")
-    if not (params is None or type(params) is dict or type(params) is list):
+    params = message.get("params")
+    if type(params) not in _PARAMS:
         if has_id:
             return Invalid(INVALID_REQUEST, "Invalid request: params must be an object or an array", id)
-        return Ignored(f"notification {method!r} with params that are neither object nor array")
+        return Ignored(f"notification {reprlib.repr(method)} with params that are neither object nor array")
     return Request(id, method, params) if has_id else Notification(method, params)
 
 
-def _response(value: dict[str, Any]) -> Response:
+def _response(message: dict[str, Any]) -> Response:
     # A member that is null next to its real counterpart is JSON-RPC 1.0 speaking, and its meaning is clear.
-    id = value.get("id")
-    error = value.get("error")
-    result = value.get("result")
+    id = message.get("id")
+    error = message.get("error")
+    result = message.get("result")
     if error is None:
-        if "result" not in value:
+        if "result" not in message:
             return Response(id, malformed="neither result nor error")
         return Response(id, result=result)
     if result is not None:
         return Response(id, malformed="both result and error")
-    if type(error) is not dict or type(error.get("code")) is not int:
-        return Response(id, malformed="error is not an error object")
+    if type(error) is not dict:
+        return Response(id, malformed="error is not an object")
+    error = cast("dict[str, Any]", error)
+    if type(error.get("code")) is not int:
+        return Response(id, malformed="error without a code")
     if type(error.get("message")) is not str:
-        error = {**error, "message": ""}
+        error["message"] = ""
     return Response(id, error=error)
