@@ -14,8 +14,9 @@
     turn         RemoteTurn: updates, cancel, result
     handlers     Handlers: what the agent may ask of the program; routes and permission connect them
     files        LocalFiles: ready-made handlers for fs/*
-    terminals    LocalTerminals: ready-made handlers for terminal/*
-    process      an agent's process, with group and tail
+    terminals    LocalTerminals: ready-made handlers for terminal/*; their output in output
+    process      an agent's process; its group and the tail of its standard error
+    strays       which session an update belongs to
     errors       AgentExited, UnsupportedVersion
 
 It never imports the agent's side.
@@ -23,15 +24,20 @@ It never imports the agent's side.
 
 from acp_server.client.connect import connect_agent, spawn_agent
 from acp_server.client.errors import AgentExited, UnsupportedVersion
+from acp_server.client.files import LocalFiles, LocalReader
 from acp_server.client.handlers import Handlers, allow_once, reject_once
 from acp_server.client.process import Patience
 from acp_server.client.remote import RemoteAgent
 from acp_server.client.session import RemoteSession
+from acp_server.client.terminals import LocalTerminals
 from acp_server.client.turn import RemoteTurn
 
 __all__ = [
     "AgentExited",
     "Handlers",
+    "LocalFiles",
+    "LocalReader",
+    "LocalTerminals",
     "Patience",
     "RemoteAgent",
     "RemoteSession",
