@@ -21,8 +21,8 @@
     methods          the table of methods
     reading          reading any of these types; problems tells why it could not be read
 
-Everything public is here by its name, and is loaded when it is first used: a program that answers `initialize` and
-nothing else loads only what that takes. Nothing in here does any input or output.
+Everything public is here by its name, and is loaded when it is first used: a program that answers
+`initialize` and nothing else loads only what that takes. Nothing in here does any input or output.
 """
 
 from importlib import import_module

@@ -4,12 +4,12 @@ It knows no type of the protocol, and it never touches JSON text: dictionaries i
 
 Three rules hold everywhere:
 
-* Fields that this version does not know are kept (`model_extra`) and written again, so that a proxy passes a newer
-  peer's message on without loss.
-* A field that was never set is not written. A `None` is not written either, except where null is a value of its own
-  (`NULLABLE`): there an explicit `None` goes out as null.
-* What Python code builds is checked strictly. What a peer sent is read by `from_wire`, which forgives what the
-  protocol wants forgiven (see `acp_server.schema.markers`).
+* Fields that this version does not know are kept (`model_extra`) and written again, so that a proxy passes
+  a newer peer's message on without loss.
+* A field that was never set is not written. A `None` is not written either, except where null is a value of
+  its own (`NULLABLE`): there an explicit `None` goes out as null.
+* What Python code builds is checked strictly. What a peer sent is read by `from_wire`, which forgives what
+  the protocol wants forgiven (see `acp_server.schema.markers`).
 """
 
 from functools import cache
@@ -18,7 +18,6 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Field,
     GetCoreSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
@@ -37,8 +36,10 @@ __all__ = [
 JsonObject = dict[str, Any]
 
 
-def to_camel(name: str) -> str:
-    """`session_id` -> `sessionId`, the spelling of the wire."""
+def to_wire_name(name: str) -> str:
+    """`session_id` -> `sessionId`, the spelling of the wire; `meta` -> `_meta`."""
+    if name == "meta":  # Not by Field(alias=...), which would take `meta=` away from constructors in type checkers.
+        return "_meta"
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
 
@@ -47,7 +48,7 @@ class Record(BaseModel):
     """An object of the protocol: `snake_case` attributes in Python, `camelCase` keys on the wire."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel,
+        alias_generator=to_wire_name,
         defer_build=True,
         extra="allow",
         validate_by_alias=True,
@@ -58,8 +59,9 @@ class Record(BaseModel):
     def from_wire(cls, data: Any) -> Self:
         """Read a received object, a parsed JSON value. `None` counts as an object without fields.
 
-        Keys are those of the wire only. Raises `pydantic.ValidationError` if the object is not of this type even with
-        everything forgiven that the protocol allows to forgive; `acp_server.schema.explain` tells it in a few words.
+        Keys are those of the wire only. Raises `pydantic.ValidationError` if the object is not of this type
+        even with everything forgiven that the protocol allows to forgive; `acp_server.schema.explain` tells
+        it in a few words.
         """
         try:
             return cls.__pydantic_validator__.validate_python(data, by_alias=True, by_name=False)
@@ -71,9 +73,11 @@ class Record(BaseModel):
             return cls.__pydantic_validator__.validate_python(data, by_alias=True, by_name=False)
 
     def to_wire(self) -> JsonObject:
-        """This object as JSON-ready values under the keys of the wire; see the module's rules for what is left out.
+        """This object as JSON-ready values under the keys of the wire; see the module's rules for what is
+        left out.
 
-        Raises `pydantic_core.PydanticSerializationError` for a value that has no JSON form.
+        Raises `pydantic_core.PydanticSerializationError` for a value that has no JSON form, and ValueError
+        for one that is nested more than about 250 deep.
         """
         return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
 
@@ -88,12 +92,12 @@ class _MetaOrNothing:
 class Model(Record):
     """An object that carries `_meta`, the place for extensions (protocol: extensibility)."""
 
-    meta: Annotated[dict[str, Any] | None, _MetaOrNothing(), Wire(on_error=True)] = Field(default=None, alias="_meta")
-    """Data of extensions, by key. Never mixed with the parameters beside it; None if absent or not an object."""
+    meta: Annotated[dict[str, Any] | None, _MetaOrNothing(), Wire(on_error=True)] = None
+    """Data of extensions, by key. Never mixed with parameters; None if absent or not an object."""
 
 
 class Sparse(Record):
-    """A model whose absent fields read as a useful default (`[]`, `False`) and yet stay absent when it is written."""
+    """Fields that are absent read as a useful default (`[]`, `False`), and yet stay absent when written."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset()
     """Attributes where null is a value of its own: a None that was set is written as null."""
@@ -133,7 +137,8 @@ def _presence(cls: type[Sparse]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 class Unknown(Record):
-    """A member of a union that this version of the protocol does not have: carried and written again unchanged.
+    """A member of a union that this version of the protocol does not have: carried and written again
+    unchanged.
 
     Its tag is an attribute; everything else is in `fields`, under the keys it came with.
     """

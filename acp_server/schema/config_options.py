@@ -172,7 +172,7 @@ SessionConfigOption = TypeAliasType(
 
 
 class SetSessionConfigOptionRequest(Model):
-    """Parameters of `session/set_config_option`: a value's id, or a boolean for an option that is on or off."""
+    """Parameters of `session/set_config_option`: the id of a value, or a boolean for a boolean option."""
 
     session_id: SessionId
     """The session."""

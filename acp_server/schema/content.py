@@ -135,7 +135,7 @@ EmbeddedResourceResource = TypeAliasType(
 
 
 class EmbeddedResource(Model):
-    """A resource with its contents. In a prompt only if the agent announced `promptCapabilities.embeddedContext`."""
+    """A resource with its contents. In a prompt only if the agent announced `embeddedContext`."""
 
     type: Sent[Literal["resource"]] = "resource"
     resource: EmbeddedResourceResource

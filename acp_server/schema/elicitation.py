@@ -1,6 +1,8 @@
-"""`elicitation/create` and `elicitation/complete`: the agent asks the user for input (protocol: elicitation).
+"""`elicitation/create` and `elicitation/complete`: the agent asks the user for input (protocol:
+elicitation).
 
-A request has one of two modes, a form or a URL, and belongs to a session or, outside of sessions, to a request.
+A request has one of two modes, a form or a URL, and belongs to a session or, outside of sessions, to a
+request.
 """
 
 from typing import Annotated, ClassVar, Literal, Self

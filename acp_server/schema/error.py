@@ -1,4 +1,4 @@
-"""The error object of a JSON-RPC response, as published. Code that raises and catches uses `acp_server.errors`."""
+"""The error object of a response, as published. Code that raises and catches uses `acp_server.errors`."""
 
 from typing import Any
 

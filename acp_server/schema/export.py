@@ -3,9 +3,10 @@
     python -m acp_server.schema.export [--check] DIRECTORY
 
 `DIRECTORY/v1/schema.json` has every type under `$defs`; as a whole it describes any one message.
-`DIRECTORY/v1/methods.json` names the types of the parameters and the result of each method, its receiver, and the
-capability that opens it. The schemas say what may be sent: what a receiver forgives, and what this package carries
-from a newer peer, is not in them, except as the `x-deserialize-*` notes that ACP itself publishes.
+`DIRECTORY/v1/methods.json` names the types of the parameters and the result of each method, its receiver,
+and the capability that opens it. The schemas say what may be sent: what a receiver forgives, and what this
+package carries from a newer peer, is not in them, except as the `x-deserialize-*` notes that ACP itself
+publishes.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -102,7 +104,7 @@ def _types(area: str) -> Iterator[tuple[str, Any]]:
 
 
 def _tidied(name: str, definition: Json) -> Json:
-    """A definition as generated, without what says nothing, and with what is always sent among the required."""
+    """A definition as generated, without what says nothing, and with all that is required among `required`."""
     definition = dict(definition)
     definition.pop("title", None)
     if "oneOf" in definition and "discriminator" not in definition:
@@ -140,7 +142,7 @@ def _complete(cls: type[Record], definition: Json) -> None:
 
 @cache
 def _docstrings(area: str) -> dict[str, str]:
-    """The docstrings of an area: of its classes and aliases by `Name`, of its attributes by `Name.attribute`."""
+    """The docstrings of an area: of classes and aliases by `Name`, of attributes by `Name.attribute`."""
     try:
         module: ModuleType = import_module(f"acp_server.schema.{area}")
     except ModuleNotFoundError:
@@ -155,7 +157,7 @@ def _docstrings(area: str) -> dict[str, str]:
 
 
 def _strings_below(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for node, below in zip(body, body[1:], strict=False):
+    for node, below in pairwise(body):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(target, ast.Name) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             yield target.id, inspect.cleandoc(str(below.value.value))

@@ -1,8 +1,8 @@
 """What a receiver drops from a message rather than refuse it.
 
-The protocol marks fields whose wrong values count as absent, lists whose wrong items are skipped, and fields whose
-null counts as absent (`acp_server.schema.markers`). A message is read strictly first; only when that has failed is it
-looked at here, so that tolerance costs a well-formed message nothing.
+The protocol marks fields whose wrong values count as absent, lists whose wrong items are skipped, and
+fields whose null counts as absent (`acp_server.schema.markers`). A message is read strictly first; only
+when that has failed is it looked at here, so that tolerance costs a well-formed message nothing.
 """
 
 from collections import defaultdict
@@ -27,7 +27,8 @@ Repairs = dict[Path, bool]
 def forgiven(kind: Any, data: Any, error: ValidationError) -> Any:
     """A copy of `data`, which could not be read as `kind`, without the values that `error` complains of.
 
-    `kind` is a class or a union. `data` itself is not changed. Raises `error` if one of them may not be dropped.
+    `kind` is a class or a union. `data` itself is not changed. Raises `error` if one of them may not be
+    dropped.
     """
     if data is None:
         return {}
@@ -41,7 +42,7 @@ def forgiven(kind: Any, data: Any, error: ValidationError) -> Any:
 
 
 def _repair(kind: Any, data: Any, location: Path) -> tuple[Path, bool] | None:
-    """The innermost value around `location` that may be dropped. Union members in `location` are class names."""
+    """The innermost value around `location` that may be dropped. A class name in it is the member of a union."""
     found: tuple[Path, bool] | None = None
     value: Any = data
     path: Path = ()

@@ -1,8 +1,9 @@
 """Notes beside a type: what a receiver forgives in a field, what the error of a union says.
 
-Strictness in one place, tolerance in another: validation ignores `Wire`, so it costs nothing while a message is well
-formed and code that builds a wrong object hears of it. Only `acp_server.schema.forgive` acts on it, when a received
-message has failed; the exported JSON Schema shows it under the keys that ACP publishes.
+Strictness in one place, tolerance in another: validation ignores `Wire`, so it costs nothing while a
+message is well formed and code that builds a wrong object hears of it. Only `acp_server.schema.forgive`
+acts on it, when a received message has failed; the exported JSON Schema shows it under the keys that ACP
+publishes.
 """
 
 from dataclasses import dataclass

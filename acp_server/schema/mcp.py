@@ -55,7 +55,7 @@ class McpServerStdio(Model):
 
 
 class McpServerHttp(Model):
-    """An MCP server reached over streamable HTTP. Only if the agent announced `mcpCapabilities.http`."""
+    """An MCP server reached over streamable HTTP. Only if the agent announced `http`."""
 
     type: Sent[Literal["http"]] = "http"
     name: str
@@ -67,7 +67,7 @@ class McpServerHttp(Model):
 
 
 class McpServerSse(Model):
-    """An MCP server reached over HTTP with server-sent events. Only if the agent announced `mcpCapabilities.sse`."""
+    """An MCP server reached over HTTP with server-sent events. Only if the agent announced `sse`."""
 
     type: Sent[Literal["sse"]] = "sse"
     name: str

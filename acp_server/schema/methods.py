@@ -1,7 +1,7 @@
 """The methods of the protocol as data: who answers, what goes in and out, which capability opens it.
 
-The table holds names, so that having it costs nothing; a type is loaded when it is asked for. It does not say what a
-method does: the classes it names do.
+The table holds names, so that having it costs nothing; a type is loaded when it is asked for. It does not
+say what a method does: the classes it names do.
 """
 
 from collections.abc import Mapping
@@ -58,11 +58,11 @@ class Method(NamedTuple):
         return None if self.result is None else getattr(schema, self.result)
 
     def read_params(self, data: Any) -> "Record":
-        """Received parameters, a parsed JSON value; None stands for none. Raises `pydantic.ValidationError`."""
+        """Read received parameters; None stands for none. Raises `pydantic.ValidationError`."""
         return schema.from_wire(self.params_type, data)
 
     def read_result(self, data: Any) -> "Record":
-        """A received result, a parsed JSON value; None stands for an empty one. Raises `pydantic.ValidationError`."""
+        """Read a received result; None stands for an empty one. Raises `pydantic.ValidationError`."""
         return schema.from_wire(self.result_type, data)
 
 

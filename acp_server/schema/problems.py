@@ -1,4 +1,4 @@
-"""A refused message told in a few words, fit to be sent to the peer that sent it: places and reasons, no values."""
+"""Why a message was refused, in words fit for the peer that sent it: places and reasons, no values."""
 
 from pydantic import ValidationError
 
@@ -10,7 +10,7 @@ __all__ = [
 
 
 def explain(error: ValidationError) -> list[dict[str, str]]:
-    """One `{"path": "prompt[0].text", "message": "Field required"}` for each problem; an empty path is the whole."""
+    """One `{"path": "prompt[0].text", "message": "Field required"}` for each problem; "" is the whole."""
     return [
         {"path": _path(detail["loc"]), "message": detail["msg"]}
         for detail in error.errors(include_url=False, include_context=False, include_input=False)

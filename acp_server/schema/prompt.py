@@ -24,7 +24,7 @@ StopReason = TypeAliasType(
         OpenEnum(),
     ],
 )
-"""Why a turn ended. `cancelled` answers a cancel by the client; after `refusal` the prompt is not kept as context."""
+"""Why a turn ended: `cancelled` answers the client's cancel, `refusal` takes the prompt out of the context."""
 
 
 class PromptRequest(Model):

@@ -48,7 +48,7 @@ class NewSessionResponse(Model):
 
 
 class LoadSessionRequest(Sparse, Model):
-    """Parameters of `session/load`: take a session up again and replay it. Only for agents with `loadSession`."""
+    """Parameters of `session/load`: take a session up again, replayed. Only for agents with `loadSession`."""
 
     session_id: SessionId
     """The session to take up."""
@@ -70,7 +70,7 @@ class LoadSessionResponse(Model):
 
 
 class ResumeSessionRequest(Sparse, Model):
-    """Parameters of `session/resume`: take a session up again without replaying it. Only for agents with `resume`."""
+    """Parameters of `session/resume`: take a session up again, not replayed. Only for agents with `resume`."""
 
     session_id: SessionId
     """The session to take up."""

@@ -1,4 +1,4 @@
-"""Tool calls: what the agent does for the model, and how the client sees it progress (protocol: tool calls)."""
+"""What the agent does for the model, and how the client sees it progress (protocol: tool calls)."""
 
 from typing import Annotated, Any, Literal
 

@@ -147,7 +147,7 @@ ErrorCode = TypeAliasType(
         ),
     ],
 )
-"""What kind of error an answer reports; `acp_server.errors` has a constant and an exception for each known code."""
+"""What kind of error an answer reports; `acp_server.errors` has an exception for each known code."""
 
 PROTOCOL_VERSION: Literal[1] = 1
 """The version that these types describe."""

@@ -1,8 +1,9 @@
 """Unions and enumerations that stay open: what a newer peer sends is carried, what is known is checked.
 
-`Tagged` and `ByKey` go beside a union of models and pick the one member to validate by looking at the data, so that
-an error names the member that was meant and a known member with a bad payload is an error. `OpenEnum` goes beside a
-`Literal[...] | str`: any string is accepted, the known ones are what editors complete and the published schema lists.
+`Tagged` and `ByKey` go beside a union of models and pick the one member to validate by looking at the data,
+so that an error names the member that was meant and a known member with a bad payload is an error.
+`OpenEnum` goes beside a `Literal[...] | str`: any string is accepted, the known ones are what editors
+complete and the published schema lists.
 """
 
 from collections.abc import Callable
@@ -56,10 +57,11 @@ class _Union:
 
 
 class Tagged(_Union):
-    """The member is named by the string under `key`; an `Unknown` member takes the tags that no other member has.
+    """The member is named by the string under `key`; an `Unknown` member takes the tags that no other
+    member has.
 
-    The member whose tag may be None, or that has none, is meant when the tag is absent. `extensible` says that the
-    protocol itself lets peers send tags of their own.
+    The member whose tag may be None, or that has none, is meant when the tag is absent. `extensible` says
+    that the protocol itself lets peers send tags of their own.
     """
 
     def __init__(self, key: str, *, extensible: bool = False) -> None:
@@ -109,7 +111,7 @@ class Tagged(_Union):
 
 
 class ByKey(_Union):
-    """The member is known by a key that only it has: one key for each member, in their order, none for `Unknown`."""
+    """The member is known by a key that only it has: `keys` in the order of the members."""
 
     def __init__(self, *keys: str) -> None:
         self.keys = keys
@@ -135,7 +137,7 @@ class ByKey(_Union):
 
 
 class OpenEnum:
-    """Any string, with known ones. `extensible` says that the protocol itself lets peers send strings of their own."""
+    """Any string, with known ones. `extensible`: the protocol itself lets peers send strings of their own."""
 
     def __init__(self, *, extensible: bool = False) -> None:
         self.extensible = extensible
