@@ -7,12 +7,13 @@ is, `acp_server.peer.outcome` decides.
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
-from acp_server.errors import EncodeError, InternalError, MethodNotFound
+from acp_server.errors import EncodeError, MethodNotFound
 from acp_server.peer.context import Call
-from acp_server.peer.outcome import outcome
+from acp_server.peer.outcome import outcome, program_end, unwritable
 from acp_server.peer.route import Route, Routes
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
@@ -51,7 +52,8 @@ class Inbound:
         self._watch = watch
         self._max_running = max_running
         self._running = 0
-        self._queue: deque[Call] = deque()
+        # Those that wait for another to end, each with the context that it arrived in.
+        self._queue: OrderedDict[Call, tuple[Route, Context]] = OrderedDict()
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
@@ -61,17 +63,23 @@ class Inbound:
             self._write(self._endpoint.refuse(request, MethodNotFound(data={"method": request.method})))
             return
         call = Call(self._connection, request, self.tree.open(request.id, request.method), self)
-        call.node.on_cut = call.was_cut
+        node = call.node
+        if node.cause is not None:
+            # The connection is closing.
+            self._finish(call, NOTHING, None)
+            return
+        node.on_cut = call.was_cut
         if route.admit is not None:
             try:
                 route.admit(call)
             except Exception as error:
                 self._finish(call, NOTHING, error)
+            if node.closed:
                 return
         if self._max_running is not None and self._running >= self._max_running:
-            self._queue.append(call)
+            self._queue[call] = (route, copy_context())
         else:
-            self._start(call, route)
+            self._start(call, route, None)
 
     def cancel(self, params: Params | None) -> None:
         """Apply a `$/cancel_request`. Anything but the id of an unanswered request of the peer means nothing."""
@@ -90,33 +98,36 @@ class Inbound:
     def give_up(self, call: Call, value: Any) -> None:
         """Answer without waiting any longer for the handler: with `value`, or, with `NOTHING`, by the cause of the cut.
 
-        A request that has not begun will not. No effect on one that is answered.
+        A request that has not begun will not. One that has is left alone from now on, as far as it was cut: it had its
+        time. No effect on the answer of one that is answered.
         """
-        if not call.started and call in self._queue:
-            self._queue.remove(call)
+        if not call.started:
+            self._queue.pop(call, None)
             self._finish(call, value, None)
-        elif self._endpoint.ledger.owed(call.id) is call.request:
-            if call.started:
-                logger.warning("%s does not end although it was cancelled; answered without it", call.method)
+            return
+        if self._endpoint.ledger.owed(call.id) is call.request:
+            logger.warning("%s does not end although it was cancelled; answered without it", call.method)
             self._answer(call, value, None)
+        call.node.let_be()
 
-    def _start(self, call: Call, route: Route) -> None:
+    def _start(self, call: Call, route: Route, context: Context | None) -> None:
         self._running += 1
-        self._spawner.spawn(self._serve, call, route)
+        self._spawner.spawn(self._serve, call, route, context=context)
 
     async def _serve(self, call: Call, route: Route) -> None:
-        call.started = True
         try:
-            if route.handshake and route.handler is not None:
-                value, error = await call.node.run(route.handler, call)
-            else:
-                value, error = await call.node.run(self._resolve, call)
-            self._finish(call, value, error)
+            if not call.node.closed:
+                call.started = True
+                if route.handshake and route.handler is not None:
+                    value, error = await call.node.run(route.handler, call)
+                else:
+                    value, error = await call.node.run(self._resolve, call)
+                self._finish(call, value, error)
         finally:
             self._running -= 1
-            while self._queue and (self._max_running is None or self._running < self._max_running):
-                waiting = self._queue.popleft()
-                self._start(waiting, self._routes.requests[waiting.method])
+            if self._queue:
+                waiting, (route, context) = self._queue.popitem(last=False)
+                self._start(waiting, route, context)
 
     async def _resolve(self, call: Call) -> Any:
         if self._resolver is None:
@@ -128,12 +139,14 @@ class Inbound:
 
     def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
         """The handler is through: answer, unless that has happened, and take the node out of the tree."""
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            self._connection.fail(error)
+        if call.node.cause is not None:
+            self._watch.drop(call.overdue)
         self._answer(call, value, error)
         # First those that it concerns, for what is still open in the node when it closes counts as cut.
         call.left()
         call.node.close()
+        if error is not None and (ending := program_end(error)) is not None:
+            self._connection.fail(ending)
 
     def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
         request = call.request
@@ -145,8 +158,7 @@ class Inbound:
             try:
                 frame = self._endpoint.answer(request, result)
             except EncodeError as problem:
-                logger.error("the result of %s cannot be written as JSON: %s", call.method, problem)
-                refusal = InternalError()
+                refusal = unwritable(call, problem)
         if refusal is not None:
             frame = self._endpoint.refuse(request, refusal)
         self._write(frame)

@@ -7,11 +7,12 @@ stray CancelledError in a request that nobody cancelled is the handler's fault. 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any, cast
 
 import anyio
 
-from acp_server.errors import ConnectionClosed, InternalError, RequestCancelled, RpcError
+from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError
 from acp_server.peer.context import Call
 from acp_server.tasks.tree import NOTHING
 
@@ -27,28 +28,48 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
         # Also when it was cancelled: a handler may well answer with what it has (ACP, Cancellation).
         return value, None
     cause = call.node.cause
+    failures = [] if error is None else list(_failures(error))
     if cause is not None:
-        if error is not None and not is_cancellation(error):
+        if failures:
             logger.warning("%s failed while it was being cancelled (%s)", call.method, cause.value, exc_info=error)
         if cause.asked_for and call.offered is not NOTHING:
             return call.offered, None
         return NOTHING, RequestCancelled()
-    if isinstance(error, RpcError):
-        return NOTHING, error
-    if error is None or is_cancellation(error):
+    if not failures:
         # Internal cancellation looks to the peer like any other (ACP, Cancellation).
         logger.warning("%s was cancelled from inside, though nobody asked for it", call.method, exc_info=error)
         return NOTHING, RequestCancelled()
-    if isinstance(error, ConnectionClosed):
+    if len(failures) == 1 and isinstance(failures[0], RpcError):
+        return NOTHING, failures[0]
+    if all(isinstance(failure, ConnectionClosed) for failure in failures):
         logger.info("%s ended because the connection is closed", call.method)
         return NOTHING, RequestCancelled()
     logger.error("%s failed", call.method, exc_info=error)
     return NOTHING, InternalError()
 
 
+def unwritable(call: Call, problem: EncodeError) -> RpcError:
+    """What to answer instead of a result that JSON cannot express."""
+    logger.error("the result of %s cannot be written as JSON: %s", call.method, problem)
+    # A cancelled request has a result or is cancelled, nothing third (ACP, Cancellation).
+    return InternalError() if call.node.cause is None else RequestCancelled()
+
+
+def program_end(error: BaseException) -> BaseException | None:
+    """The SystemExit or KeyboardInterrupt in `error`, which may be a group."""
+    ends = (failure for failure in _failures(error) if isinstance(failure, (SystemExit, KeyboardInterrupt)))
+    return next(ends, None)
+
+
 def is_cancellation(error: BaseException) -> bool:
     """Whether `error` is the backend's cancellation, or a group of nothing else."""
+    return next(_failures(error), None) is None
+
+
+def _failures(error: BaseException) -> Iterator[BaseException]:
+    """What went wrong, taken out of the groups that it came in; without cancellations."""
     if isinstance(error, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", error)
-        return all(is_cancellation(member) for member in group.exceptions)
-    return isinstance(error, anyio.get_cancelled_exc_class())
+        for member in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from _failures(member)
+    elif not isinstance(error, anyio.get_cancelled_exc_class()):
+        yield error

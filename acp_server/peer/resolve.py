@@ -9,8 +9,9 @@ wire.
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from jsonrpcserver import JsonRpcError, Result, Success
 from jsonrpcserver.async_dispatcher import dispatch_request
@@ -47,7 +48,11 @@ class Resolver:
         method_call = MethodCall(request.method, request.params or {}, request.id)
         method_call, result = await dispatch_request(cast("Any", self._methods), call, method_call)
         if call.failure is not None:
-            raise call.failure
+            try:
+                raise call.failure
+            finally:
+                # It holds on to the frames that it came through, and so to the call.
+                call.failure = None
         if call.value is not NOTHING:
             return call.value
         # The library's own refusal. Its data is the text of an exception, so it stays here.
@@ -59,11 +64,21 @@ def _as_dict(method_call: MethodCall, result: Result) -> dict[str, Any]:
     return cast("dict[str, Any]", to_serializable_one(cast("Any", to_response(method_call, result))))
 
 
-async def _shown(call: Call, /, **params: Any) -> None:
-    """The signature of every entry of our own."""
+class _Named(inspect.Signature):
+    """What every entry of our own shows: the call, and any named parameters.
+
+    The library binds the parameters of every call. Here that has only one way to fail, which is quick to see.
+    """
+
+    def bind(self, /, *args: Any, **kwargs: Any) -> inspect.BoundArguments:
+        if len(args) != 1:
+            raise TypeError("positional parameters")
+        return _BOUND
 
 
-_SIGNATURE = inspect.signature(_shown)
+_CALL: Final = inspect.Parameter("_the_call", inspect.Parameter.POSITIONAL_ONLY)
+_NAMED: Final = _Named([_CALL, inspect.Parameter("params", inspect.Parameter.VAR_KEYWORD)])
+_BOUND: Final = inspect.BoundArguments(_NAMED, OrderedDict())
 
 
 def _entry(handler: Handler) -> _Entry:
@@ -75,7 +90,7 @@ def _entry(handler: Handler) -> _Entry:
         return _DONE
 
     # Without it every call would inspect the function anew, which costs more than the rest of the dispatch.
-    method.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
+    method.__signature__ = _NAMED  # type: ignore[attr-defined]
     return method
 
 
@@ -94,7 +109,6 @@ def _foreign_entry(function: Callable[..., Awaitable[Any]]) -> _Entry:
         return _DONE
 
     # The function's own parameters behind the call, so that the library checks them before it is called.
-    call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_ONLY)
     shown = inspect.signature(function).parameters.values()
-    method.__signature__ = inspect.Signature([call, *shown])  # type: ignore[attr-defined]
+    method.__signature__ = inspect.Signature([_CALL, *shown])  # type: ignore[attr-defined]
     return method

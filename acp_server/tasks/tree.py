@@ -87,7 +87,7 @@ class Node:
         return value, None
 
     def cut(self, cause: Cause) -> bool:
-        """End this node and all that is nested in it. False if it is closed or was cut before: the first cause stands."""
+        """End this node and all that is nested in it. False if it is closed or was cut: the first cause stands."""
         if self.closed or self.cause is not None:
             return False
         self.cause = cause
