@@ -62,7 +62,7 @@ class Connection:
         self._work = Spawner(self._crashed)
         self._house = Spawner(self._crashed)
         self.writer = Writer(stream, self._writer_broken)
-        self.watch = Watch(self.limits.grace, self._house.spawn)
+        self.watch = Watch(self.limits.grace, self._house)
         self._lane = Lane(self._house.spawn)
         self._outbox = Outbox(self.endpoint, self.writer, self._lane.deliver)
         self._inbound = Inbound(self, routes, self.endpoint, self.writer, self._work, self.watch, self.limits.running)

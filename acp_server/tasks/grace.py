@@ -6,11 +6,13 @@ The only module with shielded scopes. It does not decide what happens to work th
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import anyio
+
+from acp_server.tasks.spawn import Spawner
 
 DEFAULT_GRACE: Final = 5.0
 """Seconds that cancelled work gets for its cleanup before it is answered for."""
@@ -40,24 +42,25 @@ class Watch:
     """Calls back for everything that is still there `seconds` after it was put under watch.
 
     One task serves any number of entries, since all have the same patience; it is started when there is something to
-    watch, with `start`, and ends when nothing is left.
+    watch, and ends when nothing is left.
     """
 
-    __slots__ = ("_entries", "_scope", "_seconds", "_start")
+    __slots__ = ("_entries", "_running", "_scope", "_seconds", "_spawner")
 
-    def __init__(self, seconds: float, start: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]) -> None:
+    def __init__(self, seconds: float, spawner: Spawner) -> None:
         self._seconds = seconds
-        self._start = start
+        self._spawner = spawner
         # With the same patience for all, the order of adding is the order of the deadlines.
-        self._entries: OrderedDict[Callable[[], None], float] = OrderedDict()
+        self._entries: dict[Callable[[], None], float] = {}
+        self._running = False
         self._scope: anyio.CancelScope | None = None
 
     def add(self, overdue: Callable[[], None]) -> None:
         """Call `overdue` in `seconds`, unless it is dropped before. It must not raise. Adding it again does nothing."""
-        self._entries.setdefault(overdue, anyio.current_time() + self._seconds)
-        if self._scope is None:
-            self._scope = anyio.CancelScope()
-            self._start(self._run)
+        self._entries.setdefault(overdue, self._spawner.time() + self._seconds)
+        if not self._running:
+            self._running = True
+            self._spawner.spawn(self._run)
 
     def drop(self, overdue: Callable[[], None]) -> None:
         """What was to be called for is over. No effect if it is not under watch."""
@@ -75,14 +78,14 @@ class Watch:
         overdue()
 
     async def _run(self) -> None:
-        assert self._scope is not None
         try:
-            with self._scope:
+            with anyio.CancelScope() as self._scope:
                 while self._entries:
                     deadline = next(iter(self._entries.values()))
-                    if deadline > anyio.current_time():
+                    if deadline > self._spawner.time():
                         await anyio.sleep_until(deadline)
                     else:
                         self._call_first()
         finally:
             self._scope = None
+            self._running = False

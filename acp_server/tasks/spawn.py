@@ -50,6 +50,12 @@ class Spawner:
             self._tasks[task] = (function, args, context)
             task.add_done_callback(self._ended)
 
+    def time(self) -> float:
+        """The time by the event loop's clock, in seconds; unlike anyio's it can also be had in a plain callback."""
+        if self._trio:
+            return sys.modules["trio"].current_time()
+        return sys.modules["asyncio"].get_running_loop().time()
+
     @property
     def running(self) -> int:
         """How many of the tasks have not ended."""
