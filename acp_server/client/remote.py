@@ -98,7 +98,7 @@ class RemoteAgent:
             protocol_version=PROTOCOL_VERSION,
             client_capabilities=self.handlers.capabilities(capabilities),
             client_info=client_info,
-            _meta=meta,
+            meta=meta,
         )
         info: InitializeResponse = await self.call("initialize", request, timeout=timeout)
         if info.protocol_version != PROTOCOL_VERSION:
@@ -133,7 +133,7 @@ class RemoteAgent:
         """Open a session in the folder `cwd` (ACP, Session Setup)."""
         folder = _absolute(cwd)
         request = NewSessionRequest(
-            cwd=folder, **self._setup("session/new", mcp_servers, additional_directories), _meta=meta
+            cwd=folder, **self._setup("session/new", mcp_servers, additional_directories), meta=meta
         )
         with self._strays.expecting():
             response: NewSessionResponse = await self.call("session/new", request)
@@ -159,7 +159,7 @@ class RemoteAgent:
                 session_id=session_id,
                 cwd=_absolute(cwd),
                 **self._setup("session/load", mcp_servers, additional_directories),
-                _meta=meta,
+                meta=meta,
             ),
             on_update,
         )
@@ -181,7 +181,7 @@ class RemoteAgent:
                 session_id=session_id,
                 cwd=_absolute(cwd),
                 **self._setup("session/resume", mcp_servers, additional_directories),
-                _meta=meta,
+                meta=meta,
             ),
             on_update,
         )

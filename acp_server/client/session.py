@@ -79,7 +79,7 @@ class RemoteSession:
         """
         blocks = [prompt] if isinstance(prompt, str) else prompt
         content = [TextContent(text=block) if isinstance(block, str) else block for block in blocks]
-        return RemoteTurn(self, PromptRequest(session_id=self.id, prompt=content, _meta=meta))
+        return RemoteTurn(self, PromptRequest(session_id=self.id, prompt=content, meta=meta))
 
     async def run(
         self, prompt: Prompt, *, on_update: OnUpdate | None = None, meta: dict[str, Any] | None = None

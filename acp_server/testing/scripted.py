@@ -1,0 +1,281 @@
+"""A client for tests that works on the raw wire: messages are plain dictionaries, nothing is checked or filled in.
+
+    async with scripted(lambda stream: agent.connect(stream).run()) as client:
+        await client.ask("initialize", {"protocolVersion": 1})
+        client.answer("session/request_permission", {"outcome": {"outcome": "cancelled"}})
+        id = await client.request("session/prompt", {...})
+        await client.expect("session/update")
+        await client.notify("session/cancel", {...})
+        assert (await client.response(id))["result"] == {"stopReason": "cancelled"}
+
+Every wait is bounded; when its time is up, the failure shows what went over the wire until then. It knows nothing of
+the protocol's meaning, so it can test any agent, and any side of a connection.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, NoReturn, cast
+
+import anyio
+
+from acp_server.peer.stream import Stream
+from acp_server.tasks.spawn import Spawner
+from acp_server.testing.memory import memory_pair
+from acp_server.testing.transcript import Transcript
+from acp_server.wire import codec
+from acp_server.wire.framing import LineFramer, TooLong
+
+Message = dict[str, Any]
+Match = str | Callable[[Message], bool]
+"""The method of a request or notification, or a function that knows the message."""
+
+BARRIER = "_test/barrier"
+"""The method of `ScriptedClient.barrier`, which no agent has."""
+
+
+class ScriptedClient:
+    """The client at one end of `stream`, for the length of an `async with` block; it closes the stream at its end.
+
+    `patience`: seconds that each wait may take.
+    """
+
+    def __init__(self, stream: Stream, *, patience: float = 5.0) -> None:
+        self.received: list[Message] = []
+        """Every message of the agent, in order."""
+        self.transcript = Transcript()
+        """Everything that went over the wire, both ways."""
+        self.patience = patience
+        self._stream = stream
+        self._framer = LineFramer()
+        self._ids = itertools.count()
+        self._seen = 0
+        self._answers: dict[str, Any] = {}
+        self._changed = anyio.Event()
+        self._ended = False
+        self._failure: BaseException | None = None
+        self._reading = anyio.CancelScope()
+        self._house = Spawner(self._crashed)
+
+    async def __aenter__(self) -> ScriptedClient:
+        self._house.spawn(self._read)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._reading.cancel()
+        try:
+            await self._stream.aclose()
+        finally:
+            await self._house.wait_idle()
+        if kind is None and self._failure is not None:
+            raise self._failure
+
+    # -- sending
+
+    async def send(self, *messages: Any) -> None:
+        """Send messages as they are, all in one chunk."""
+        await self.send_raw(b"".join(codec.encode(message) for message in messages))
+
+    async def send_raw(self, data: bytes) -> None:
+        """Send bytes, whatever they are."""
+        for line in data.splitlines():
+            self.transcript.add("in", line)
+        await self._stream.send(data)
+
+    async def request(self, method: str, params: Any = None, *, id: Any = None) -> Any:
+        """Send a request and do not wait for its answer: its id, which is the next integer unless it is given."""
+        message = self.new_request(method, params, id=id)
+        await self.send(message)
+        return message["id"]
+
+    async def notify(self, method: str, params: Any = None) -> None:
+        """Send a notification."""
+        await self.send(new_notification(method, params))
+
+    async def ask(self, method: str, params: Any = None) -> Message:
+        """Send a request and wait for its answer: the whole response."""
+        return await self.response(await self.request(method, params))
+
+    async def result(self, method: str, params: Any = None) -> Any:
+        """Send a request and wait for its result; fails for an error."""
+        response = await self.ask(method, params)
+        if "result" not in response:
+            self.fail(f"{method} was answered with an error")
+        return response["result"]
+
+    async def respond(self, request: Message, result: Any) -> None:
+        """Answer a request of the agent."""
+        await self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+    async def refuse(self, request: Message, code: int, message: str = "refused") -> None:
+        """Answer a request of the agent with an error."""
+        await self.send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}})
+
+    def answer(self, method: str, result: Any) -> None:
+        """From now on answer the agent's requests of this method with `result`, as soon as they arrive.
+
+        A function gets the whole request and returns the result, or a coroutine for it; while it waits, what arrives
+        behind the request is not looked at. Requests without a script stay unanswered.
+        """
+        self._answers[method] = result
+
+    async def barrier(self) -> None:
+        """Wait until the agent has read everything that was sent before: a request that it must refuse goes through."""
+        response = await self.ask(BARRIER)
+        if "error" not in response:
+            self.fail(f"the agent knows {BARRIER}")
+
+    def new_request(self, method: str, params: Any = None, *, id: Any = None) -> Message:
+        """A request, not sent; see `request`."""
+        return {"jsonrpc": "2.0", "id": next(self._ids) if id is None else id, **_call(method, params)}
+
+    # -- waiting
+
+    async def expect(self, match: Match) -> Message:
+        """The next message that fits, past the one that the last `expect` returned; those between are passed over."""
+        for index in itertools.count(self._seen):
+            await self._wait_for(lambda index=index: len(self.received) > index, f"no message fits {_shown(match)}")
+            message = self.received[index]
+            if _fits(match, message):
+                self._seen = index + 1
+                return message
+        raise AssertionError
+
+    async def response(self, id: Any) -> Message:
+        """The response to the request with this id, whenever it came or comes."""
+        found: list[Message] = []
+
+        def arrived() -> bool:
+            found.extend(message for message in self.received if is_response(message, id))
+            return bool(found)
+
+        await self._wait_for(arrived, f"request {id!r} has no answer")
+        return found[0]
+
+    async def wait_ended(self) -> None:
+        """Wait until the agent has closed its side."""
+        await self._wait_for(lambda: self._ended, "the agent did not close the connection", at_end=True)
+
+    def all(self, match: Match) -> list[Message]:
+        """All messages so far that fit."""
+        return [message for message in self.received if _fits(match, message)]
+
+    def updates(self, session_id: str | None = None) -> list[Message]:
+        """All session updates so far, of one session or of all: what is under `update`."""
+        return [
+            message["params"]["update"]
+            for message in self.all("session/update")
+            if session_id is None or message["params"]["sessionId"] == session_id
+        ]
+
+    def fail(self, why: str) -> NoReturn:
+        """Fail the test, showing the wire."""
+        raise AssertionError(f"{why}\n{self.transcript}")
+
+    async def _wait_for(self, true: Callable[[], bool], otherwise: str, at_end: bool = False) -> None:
+        with anyio.move_on_after(self.patience):
+            while not true():
+                if self._ended and not at_end:
+                    self.fail(f"{otherwise}, and the agent has closed the connection")
+                await self._changed.wait()
+            return
+        self.fail(f"{otherwise}, after {self.patience:g} s")
+
+    # -- receiving
+
+    async def _read(self) -> None:
+        try:
+            with self._reading:
+                while data := await self._stream.receive():
+                    for line in self._framer.feed(data):
+                        await self._line(line.head if isinstance(line, TooLong) else bytes(line))
+        finally:
+            self._ended = True
+            self._signal()
+
+    async def _line(self, line: bytes) -> None:
+        message = self.transcript.add("out", line)
+        if not isinstance(message, dict):
+            # A batch's answer, or something that is no message at all.
+            message = {"line": message if message is not None else line}
+        message = cast("Message", message)
+        self.received.append(message)
+        self._signal()
+        method = message.get("method")
+        if "id" in message and method in self._answers:
+            result = self._answers[method]
+            if callable(result):
+                result = result(message)
+                if inspect.isawaitable(result):
+                    result = await result
+            await self.respond(message, result)
+
+    def _signal(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _crashed(self, error: BaseException) -> None:
+        if not isinstance(error, anyio.get_cancelled_exc_class()):
+            self._failure = error
+
+
+@asynccontextmanager
+async def scripted(
+    serve: Callable[[Stream], Awaitable[Any]],
+    *,
+    patience: float = 5.0,
+    wrap: Callable[[Stream], Stream] | None = None,
+) -> AsyncGenerator[ScriptedClient]:
+    """A client of what `serve(stream)` serves, in memory, for example `lambda stream: agent.connect(stream).run()`.
+
+    `wrap` may put a `FaultyStream` around the server's end. At the end of the block the client closes its end, and the
+    server has `patience` seconds to come to its own end; what it raises comes out.
+    """
+    here, there = memory_pair()
+    ended: list[BaseException | None] = []
+
+    async def run() -> None:
+        await serve(there if wrap is None else wrap(there))
+        ended.append(None)
+
+    house = Spawner(ended.append)
+    house.spawn(run)
+    try:
+        async with ScriptedClient(here, patience=patience) as client:
+            yield client
+    finally:
+        with anyio.move_on_after(patience):
+            await house.wait_idle()
+    if not ended:
+        client.fail(f"the server did not end within {patience:g} s")
+    if ended[0] is not None:
+        raise ended[0]
+
+
+def new_notification(method: str, params: Any = None) -> Message:
+    """A notification, not sent."""
+    return {"jsonrpc": "2.0", **_call(method, params)}
+
+
+def is_response(message: Message, id: Any) -> bool:
+    """Whether it answers the request with this id, JSON types included: 7 is neither "7" nor 7.0."""
+    found = message.get("id")
+    return "method" not in message and "id" in message and type(found) is type(id) and found == id
+
+
+def _call(method: str, params: Any) -> Message:
+    return {"method": method} if params is None else {"method": method, "params": params}
+
+
+def _fits(match: Match, message: Message) -> bool:
+    return message.get("method") == match if isinstance(match, str) else match(message)
+
+
+def _shown(match: Match) -> str:
+    return repr(match) if isinstance(match, str) else getattr(match, "__name__", repr(match))
