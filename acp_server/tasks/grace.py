@@ -51,7 +51,7 @@ class Watch:
         self._seconds = seconds
         self._spawner = spawner
         # With the same patience for all, the order of adding is the order of the deadlines.
-        self._entries: dict[Callable[[], None], float] = {}
+        self._entries: OrderedDict[Callable[[], None], float] = OrderedDict()
         self._running = False
         self._scope: anyio.CancelScope | None = None
 
