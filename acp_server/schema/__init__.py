@@ -138,12 +138,14 @@ def area_of(name: str) -> str | None:
     return _AREA_OF.get(name)
 
 
-def __getattr__(name: str) -> Any:
-    area = _AREA_OF.get(name)
-    if area is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{area}"), name)
-    return value
+if not TYPE_CHECKING:  # A type checker that saw this would take every name for a public one.
+
+    def __getattr__(name: str) -> Any:
+        area = _AREA_OF.get(name)
+        if area is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{area}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,6 @@ from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 from pydantic import TypeAdapter
@@ -69,7 +68,7 @@ def definitions() -> dict[str, Json]:
         ref_template=REF + "{model}",
         schema_generator=_Generator,
     )
-    found = {name: _tidied(name, definition) for name, definition in written["$defs"].items()}
+    found = {name: _tidied(definition) for name, definition in written["$defs"].items()}
     for name, definition in found.items():
         kind = types[name]
         definition["description"] = _docstrings(schema.area_of(name) or "")[name]
@@ -103,12 +102,14 @@ def _types(area: str) -> Iterator[tuple[str, Any]]:
             yield name, kind
 
 
-def _tidied(name: str, definition: Json) -> Json:
+def _tidied(definition: Json) -> Json:
     """A definition as generated, without what says nothing, and with all that is required among `required`."""
     definition = dict(definition)
     definition.pop("title", None)
     if "oneOf" in definition and "discriminator" not in definition:
         definition["anyOf"] = definition.pop("oneOf")  # An empty list is a list of anything.
+    if "anyOf" in definition:  # A member that pydantic wrote out has its name as its title.
+        definition["anyOf"] = [_ref(member["title"]) if "title" in member else member for member in definition["anyOf"]]
     if "properties" in definition:
         definition.pop("additionalProperties", None)
         required = set(definition.get("required", ()))
@@ -133,21 +134,17 @@ def _complete(cls: type[Record], definition: Json) -> None:
         if field.default_factory is not None:
             made = field.get_default(call_default_factory=True, validated_data={})
             properties[key]["default"] = made.to_wire() if isinstance(made, Record) else made
-        for base in cls.__mro__:
-            text = _docstrings(base.__module__.rpartition(".")[2]).get(f"{base.__name__}.{name}")
-            if text is not None:
-                properties[key]["description"] = text
-                break
+        bases = [base for base in cls.__mro__ if issubclass(base, Record)]
+        texts = (_docstrings(base.__module__.rpartition(".")[2]).get(f"{base.__name__}.{name}") for base in bases)
+        text = next(filter(None, texts), None)
+        if text is not None:
+            properties[key]["description"] = text
 
 
 @cache
 def _docstrings(area: str) -> dict[str, str]:
     """The docstrings of an area: of classes and aliases by `Name`, of attributes by `Name.attribute`."""
-    try:
-        module: ModuleType = import_module(f"acp_server.schema.{area}")
-    except ModuleNotFoundError:
-        return {}
-    tree = ast.parse(inspect.getsource(module))
+    tree = ast.parse(inspect.getsource(import_module(f"acp_server.schema.{area}")))
     found = dict(_strings_below(tree.body))
     for node in tree.body:
         if isinstance(node, ast.ClassDef):

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from acp_server import schema
-from acp_server.schema.base import attributes
 
 if TYPE_CHECKING:
     from acp_server.schema.base import Record
@@ -233,6 +232,8 @@ def is_announced(
     """
     if capability is None:
         return True
+    from acp_server.schema.base import attributes  # Here, so that the table alone loads nothing.
+
     side, *path = capability.split(".")
     value: Any = agent if side == "agentCapabilities" else client
     for key in path:
