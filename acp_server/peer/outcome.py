@@ -7,13 +7,11 @@ stray CancelledError in a request that nobody cancelled is the handler's fault. 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Any, cast
-
-import anyio
+from typing import Any
 
 from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError
 from acp_server.peer.context import Call
+from acp_server.tasks.failure import failures_in
 from acp_server.tasks.tree import NOTHING
 
 logger = logging.getLogger("acp_server.peer")
@@ -28,7 +26,7 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
         # Also when it was cancelled: a handler may well answer with what it has (ACP, Cancellation).
         return value, None
     cause = call.node.cause
-    failures = [] if error is None else list(_failures(error))
+    failures = [] if error is None else list(failures_in(error))
     if cause is not None:
         if failures:
             logger.warning("%s failed while it was being cancelled (%s)", call.method, cause.value, exc_info=error)
@@ -57,19 +55,5 @@ def unwritable(call: Call, problem: EncodeError) -> RpcError:
 
 def program_end(error: BaseException) -> BaseException | None:
     """The SystemExit or KeyboardInterrupt in `error`, which may be a group."""
-    ends = (failure for failure in _failures(error) if isinstance(failure, (SystemExit, KeyboardInterrupt)))
+    ends = (failure for failure in failures_in(error) if isinstance(failure, (SystemExit, KeyboardInterrupt)))
     return next(ends, None)
-
-
-def is_cancellation(error: BaseException) -> bool:
-    """Whether `error` is the backend's cancellation, or a group of nothing else."""
-    return next(_failures(error), None) is None
-
-
-def _failures(error: BaseException) -> Iterator[BaseException]:
-    """What went wrong, taken out of the groups that it came in; without cancellations."""
-    if isinstance(error, BaseExceptionGroup):
-        for member in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _failures(member)
-    elif not isinstance(error, anyio.get_cancelled_exc_class()):
-        yield error

@@ -9,11 +9,11 @@ wire.
 from __future__ import annotations
 
 import inspect
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
 from jsonrpcserver import JsonRpcError, Result, Success
+from jsonrpcserver.async_dispatcher import call as call_method
 from jsonrpcserver.async_dispatcher import dispatch_request
 from jsonrpcserver.dispatcher import to_response
 from jsonrpcserver.request import Request as MethodCall
@@ -32,21 +32,26 @@ _DONE = Success(None)
 class Resolver:
     """The method table of one side of a connection."""
 
-    __slots__ = ("_methods",)
+    __slots__ = ("_methods", "_own")
 
     def __init__(self, routes: Mapping[str, Route]) -> None:
-        self._methods: dict[str, _Entry] = {}
+        self._own = {name: _entry(route.handler) for name, route in routes.items() if route.handler is not None}
+        self._methods: dict[str, _Entry] = dict(self._own)
         for name, route in routes.items():
             if route.foreign is not None:
                 self._methods[name] = _foreign_entry(route.foreign)
-            elif route.handler is not None:
-                self._methods[name] = _entry(route.handler)
 
     async def resolve(self, call: Call) -> Any:
         """What the method returned. Raises what it raised, or an RpcError if it cannot be called like this."""
         request = call.request
-        method_call = MethodCall(request.method, request.params or {}, request.id)
-        method_call, result = await dispatch_request(cast("Any", self._methods), call, method_call)
+        params = request.params
+        method_call = MethodCall(request.method, params or {}, request.id)
+        own = self._own.get(request.method)
+        if own is not None and not isinstance(params, list):
+            # It takes any named parameters, so there is nothing to bind, which would be most of the cost.
+            result = await call_method(method_call, call, cast("Any", own))
+        else:
+            method_call, result = await dispatch_request(cast("Any", self._methods), call, method_call)
         if call.failure is not None:
             try:
                 raise call.failure
@@ -64,21 +69,7 @@ def _as_dict(method_call: MethodCall, result: Result) -> dict[str, Any]:
     return cast("dict[str, Any]", to_serializable_one(cast("Any", to_response(method_call, result))))
 
 
-class _Named(inspect.Signature):
-    """What every entry of our own shows: the call, and any named parameters.
-
-    The library binds the parameters of every call. Here that has only one way to fail, which is quick to see.
-    """
-
-    def bind(self, /, *args: Any, **kwargs: Any) -> inspect.BoundArguments:
-        if len(args) != 1:
-            raise TypeError("positional parameters")
-        return _BOUND
-
-
 _CALL: Final = inspect.Parameter("_the_call", inspect.Parameter.POSITIONAL_ONLY)
-_NAMED: Final = _Named([_CALL, inspect.Parameter("params", inspect.Parameter.VAR_KEYWORD)])
-_BOUND: Final = inspect.BoundArguments(_NAMED, OrderedDict())
 
 
 def _entry(handler: Handler) -> _Entry:
@@ -89,8 +80,6 @@ def _entry(handler: Handler) -> _Entry:
             call.failure = error
         return _DONE
 
-    # Without it every call would inspect the function anew, which costs more than the rest of the dispatch.
-    method.__signature__ = _NAMED  # type: ignore[attr-defined]
     return method
 
 

@@ -16,13 +16,13 @@ import anyio
 from acp_server.errors import InvalidRequest, RequestCancelled, ResourceNotFound
 from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
-from acp_server.peer.outcome import is_cancellation
 from acp_server.schema.prompt import PromptRequest
 from acp_server.session.hooks import Hooks
 from acp_server.session.params import problem, read
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn, TurnState
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import grace
 from acp_server.tasks.tree import NOTHING, Node
 from acp_server.wire.messages import Params
@@ -61,7 +61,7 @@ class Prompting:
                 raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")
         if any(not turn.is_cancelled for turn in session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
-        turn = Turn(session, request, call.node.child("turn"))
+        turn = Turn(session, request, call.node.child("turn", shares_scope=True))
         session.turns.append(turn)
         call.admitted = turn
         call.partial(CANCELLED)

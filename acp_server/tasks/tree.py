@@ -13,6 +13,7 @@ from typing import Any, Final
 import anyio
 
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import let_be
 
 logger = logging.getLogger("acp_server.tasks")
@@ -33,10 +34,11 @@ class Node:
     It lives from its making until `close`. In between, `run` executes its body, and `cut` ends it early.
     """
 
-    __slots__ = ("_inner", "_outer", "_scope_type", "cause", "children", "closed", "label", "on_cut", "parent")
+    __slots__ = ("_inner", "_outer", "_scope_type", "_shares", "cause", "children", "closed", "label", "on_cut", "parent")
 
-    def __init__(self, parent: Node | None, label: str) -> None:
+    def __init__(self, parent: Node | None, label: str, shares_scope: bool = False) -> None:
         self.parent = parent
+        self._shares = shares_scope
         self.label = label
         self.children: dict[Node, None] | None = None
         self.cause: Cause | None = None
@@ -64,9 +66,14 @@ class Node:
         state = "closed" if self.closed else self.cause.value if self.cause else "open"
         return f"<Node {self.label} {state}>"
 
-    def child(self, label: str) -> Node:
-        """A new node inside this one. Raises RuntimeError if this one is closed."""
-        return Node(self, label)
+    def child(self, label: str, *, shares_scope: bool = False) -> Node:
+        """A new node inside this one. Raises RuntimeError if this one is closed.
+
+        `shares_scope`: it will run in this node's own task, as the one thing that this node does. Then it needs no scope
+        of its own: cutting it, which is recorded on it alone, cancels what this node runs. A scope is half the cost of a
+        request.
+        """
+        return Node(self, label, shares_scope)
 
     async def run(self, body: Callable[..., Awaitable[Any]], *args: Any) -> tuple[Any, BaseException | None]:
         """Execute `body(*args)` in this node's scope: what it returned, or `NOTHING`; and what it raised, or None.
@@ -78,9 +85,14 @@ class Node:
         if self.cause is not None or self.closed:
             return value, None
         try:
-            with self._scope_type() as self._outer, self._scope_type() as self._inner:
+            if self._shares:
                 value = await body(*args)
+            else:
+                with self._scope_type() as self._outer, self._scope_type() as self._inner:
+                    value = await body(*args)
         except BaseException as error:
+            if self._shares and self.cause is not None and is_cancellation(error):
+                return value, None
             return value, error
         finally:
             self._outer = self._inner = None
@@ -100,8 +112,9 @@ class Node:
         # Innermost first. Most scopes lie within one another, but a node may run in a task that its parent did not
         # start.
         for node in reversed(fresh):
-            if node._outer is not None:
-                node._outer.cancel()
+            scope = node.parent._outer if node._shares and node.parent is not None else node._outer
+            if scope is not None:
+                scope.cancel()
         for node in fresh:
             # One callback may have closed the node of another.
             if node.on_cut is not None and not node.closed:
@@ -116,8 +129,10 @@ class Node:
 
         Nobody waits for it from now on. Without this it could take all of the processor by refusing to end.
         """
-        if self._inner is not None and self.cause is not None:
-            let_be(self._inner)
+        if self.cause is not None:
+            inner = self.parent._inner if self._shares and self.parent is not None else self._inner
+            if inner is not None:
+                let_be(inner)
         for child in self.children or ():
             child.let_be()
 
