@@ -1,0 +1,131 @@
+"""Takes standard input and output away from the rest of the program, for they belong to the protocol.
+
+Whoever writes to file descriptor 1 afterwards (a stray `print`, a C library, a child process) reaches standard error,
+and whoever reads 0 finds it empty. Moving the bytes is not done here: `acp_server.agent.stdio` does.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from types import TracebackType
+from typing import Final, TextIO
+
+from acp_server.errors import UsageError
+
+_FIRST_PRIVATE: Final = 3
+"""Below it are the descriptors that programs expect to have a fixed meaning."""
+
+
+class Claim:
+    """The claimed descriptors: `input` and `output`, private to this process and not inherited by its children.
+
+    As a context manager it gives back at its end what it took. Without that (`close` alone), the program's standard
+    output stays where it is: on standard error.
+
+    Raises UsageError if standard input or output is closed.
+    """
+
+    def __init__(self) -> None:
+        if sys.__stdin__ is None or not _is_open(0):
+            raise UsageError("standard input is closed, so there is nobody to serve")
+        if sys.__stdout__ is None or not _is_open(1):
+            raise UsageError("standard output is closed, so nothing could be answered")
+        self.input = _duplicate(0)
+        self.output = _duplicate(1)
+        self._stderr: int | None = None
+        self._stdout: TextIO | None = None
+        self._redirect()
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give standard input and output back. Idempotent; no effect once closed."""
+        if self.input < 0:
+            return
+        # What the program still holds back of its stray output must not follow it to the real one.
+        if self._stdout is not None:
+            _flush(self._stdout)
+            sys.stdout = self._stdout
+        os.dup2(self.input, 0)
+        os.dup2(self.output, 1)
+        if self._stderr is not None:
+            os.dup2(self._stderr, 2)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the private descriptors, so that the peer sees the end. Idempotent."""
+        if self.input < 0:
+            return
+        os.close(self.input)
+        os.close(self.output)
+        if self._stderr is not None:
+            os.close(self._stderr)
+        self.input = self.output = -1
+
+    def _redirect(self) -> None:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        try:
+            os.dup2(nowhere, 0)
+            if sys.__stderr__ is None or not _is_open(2):
+                os.dup2(nowhere, 1)
+            elif _same_pipe(self.output, 2):
+                # The log would land between the frames.
+                self._stderr = _duplicate(2)
+                os.dup2(nowhere, 1)
+                os.dup2(nowhere, 2)
+            else:
+                os.dup2(2, 1)
+        finally:
+            os.close(nowhere)
+        if sys.stdout is sys.__stdout__:
+            # What was printed earlier and is still in its buffer goes the new way too, and what comes does so at once.
+            _flush(sys.stdout)
+            if sys.stderr is not None:
+                self._stdout = sys.stdout
+                sys.stdout = sys.stderr
+
+
+def _duplicate(fd: int) -> int:
+    if sys.platform == "win32":
+        import msvcrt
+
+        private = os.dup(fd)
+        # Otherwise the C library turns each newline into two bytes.
+        msvcrt.setmode(private, os.O_BINARY)
+        return private
+    else:
+        import fcntl
+
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_PRIVATE)
+
+
+def _flush(file: TextIO) -> None:
+    try:
+        file.flush()
+    except OSError:
+        # Standard error is gone, or full. What strayed there is no reason not to serve.
+        pass
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _same_pipe(one: int, other: int) -> bool:
+    """Whether both lead to one pipe or socket. A terminal or a file has a reader who can tell the lines apart."""
+    first, second = os.fstat(one), os.fstat(other)
+    kind = stat.S_IFMT(first.st_mode)
+    # On Windows pipes have no numbers to tell them apart.
+    return kind in (stat.S_IFIFO, stat.S_IFSOCK) and first.st_ino != 0 and os.path.samestat(first, second)

@@ -1,0 +1,87 @@
+"""Ends the process for certain: when its time is up, whatever in it is stuck.
+
+An agent whose client has gone must not live on because of a loop that is blocked or a thread that never ends. It closes
+nothing and saves nothing; those who call it have done that, or could not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from typing import Final, NoReturn
+
+logger = logging.getLogger("acp_server.agent")
+
+_LAST_WORDS: Final = 1.0
+"""Seconds for the log, which may be stuck as well."""
+
+_THREADS_END: Final = 2.0
+"""Seconds that threads have to end once the program is through."""
+
+
+def leave(code: int, why: str) -> NoReturn:
+    """End the process now, with one line in the log, running no cleanup."""
+
+    def speak() -> None:
+        logger.error("ending the process: %s", why)
+        logging.shutdown()
+        for file in (sys.__stdout__, sys.__stderr__):
+            if file is not None:
+                file.flush()
+
+    try:
+        thread = threading.Thread(target=speak, daemon=True)
+        thread.start()
+        thread.join(_LAST_WORDS)
+    finally:
+        os._exit(code)
+
+
+class Deadline:
+    """A time after which the process is ended from outside the event loop."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def arm(self, seconds: float, code: int, why: str) -> None:
+        """Leave in `seconds` with the exit code `code`, unless disarmed. It takes the place of an earlier one."""
+        self.disarm()
+        self._timer = threading.Timer(seconds, leave, (code, why))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def disarm(self) -> None:
+        """There is no deadline any more. Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def outlast_threads(code: int) -> None:
+    """Once the program is through, leave with `code` if its threads keep the process alive nevertheless."""
+    if not _others():
+        return
+    through = threading.Event()
+    # Python tells its own thread pools in this way, and waits for them in it, before it lets go of the main thread.
+    register = getattr(threading, "_register_atexit", None)
+    if register is None:
+        return
+    register(through.set)
+    threading.Thread(target=_outlast, args=(through, code), name="acp_server exit", daemon=True).start()
+
+
+def _outlast(through: threading.Event, code: int) -> None:
+    through.wait()
+    end = time.monotonic() + _THREADS_END
+    for thread in _others():
+        thread.join(max(0.0, end - time.monotonic()))
+    if names := ", ".join(thread.name for thread in _others()):
+        leave(code, f"threads that do not end: {names}")
+
+
+def _others() -> list[threading.Thread]:
+    main = threading.main_thread()
+    return [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]

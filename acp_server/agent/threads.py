@@ -1,0 +1,102 @@
+"""The same as `acp_server.agent.stdio` where the loop cannot wait for a pipe (Windows): a thread for each direction.
+
+The threads are daemons, so that one which hangs in a read that never returns holds up neither the loop nor the process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, Final
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+
+_READ_SIZE: Final = 64 * 1024
+
+
+class ThreadedStream:
+    """The stream (see `acp_server.peer.stream.Stream`) over two descriptors, which stay the caller's."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        self._source = source
+        self._sink = sink
+        self._reader = _Worker("acp_server reader")
+        self._writer = _Worker("acp_server writer")
+
+    async def receive(self) -> bytes:
+        """See `acp_server.peer.stream.Stream`."""
+        return await self._reader.call(lambda: os.read(self._source, _READ_SIZE))
+
+    async def send(self, data: bytes) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        await self._writer.call(lambda: self._write(data))
+
+    async def aclose(self) -> None:
+        """See `acp_server.peer.stream.Stream`. A read or write that hangs is left to its thread."""
+        self._reader.stop()
+        self._writer.stop()
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._sink, rest) :]
+
+
+class _Call:
+    """One blocking call: its result or its exception once `done` is set."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.done = anyio.Event()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class _Worker:
+    """A daemon thread, started when it is first needed, that makes the blocking calls of one task.
+
+    If its caller is cancelled, the call goes on, and the next caller gets what comes of it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._started = False
+        self._stopped = False
+        self._pending: _Call | None = None
+
+    async def call(self, function: Callable[[], Any]) -> Any:
+        if self._stopped:
+            raise anyio.ClosedResourceError
+        if not self._started:
+            self._started = True
+            token = anyio.lowlevel.current_token()
+            threading.Thread(target=self._run, args=(token,), name=self._name, daemon=True).start()
+        if self._pending is None:
+            self._pending = _Call(function)
+            self._calls.put(self._pending)
+        call = self._pending
+        await call.done.wait()
+        self._pending = None
+        if call.error is not None:
+            raise call.error
+        return call.result
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._calls.put(None)
+
+    def _run(self, token: Any) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                call.result = call.function()
+            except OSError as error:
+                call.error = error
+            try:
+                anyio.from_thread.run_sync(call.done.set, token=token)
+            except anyio.RunFinishedError:
+                return  # the loop has ended without it
