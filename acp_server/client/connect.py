@@ -21,11 +21,11 @@ async def connect_agent(
 ) -> AsyncGenerator[RemoteAgent]:
     """The agent at the other end of `stream`, until the block is left; then connection and stream are closed."""
     agent = RemoteAgent(stream, handlers or Handlers(), limits)
-    agent.start()
+    agent.link.start()
     try:
         yield agent
     finally:
-        await agent.aclose()
+        await agent.link.aclose()
 
 
 @asynccontextmanager
@@ -49,17 +49,21 @@ async def spawn_agent(
     info. Raises OSError if it cannot be started.
     """
     process = await AgentProcess.start(command, cwd=cwd, env=env, on_stderr=on_stderr)
+    waited = False
 
     async def explain(error: ConnectionClosed) -> ConnectionClosed:
-        await process.last_words()
+        nonlocal waited
+        if not waited:
+            await process.last_words()
+            waited = True
         return AgentExited(error.method, process.exit_code, process.stderr)
 
     agent = RemoteAgent(process.stream, handlers or Handlers(), limits, explain)
-    agent.start()
+    agent.link.start()
     try:
         yield agent
     finally:
         try:
-            await agent.aclose()
+            await agent.link.aclose()
         finally:
             await process.aclose(patience)

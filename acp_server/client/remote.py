@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final
-
-from pydantic import ValidationError
+from collections.abc import Sequence
+from typing import Any, Final, cast
 
 from acp_server.client.errors import UnsupportedVersion
 from acp_server.client.handlers import Handlers
+from acp_server.client.link import Explain, Link
 from acp_server.client.permission import Permissions
 from acp_server.client.routes import client_routes
 from acp_server.client.session import OnUpdate, RemoteSession
 from acp_server.client.strays import Strays
-from acp_server.errors import CapabilityMissing, ConnectionClosed, MalformedResponse, UsageError
-from acp_server.peer.connection import Connection, Limits
+from acp_server.errors import AcpError, ConnectionClosed, UsageError
+from acp_server.peer.connection import Limits
 from acp_server.peer.outbound import OnLate
 from acp_server.peer.stream import Stream
 from acp_server.schema import (
     PROTOCOL_VERSION,
-    AgentCapabilities,
     AuthenticateRequest,
     CancelNotification,
     ClientCapabilities,
@@ -42,16 +40,14 @@ from acp_server.schema import (
     NewSessionResponse,
     ResumeSessionRequest,
 )
-from acp_server.schema.methods import MEMBER_CAPABILITIES, METHODS, is_announced
-from acp_server.tasks.spawn import Spawner
+from acp_server.schema.methods import MEMBER_CAPABILITIES, METHODS
 
 logger = logging.getLogger("acp_server.client")
 
 INITIALIZE_SECONDS: Final = 60.0
 """How long an agent may take to answer `initialize`, downloads at its first start included."""
 
-Explain = Callable[[ConnectionClosed], Awaitable[ConnectionClosed]]
-"""From the loss of a connection to a more telling error."""
+_CLOSE: Final = METHODS["session/close"].capability
 
 
 class RemoteAgent:
@@ -72,12 +68,9 @@ class RemoteAgent:
         self._permissions = Permissions(handlers.permission, self._is_cancelling)
         self._strays = Strays(self.sessions)
         routes = client_routes(handlers, self._permissions, self._strays.receive)
-        self.connection = Connection(stream, routes, limits)
+        self.link = Link(stream, routes, limits, explain, self._lost)
         if handlers.terminals is not None:
-            self.connection.on_close(handlers.terminals.aclose)
-        self._explain = explain
-        self._house = Spawner(self._crashed)
-        self._failure: BaseException | None = None
+            self.link.connection.on_close(handlers.terminals.aclose)
 
     # -- the connection
 
@@ -100,24 +93,20 @@ class RemoteAgent:
             client_info=client_info,
             meta=meta,
         )
-        info: InitializeResponse = await self.call("initialize", request, timeout=timeout)
+        info: InitializeResponse = await self.link.call("initialize", request, timeout=timeout)
         if info.protocol_version != PROTOCOL_VERSION:
             raise UnsupportedVersion(info.protocol_version, PROTOCOL_VERSION)
         self.info = info
+        self.link.capabilities = info.agent_capabilities
         return info
-
-    @property
-    def capabilities(self) -> AgentCapabilities | None:
-        """What the agent can do; None before `initialize`."""
-        return None if self.info is None else self.info.agent_capabilities
 
     async def authenticate(self, method_id: str) -> None:
         """Authenticate by one of the methods in `info.auth_methods` (ACP, Authentication)."""
-        await self.call("authenticate", AuthenticateRequest(method_id=method_id))
+        await self.link.call("authenticate", AuthenticateRequest(method_id=method_id))
 
     async def logout(self) -> None:
         """Make the agent forget who the user is."""
-        await self.call("logout", LogoutRequest())
+        await self.link.call("logout", LogoutRequest())
 
     # -- sessions
 
@@ -132,14 +121,13 @@ class RemoteAgent:
     ) -> RemoteSession:
         """Open a session in the folder `cwd` (ACP, Session Setup)."""
         folder = _absolute(cwd)
-        request = NewSessionRequest(
-            cwd=folder, **self._setup("session/new", mcp_servers, additional_directories), meta=meta
-        )
+        setup = self._setup("session/new", mcp_servers, additional_directories)
+        request = NewSessionRequest(cwd=folder, **setup, meta=meta)
         with self._strays.expecting():
-            response: NewSessionResponse = await self.call("session/new", request)
-            session = self._open(RemoteSession(self, response.session_id, folder, on_update))
+            response: NewSessionResponse = await self.link.call("session/new", request, on_late=self._close_unwanted)
+            session = RemoteSession(self, response.session_id, folder, on_update)
             session.opened(response)
-            await self._strays.claim(session)
+            await self._strays.open(session)
         return session
 
     async def load_session(
@@ -153,16 +141,9 @@ class RemoteAgent:
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
         """Take up a session again; `on_update` gets its history before this returns (ACP, Session Setup)."""
-        return await self._take_up(
-            "session/load",
-            LoadSessionRequest(
-                session_id=session_id,
-                cwd=_absolute(cwd),
-                **self._setup("session/load", mcp_servers, additional_directories),
-                meta=meta,
-            ),
-            on_update,
-        )
+        setup = self._setup("session/load", mcp_servers, additional_directories)
+        request = LoadSessionRequest(session_id=session_id, cwd=_absolute(cwd), **setup, meta=meta)
+        return await self._take_up("session/load", request, on_update)
 
     async def resume_session(
         self,
@@ -175,32 +156,27 @@ class RemoteAgent:
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
         """Take up a session again without its history (ACP, Session Setup)."""
-        return await self._take_up(
-            "session/resume",
-            ResumeSessionRequest(
-                session_id=session_id,
-                cwd=_absolute(cwd),
-                **self._setup("session/resume", mcp_servers, additional_directories),
-                meta=meta,
-            ),
-            on_update,
-        )
+        setup = self._setup("session/resume", mcp_servers, additional_directories)
+        request = ResumeSessionRequest(session_id=session_id, cwd=_absolute(cwd), **setup, meta=meta)
+        return await self._take_up("session/resume", request, on_update)
 
     async def list_sessions(
         self, cwd: str | os.PathLike[str] | None = None, cursor: str | None = None
     ) -> ListSessionsResponse:
         """One page of the sessions that the agent knows, of all folders or of one (ACP, Session List)."""
         folder = None if cwd is None else _absolute(cwd)
-        return await self.call("session/list", ListSessionsRequest(cwd=folder, cursor=cursor))
+        return await self.link.call("session/list", ListSessionsRequest(cwd=folder, cursor=cursor))
 
     async def close_session(self, session_id: str) -> None:
         """Make the agent cancel what the session does and free what it holds (ACP, Session Setup)."""
-        await self.call("session/close", CloseSessionRequest(session_id=session_id))
+        if (session := self.sessions.get(session_id)) is not None:
+            session.cancel()
+        await self.link.call("session/close", CloseSessionRequest(session_id=session_id))
         self.sessions.pop(session_id, None)
 
     async def delete_session(self, session_id: str) -> None:
         """Make the agent remove the session from its list (ACP, Session Delete)."""
-        await self.call("session/delete", DeleteSessionRequest(session_id=session_id))
+        await self.link.call("session/delete", DeleteSessionRequest(session_id=session_id))
         self.sessions.pop(session_id, None)
 
     # -- anything else
@@ -209,50 +185,13 @@ class RemoteAgent:
         self, method: str, params: Any = None, *, timeout: float | None = None, on_late: OnLate | None = None
     ) -> Any:
         """Send any request: the result as it came, parsed. See `Connection.request`; raises AgentExited as well."""
-        try:
-            return await self.connection.request(method, params, timeout=timeout, on_late=on_late)
-        except ConnectionClosed as error:
-            if self._explain is None:
-                raise
-            raise await self._explain(error) from self._failure
+        return await self.link.request(method, params, timeout=timeout, on_late=on_late)
 
     def notify(self, method: str, params: Any = None) -> None:
         """Send any notification; never waits. Raises ConnectionClosed."""
-        self.connection.notify(method, params)
+        self.link.connection.notify(method, params)
 
-    async def call(
-        self, method: str, params: Any, *, timeout: float | None = None, on_late: OnLate | None = None
-    ) -> Any:
-        """Send a request of the protocol, given as a model: its result as a model."""
-        known = METHODS[method]
-        if not is_announced(known.capability, agent=self.capabilities, client=None):
-            raise CapabilityMissing(method, str(known.capability))
-        result = await self.request(method, params, timeout=timeout, on_late=on_late)
-        try:
-            return known.read_result(result)
-        except ValidationError as error:
-            from acp_server.schema.problems import explain
-
-            what = "; ".join(f"{problem['path']}: {problem['message']}" for problem in explain(error))
-            raise MalformedResponse(method, what) from None
-
-    # -- for its sessions and those who made it
-
-    def start(self) -> None:
-        """Begin to read."""
-        self._house.spawn(self._run)
-
-    async def aclose(self) -> None:
-        """Close the connection: what runs for the agent is cut, what waits for it fails. Bounded; idempotent."""
-        self.connection.close()
-        await self.connection.wait_closed()
-        await self._house.wait_idle()
-        if self._failure is not None and not isinstance(self._failure, Exception):
-            raise self._failure
-
-    def spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Start a task that ends with the connection."""
-        self._house.spawn(function, *args)
+    # -- for its sessions
 
     def send_cancel(self, session_id: str) -> None:
         """Cancel the turn of a session, and answer its open permission requests `cancelled`."""
@@ -261,6 +200,10 @@ class RemoteAgent:
         except ConnectionClosed:
             return
         self._permissions.cancel(session_id)
+
+    def _lost(self) -> None:
+        for session in self.sessions.values():
+            session.lost()
 
     def _is_cancelling(self, session_id: str) -> bool:
         session = self.sessions.get(session_id)
@@ -276,8 +219,7 @@ class RemoteAgent:
             fields["additional_directories"] = [_absolute(directory) for directory in directories]
             needed.append("agentCapabilities.sessionCapabilities.additionalDirectories")
         for capability in needed:
-            if not is_announced(capability, agent=self.capabilities, client=None):
-                raise CapabilityMissing(method, str(capability))
+            self.link.need(method, capability)
         return fields
 
     async def _take_up(
@@ -285,9 +227,10 @@ class RemoteAgent:
     ) -> RemoteSession:
         session = RemoteSession(self, request.session_id, request.cwd, on_update)
         before = self.sessions.get(session.id)
-        self._open(session)
+        # Known before it is asked for: its history comes before the answer.
+        self.sessions[session.id] = session
         try:
-            session.opened(await self.call(method, request))
+            session.opened(await self.link.call(method, request))
         except BaseException:
             self.sessions.pop(session.id, None)
             if before is not None:
@@ -295,24 +238,16 @@ class RemoteAgent:
             raise
         return session
 
-    def _open(self, session: RemoteSession) -> RemoteSession:
-        self.sessions[session.id] = session
-        return session
+    def _close_unwanted(self, response: Any) -> None:
+        """A session has been made for a caller who is gone."""
+        if isinstance(response, dict) and self.link.announced(_CLOSE):
+            self.link.spawn(self._close_quietly, cast("dict[str, Any]", response).get("sessionId"))
 
-    async def _run(self) -> None:
+    async def _close_quietly(self, session_id: Any) -> None:
         try:
-            await self.connection.run()
-        except BaseException as error:
-            self._failure = error
-            if isinstance(error, Exception):
-                logger.info("the connection to the agent broke: %r", error)
-        finally:
-            for session in self.sessions.values():
-                session.lost()
-
-    def _crashed(self, error: BaseException) -> None:
-        logger.error("an internal task failed", exc_info=error)
-        self.connection.fail(error)
+            await self.request("session/close", {"sessionId": session_id})
+        except AcpError as error:
+            logger.info("a session that nobody wants could not be closed: %s", error)
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

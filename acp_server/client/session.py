@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from acp_server.client.turn import SETTLE_SECONDS, RemoteTurn
-from acp_server.errors import CapabilityMissing, UsageError
+from acp_server.errors import UsageError
 from acp_server.schema import (
     AvailableCommand,
     AvailableCommandsUpdate,
@@ -34,7 +34,7 @@ from acp_server.schema import (
     TextContent,
     UsageUpdate,
 )
-from acp_server.schema.methods import MEMBER_CAPABILITIES, is_announced
+from acp_server.schema.methods import MEMBER_CAPABILITIES
 
 if TYPE_CHECKING:
     from acp_server.client.remote import RemoteAgent
@@ -107,13 +107,13 @@ class RemoteSession:
 
     async def set_mode(self, mode_id: str) -> None:
         """Enter a mode (ACP, Session Modes)."""
-        await self.agent.call("session/set_mode", SetSessionModeRequest(session_id=self.id, mode_id=mode_id))
+        await self.agent.link.call("session/set_mode", SetSessionModeRequest(session_id=self.id, mode_id=mode_id))
         self._entered(mode_id)
 
     async def set_config_option(self, config_id: str, value: str | bool) -> list[SessionConfigOption]:
         """Set an option (ACP, Session Config Options): all options as they are then."""
         request = SetSessionConfigOptionRequest(session_id=self.id, config_id=config_id, value=value)
-        result: SetSessionConfigOptionResponse = await self.agent.call("session/set_config_option", request)
+        result: SetSessionConfigOptionResponse = await self.agent.link.call("session/set_config_option", request)
         self.config_options = result.config_options
         return self.config_options
 
@@ -127,9 +127,7 @@ class RemoteSession:
         """Let `turn` be the one that is under way, and send its prompt."""
         needed = MEMBER_CAPABILITIES["ContentBlock"]
         for block in turn.request.prompt:
-            capability = needed.get(block.type or "")
-            if not is_announced(capability, agent=self.agent.capabilities, client=None):
-                raise CapabilityMissing("session/prompt", str(capability))
+            self.agent.link.need("session/prompt", needed.get(block.type or ""))
         if self._turn is turn:
             raise UsageError("a turn can be begun only once")
         while (before := self.turn) is not None:
@@ -140,7 +138,7 @@ class RemoteSession:
             # An agent that never answers a cancelled prompt must not hold up the session for ever.
             before.settle()
         self._turn = turn
-        self.agent.spawn(turn.ask)
+        self.agent.link.spawn(turn.ask)
 
     def send_cancel(self) -> None:
         """Tell the agent, and answer the permission requests that are open."""

@@ -7,10 +7,9 @@ the one who asked for the session has made it known. All other strays are droppe
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Awaitable, Generator, Mapping
+from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -22,16 +21,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("acp_server.client")
 
-_KEPT: Final = 1000
-
 
 class Strays:
     """Hands the updates of one connection to its `sessions`."""
 
-    def __init__(self, sessions: Mapping[str, RemoteSession]) -> None:
+    def __init__(self, sessions: dict[str, RemoteSession]) -> None:
         self._sessions = sessions
         self._expected = 0
-        self._kept: deque[tuple[str, SessionUpdate]] = deque(maxlen=_KEPT)
+        self._kept: list[tuple[str, SessionUpdate]] = []
 
     def receive(self, _connection: Connection, params: Any) -> Awaitable[None] | None:
         """A `session/update` has arrived."""
@@ -59,13 +56,19 @@ class Strays:
             if not self._expected:
                 self._kept.clear()
 
-    async def claim(self, session: RemoteSession) -> None:
-        """Hand `session`, which is open now, what was kept for it."""
-        mine = [update for session_id, update in self._kept if session_id == session.id]
-        for update in mine:
-            pending = session.receive(update)
-            if pending is not None:
-                await pending
+    async def open(self, session: RemoteSession) -> None:
+        """Make `session` known, after handing it what was kept for it; only while one is expected."""
+        # What arrives while its own function waits is kept behind the rest, so that the order holds.
+        while mine := [kept for kept in self._kept if kept[0] == session.id]:
+            self._kept = [kept for kept in self._kept if kept[0] != session.id]
+            for _, update in mine:
+                try:
+                    pending = session.receive(update)
+                    if pending is not None:
+                        await pending
+                except Exception:
+                    logger.exception("the handler of session/update failed")
+        self._sessions[session.id] = session
 
 
 def _read(params: Any) -> tuple[str, SessionUpdate] | None:

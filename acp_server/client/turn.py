@@ -134,9 +134,8 @@ class RemoteTurn:
         """Send the prompt and wait for its answer."""
         with self._asking:
             try:
-                params = self.request.to_wire()
-                result = await self.session.agent.call("session/prompt", params, on_late=self._answered_late)
-                self._result = result
+                call = self.session.agent.link.call
+                self._result = await call("session/prompt", self.request, on_late=self._answered_late)
             except AcpError as error:
                 if self.cancelled and isinstance(error, RequestCancelled):
                     # Not what the protocol wants for a cancelled turn, but what some agents answer.

@@ -1,0 +1,123 @@
+"""The connection to an agent: requests with typed results, notifications, its loss and its end.
+
+It knows which capability a method needs, and nothing of what the methods do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import anyio
+from pydantic import ValidationError
+
+from acp_server.errors import CapabilityMissing, ConnectionClosed, MalformedResponse
+from acp_server.peer.connection import Connection, Limits
+from acp_server.peer.outbound import OnLate
+from acp_server.peer.route import Routes
+from acp_server.peer.stream import Stream
+from acp_server.schema import AgentCapabilities
+from acp_server.schema.methods import METHODS, is_announced
+from acp_server.tasks.grace import grace
+from acp_server.tasks.spawn import Spawner
+
+logger = logging.getLogger("acp_server.client")
+
+Explain = Callable[[ConnectionClosed], Awaitable[ConnectionClosed]]
+"""From the loss of a connection to a more telling error."""
+
+
+class Link:
+    """A connection that is served in a task of its own. `on_lost` is called once, when it has ended."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        routes: Routes,
+        limits: Limits | None,
+        explain: Explain | None,
+        on_lost: Callable[[], None],
+    ) -> None:
+        self.connection = Connection(stream, routes, limits)
+        self.capabilities: AgentCapabilities | None = None
+        """What the agent has announced; None before `initialize`."""
+        self._explain = explain
+        self._on_lost = on_lost
+        self._tasks = Spawner(self._crashed)
+        self._failure: BaseException | None = None
+        self._closing = False
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._tasks.spawn(self._run)
+
+    async def aclose(self) -> None:
+        """Close the connection: what runs for the agent is cut, what waits for it fails. Idempotent.
+
+        A cancel does not interrupt this, since its time is bounded by the limits of the connection.
+        """
+        self._closing = True
+        self.connection.close()
+        limits = self.connection.limits
+        with grace(limits.drain + 4 * limits.grace + 2 * limits.flush):
+            await self.connection.wait_closed()
+            await self._tasks.wait_idle()
+        if self._failure is not None and not isinstance(self._failure, Exception):
+            raise self._failure
+
+    def spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Start a task that waits for the agent; closing waits for it in turn."""
+        self._tasks.spawn(function, *args)
+
+    async def request(
+        self, method: str, params: Any = None, *, timeout: float | None = None, on_late: OnLate | None = None
+    ) -> Any:
+        """See `RemoteAgent.request`."""
+        try:
+            return await self.connection.request(method, params, timeout=timeout, on_late=on_late)
+        except ConnectionClosed as error:
+            if self._explain is None or self._closing:
+                raise error from self._failure
+            raise await self._explain(error) from self._failure
+
+    async def call(
+        self, method: str, params: Any, *, timeout: float | None = None, on_late: OnLate | None = None
+    ) -> Any:
+        """Send a request of the protocol, given as a model: its result as a model."""
+        known = METHODS[method]
+        self.need(method, known.capability)
+        result = await self.request(method, params, timeout=timeout, on_late=on_late)
+        try:
+            return known.read_result(result)
+        except ValidationError as error:
+            from acp_server.schema.problems import explain
+
+            what = "; ".join(f"{problem['path']}: {problem['message']}" for problem in explain(error))
+            raise MalformedResponse(method, what) from None
+
+    def announced(self, capability: str | None) -> bool:
+        """Whether the agent has announced `capability`, written as in `acp_server.schema.methods`; True for None."""
+        return is_announced(capability, agent=self.capabilities, client=None)
+
+    def need(self, method: str, capability: str | None) -> None:
+        """Raise CapabilityMissing unless the agent has announced what a call of `method` needs."""
+        if not self.announced(capability):
+            raise CapabilityMissing(method, str(capability))
+
+    async def _run(self) -> None:
+        try:
+            await self.connection.run()
+        except Exception as error:
+            self._failure = error
+            logger.info("the connection to the agent broke: %r", error)
+        except (KeyboardInterrupt, SystemExit) as error:
+            # A handler wants to end the program; the one who leaves the block does it.
+            self._failure = error
+        finally:
+            self._on_lost()
+
+    def _crashed(self, error: BaseException) -> None:
+        if not isinstance(error, anyio.get_cancelled_exc_class()):
+            logger.error("an internal task failed", exc_info=error)
+            self.connection.close()
