@@ -235,3 +235,10 @@ class TestPythonCode:
     def test_the_wire_has_only_one_name_for_a_field(self) -> None:
         with pytest.raises(ValidationError):
             schema.PromptResponse.from_wire({"stop_reason": "end_turn"})
+
+
+def test_a_wrong_item_of_a_list_whose_items_must_all_be_right_is_an_error() -> None:
+    with pytest.raises(ValidationError):
+        schema.SessionConfigSelect.from_wire({**EXAMPLES["SessionConfigSelect"][0], "options": [{"value": "a"}]})
+    with pytest.raises(ValidationError):
+        schema.NewSessionRequest.from_wire({"cwd": "/w", "mcpServers": [{"name": "a", "command": "b"}, 5]})
