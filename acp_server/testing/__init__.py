@@ -2,7 +2,8 @@
 
     memory       memory_pair: two connected streams in memory
     faults       FaultyStream: splits, stalls, breaks, read errors, early ends
-    scripted     ScriptedClient, scripted: drive an agent with raw messages and wait for what it sends
+    scripted     ScriptedClient: raw messages to an agent, and waiting for what it sends; ScriptedAgent, for clients
+    serving      scripted: an agent in memory with a scripted client in front of it
     transcript   Transcript, read_recording: the wire as text, and recordings read back
 
 They work on asyncio and trio, under any test runner.
@@ -10,13 +11,15 @@ They work on asyncio and trio, under any test runner.
 
 from acp_server.testing.faults import FaultyStream
 from acp_server.testing.memory import MemoryStream, memory_pair
-from acp_server.testing.scripted import ScriptedClient, scripted
+from acp_server.testing.scripted import ScriptedAgent, ScriptedClient
+from acp_server.testing.serving import scripted
 from acp_server.testing.transcript import Entry, Transcript, read_recording
 
 __all__ = [
     "Entry",
     "FaultyStream",
     "MemoryStream",
+    "ScriptedAgent",
     "ScriptedClient",
     "Transcript",
     "memory_pair",

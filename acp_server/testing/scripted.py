@@ -1,4 +1,4 @@
-"""A client for tests that works on the raw wire: messages are plain dictionaries, nothing is checked or filled in.
+"""A client, and an agent, for tests that work on the raw wire: plain dictionaries, nothing is checked or filled in.
 
     async with scripted(lambda stream: agent.connect(stream).run()) as client:
         await client.ask("initialize", {"protocolVersion": 1})
@@ -9,24 +9,22 @@
         assert (await client.response(id))["result"] == {"stopReason": "cancelled"}
 
 Every wait is bounded; when its time is up, the failure shows what went over the wire until then. It knows nothing of
-the protocol's meaning, so it can test any agent, and any side of a connection.
+the protocol's meaning, so it can test any agent and any client.
 """
 
 from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, Self, cast
 
 import anyio
 
 from acp_server.peer.stream import Stream
 from acp_server.tasks.spawn import Spawner
-from acp_server.testing.memory import memory_pair
-from acp_server.testing.transcript import Transcript
+from acp_server.testing.transcript import Direction, Transcript
 from acp_server.wire import codec
 from acp_server.wire.framing import LineFramer, TooLong
 
@@ -35,18 +33,21 @@ Match = str | Callable[[Message], bool]
 """The method of a request or notification, or a function that knows the message."""
 
 BARRIER = "_test/barrier"
-"""The method of `ScriptedClient.barrier`, which no agent has."""
+"""The method of `barrier`, which nobody has."""
 
 
-class ScriptedClient:
-    """The client at one end of `stream`, for the length of an `async with` block; it closes the stream at its end.
+class _Peer:
+    """One end of `stream`, for the length of an `async with` block; it closes the stream at the end.
 
     `patience`: seconds that each wait may take.
     """
 
+    _other: Direction
+    """The direction of what the other end sends."""
+
     def __init__(self, stream: Stream, *, patience: float = 5.0) -> None:
         self.received: list[Message] = []
-        """Every message of the agent, in order."""
+        """Every message of the other end, in order."""
         self.transcript = Transcript()
         """Everything that went over the wire, both ways."""
         self.patience = patience
@@ -61,7 +62,7 @@ class ScriptedClient:
         self._reading = anyio.CancelScope()
         self._house = Spawner(self._crashed)
 
-    async def __aenter__(self) -> ScriptedClient:
+    async def __aenter__(self) -> Self:
         self._house.spawn(self._read)
         return self
 
@@ -85,7 +86,7 @@ class ScriptedClient:
     async def send_raw(self, data: bytes) -> None:
         """Send bytes, whatever they are."""
         for line in data.splitlines():
-            self.transcript.add("in", line)
+            self.transcript.add("in" if self._other == "out" else "out", line)
         await self._stream.send(data)
 
     async def request(self, method: str, params: Any = None, *, id: Any = None) -> Any:
@@ -110,15 +111,15 @@ class ScriptedClient:
         return response["result"]
 
     async def respond(self, request: Message, result: Any) -> None:
-        """Answer a request of the agent."""
+        """Answer a request of the other end."""
         await self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
     async def refuse(self, request: Message, code: int, message: str = "refused") -> None:
-        """Answer a request of the agent with an error."""
+        """Answer a request of the other end with an error."""
         await self.send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}})
 
     def answer(self, method: str, result: Any) -> None:
-        """From now on answer the agent's requests of this method with `result`, as soon as they arrive.
+        """From now on answer requests of this method with `result`, as soon as they arrive.
 
         A function gets the whole request and returns the result, or a coroutine for it; while it waits, what arrives
         behind the request is not looked at. Requests without a script stay unanswered.
@@ -126,10 +127,10 @@ class ScriptedClient:
         self._answers[method] = result
 
     async def barrier(self) -> None:
-        """Wait until the agent has read everything that was sent before: a request that it must refuse goes through."""
+        """Wait until the other end has read all that was sent before: a request that it must refuse goes through."""
         response = await self.ask(BARRIER)
         if "error" not in response:
-            self.fail(f"the agent knows {BARRIER}")
+            self.fail(f"the other end knows {BARRIER}")
 
     def new_request(self, method: str, params: Any = None, *, id: Any = None) -> Message:
         """A request, not sent; see `request`."""
@@ -147,6 +148,13 @@ class ScriptedClient:
                 return message
         raise AssertionError
 
+    async def expect_request(self, method: str) -> Message:
+        """Like `expect`, for a request: fails if the message has no id to answer."""
+        message = await self.expect(method)
+        if "id" not in message:
+            self.fail(f"{method} came as a notification")
+        return message
+
     async def response(self, id: Any) -> Message:
         """The response to the request with this id, whenever it came or comes."""
         found: list[Message] = []
@@ -159,8 +167,8 @@ class ScriptedClient:
         return found[0]
 
     async def wait_ended(self) -> None:
-        """Wait until the agent has closed its side."""
-        await self._wait_for(lambda: self._ended, "the agent did not close the connection", at_end=True)
+        """Wait until the other end has closed its side."""
+        await self._wait_for(lambda: self._ended, "the other end did not close the connection", at_end=True)
 
     def all(self, match: Match) -> list[Message]:
         """All messages so far that fit."""
@@ -182,7 +190,7 @@ class ScriptedClient:
         with anyio.move_on_after(self.patience):
             while not true():
                 if self._ended and not at_end:
-                    self.fail(f"{otherwise}, and the agent has closed the connection")
+                    self.fail(f"{otherwise}, and the other end has closed the connection")
                 await self._changed.wait()
             return
         self.fail(f"{otherwise}, after {self.patience:g} s")
@@ -200,7 +208,7 @@ class ScriptedClient:
             self._signal()
 
     async def _line(self, line: bytes) -> None:
-        message = self.transcript.add("out", line)
+        message = self.transcript.add(self._other, line)
         if not isinstance(message, dict):
             # A batch's answer, or something that is no message at all.
             message = {"line": message if message is not None else line}
@@ -225,37 +233,16 @@ class ScriptedClient:
             self._failure = error
 
 
-@asynccontextmanager
-async def scripted(
-    serve: Callable[[Stream], Awaitable[Any]],
-    *,
-    patience: float = 5.0,
-    wrap: Callable[[Stream], Stream] | None = None,
-) -> AsyncGenerator[ScriptedClient]:
-    """A client of what `serve(stream)` serves, in memory, for example `lambda stream: agent.connect(stream).run()`.
+class ScriptedClient(_Peer):
+    """A client at its end of a stream, for testing agents."""
 
-    `wrap` may put a `FaultyStream` around the server's end. At the end of the block the client closes its end, and the
-    server has `patience` seconds to come to its own end; what it raises comes out.
-    """
-    here, there = memory_pair()
-    ended: list[BaseException | None] = []
+    _other = "out"
 
-    async def run() -> None:
-        await serve(there if wrap is None else wrap(there))
-        ended.append(None)
 
-    house = Spawner(ended.append)
-    house.spawn(run)
-    try:
-        async with ScriptedClient(here, patience=patience) as client:
-            yield client
-    finally:
-        with anyio.move_on_after(patience):
-            await house.wait_idle()
-    if not ended:
-        client.fail(f"the server did not end within {patience:g} s")
-    if ended[0] is not None:
-        raise ended[0]
+class ScriptedAgent(_Peer):
+    """An agent at its end of a stream, for testing clients. Its `request` is one to the client."""
+
+    _other = "in"
 
 
 def new_notification(method: str, params: Any = None) -> Message:
