@@ -12,10 +12,10 @@ from contextvars import ContextVar
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 
 from acp_server.errors import ConnectionClosed, MalformedResponse, RequestTimeout, RpcError
 from acp_server.peer.writer import Writer
+from acp_server.tasks.signal import Signal, Signals
 from acp_server.wire.endpoint import Answered, Endpoint
 from acp_server.wire.ledger import Asked, AskState
 from acp_server.wire.messages import Response
@@ -33,22 +33,18 @@ class Outbound(Asked):
     """One request of ours. `on_late` gets a result that nobody waits for any more, so that what it created is
     released."""
 
-    def __init__(self, method: str, on_late: OnLate | None) -> None:
-        super().__init__(method, wants_late_answer=on_late is not None)
+    def __init__(self, method: str, on_late: OnLate | None, signal: Signal) -> None:
+        super().__init__(method, on_late is not None)
         self.on_late = on_late
         self.response: Response | None = None
         """The answer, from its arrival on; the caller may be woken later."""
         # Its answer may not wait for earlier notifications to be handled, since one of them is waiting for it.
         self.jumps_queue = in_notification.get()
-        self._settled = anyio.Event()
+        self._signal = signal
 
     def wake(self) -> None:
         """Let the caller go on: with the answer that arrived, or without one if the connection is lost."""
-        self._settled.set()
-
-    async def wait(self) -> None:
-        """Wait until `wake`."""
-        await self._settled.wait()
+        self._signal.set()
 
     def abandon(self) -> None:
         """The caller is gone. A result that is here by now, or that comes later, goes to `on_late`."""
@@ -75,29 +71,32 @@ class Outbound(Asked):
 class Outbox:
     """All that we send of our own accord."""
 
-    __slots__ = ("_closed", "_deliver", "_endpoint", "_writer")
+    __slots__ = ("_closed", "_deliver", "_endpoint", "_signals", "_writer")
 
     def __init__(self, endpoint: Endpoint, writer: Writer, deliver: Callable[[Callable[[], None]], None]) -> None:
         self._endpoint = endpoint
         self._writer = writer
         self._deliver = deliver
+        self._signals = Signals()
         self._closed = False
 
     async def request(self, method: str, params: Any, timeout: float | None, on_late: OnLate | None) -> Any:
         """See `Connection.request`."""
-        await anyio.lowlevel.checkpoint_if_cancelled()
+        signals = self._signals
+        await signals.checkpoint_if_cancelled()
         if self._closed:
             raise ConnectionClosed(method)
-        asked = Outbound(method, on_late)
+        signal = signals.make()
+        asked = Outbound(method, on_late, signal)
         ticket = self._writer.put(self._endpoint.ask(asked, params))
         try:
             if timeout is None:
-                await asked.wait()
+                await signal.wait()
             else:
                 with anyio.move_on_after(timeout):
-                    await asked.wait()
+                    await signal.wait()
             # An answer and a cut in one tick: nothing may be done with the answer any more.
-            await anyio.lowlevel.checkpoint_if_cancelled()
+            await signals.checkpoint_if_cancelled()
         except BaseException:
             # Cut, but the answer may have arrived in this very moment.
             asked.abandon()

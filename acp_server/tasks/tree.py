@@ -34,7 +34,18 @@ class Node:
     It lives from its making until `close`. In between, `run` executes its body, and `cut` ends it early.
     """
 
-    __slots__ = ("_inner", "_outer", "_scope_type", "_shares", "cause", "children", "closed", "label", "on_cut", "parent")
+    __slots__ = (
+        "_inner",
+        "_outer",
+        "_scope_type",
+        "_shares",
+        "cause",
+        "children",
+        "closed",
+        "label",
+        "on_cut",
+        "parent",
+    )
 
     def __init__(self, parent: Node | None, label: str, shares_scope: bool = False) -> None:
         self.parent = parent
