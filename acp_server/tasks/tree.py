@@ -80,9 +80,9 @@ class Node:
     def child(self, label: str, *, shares_scope: bool = False) -> Node:
         """A new node inside this one. Raises RuntimeError if this one is closed.
 
-        `shares_scope`: it will run in this node's own task, as the one thing that this node does. Then it needs no scope
-        of its own: cutting it, which is recorded on it alone, cancels what this node runs. A scope is half the cost of a
-        request.
+        `shares_scope`: it will run in this node's own task, as the one thing that this node does. Then it needs no
+        scope of its own: cutting it, which is recorded on it alone, cancels what this node runs. Scopes are a third of
+        the cost of a request.
         """
         return Node(self, label, shares_scope)
 
