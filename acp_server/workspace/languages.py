@@ -39,9 +39,9 @@ Groovy: gradle groovy
 Haskell: hs lhs
 HCL: hcl tf tfvars
 HTML: htm html xhtml
-Jinja: j2 jinja jinja2
 Java: java
 JavaScript: cjs js jsx mjs
+Jinja: j2 jinja jinja2
 JSON: geojson json json5 jsonc jsonl ndjson webmanifest
 Julia: jl
 Jupyter: ipynb

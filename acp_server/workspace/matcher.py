@@ -83,8 +83,12 @@ class Matcher:
             yield from self._in_block(block.text)
 
     def _search(self, text: str, start: int = 0) -> regex.Match[str] | None:
-        # Concurrent: other threads run meanwhile, among them the event loop.
-        return self._regex.search(text, start, timeout=SECONDS_PER_LINE, concurrent=True)
+        """Raises TimeoutError if it takes too much: time, or the memory for all the attempts to be taken back."""
+        try:
+            # Concurrent: other threads run meanwhile, among them the event loop.
+            return self._regex.search(text, start, timeout=SECONDS_PER_LINE, concurrent=True)
+        except MemoryError:
+            raise TimeoutError from None
 
     def _in_block(self, text: str) -> Generator[Found]:
         line, begin = 0, 0  # of the line from which on nothing has been searched
@@ -131,17 +135,16 @@ class Matcher:
             return None
         text = self._tail + block.text
         try:
-            # The first character of a tail has been tried before; now it only shows that this is no line's
-            # beginning.
-            match = self._search(text, 1 if self._tail else 0)
+            # The first character of a tail has been tried before; now it only shows that the line does not begin there.
+            match = self._search(text, 1 if self._column else 0)
         except TimeoutError:
             self._settled = True
             return SlowLine(0)
         tail = max(0, len(text) - _OVERLAP)
-        if match and not (block.unfinished and match.end() == len(text) and match.start() > tail):
+        # A match that ends with the piece may only end there because the piece does: it is tried again with the next.
+        cut = match and block.unfinished and match.end() == len(text)
+        if match and not (cut and (match.start() > tail or self._column + tail == 0)):
             self._settled = True
             return Match(0, self._column + match.start(), text, match.start())
-        # A match that ends with the piece may only end there because the piece does: it is tried again with
-        # the next.
         self._tail, self._column = text[tail:], self._column + tail
         return None

@@ -18,6 +18,10 @@ LONGEST_PATTERN = 10_000
 LARGEST_PATTERN = 100_000
 
 
+# It may take memory without end, faster than any time limit.
+_RECURSION = re.compile(r"\(\?(?:R|[0-9]|&|P>)")
+
+
 class Sight(enum.Enum):
     """What becomes of an expression that is meant for single lines when it is tried on several at once."""
 
@@ -30,12 +34,14 @@ def compile_pattern(source: str) -> regex.Pattern[str]:
     """The expression in the syntax of Python's `re` with the additions of the `regex` library; `^` and `$` mean lines.
 
     Raises:
-        Refusal: it is not valid, or too large to be compiled.
+        Refusal: it is not valid, too large to be compiled, or recursive.
     """
     if len(source) > LONGEST_PATTERN:
         raise Refusal(f"The pattern is longer than {LONGEST_PATTERN:,} characters")
     if _unrolled_length(source) > LARGEST_PATTERN:
         raise Refusal(f"The pattern repeats too much: {quoted(source)}")
+    if _RECURSION.search(source):
+        raise Refusal(f"A pattern that contains itself is not supported: {quoted(source)}")
     try:
         # Not cached: what one user searched for has no reason to stay in memory.
         return regex.compile(source, regex.MULTILINE, cache_pattern=False)

@@ -17,6 +17,9 @@ from typing import NamedTuple
 from .refusal import Refusal
 from .shown import quoted, shown
 
+# Linux opens no longer ones, and resolving them would take a while.
+LONGEST_PATH = 4096
+
 
 class OutsideRoots(Refusal):
     """The path leads out of the session's directories."""
@@ -89,6 +92,8 @@ def _plausible(text: str) -> str:
     """`text` itself, unless it is something that is never a path below a directory."""
     if not text.strip():
         raise Refusal("An empty path")
+    if len(text) > LONGEST_PATH:
+        raise Refusal(f"The path is too long: {quoted(text)}")
     if "\0" in text:
         raise Refusal(f"A path with a NUL character: {quoted(text)}")
     if text.startswith("~"):

@@ -34,8 +34,10 @@ class IgnoreScope(NamedTuple):
         scope: IgnoreScope | None = self
         if os.sep != "/":
             path = path.replace(os.sep, "/")
+        plain = path.isascii()
         while scope is not None:
-            verdict = scope.rules.verdict(path[scope.prefix :], name, is_directory)
+            inside = path[scope.prefix :]
+            verdict = scope.rules.verdict(*((inside, name) if plain else (_bytes(inside), _bytes(name))), is_directory)
             if verdict is not None:
                 return verdict
             scope = scope.outer
@@ -73,11 +75,11 @@ def repository_scope(directory: str, on_problem: OnProblem) -> IgnoreScope | Non
     try:
         # In a worktree and in a submodule `.git` is a file that names the directory.
         if os.path.isfile(git):
-            git = os.path.join(directory, _read(git).removeprefix("gitdir:").strip())
+            git = os.path.join(directory, _read_pointer(git).removeprefix("gitdir:").lstrip())
             common = os.path.join(git, "commondir")
             if os.path.isfile(common):
-                git = os.path.join(git, _read(common).strip())
-    except (OSError, ValueError):
+                git = os.path.join(git, _read_pointer(common))
+    except OSError:
         # git would not work here either, so nobody excludes anything by it.
         return None
     return _scope(os.path.join(git, "info", "exclude"), directory, None, on_problem)
@@ -95,6 +97,15 @@ def _scope(path: str, directory: str, outer: IgnoreScope | None, on_problem: OnP
     return IgnoreScope(rules, len(os.path.join(directory, "")), outer) if rules else outer
 
 
+def _read_pointer(path: str) -> str:
+    return os.fsdecode(_read(path).partition("\0")[0].encode("latin-1")).strip()
+
+
+def _bytes(name: str) -> str:
+    """Each byte as a character: to git a `?` is one byte, and a name need not be UTF-8."""
+    return os.fsencode(name).decode("latin-1")
+
+
 def _read(path: str) -> str:
     descriptor = open_regular(path)
     try:
@@ -103,4 +114,4 @@ def _read(path: str) -> str:
         os.close(descriptor)
     if len(data) > _LARGEST_IGNORE_FILE:
         raise OSError(errno.EFBIG, "Too large for an ignore file")
-    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+    return data.removeprefix(codecs.BOM_UTF8).decode("latin-1")

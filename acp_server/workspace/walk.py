@@ -40,7 +40,7 @@ _Item = str | tuple[str, IgnoreScope | None]
 
 
 def walk(top: str, skip: Collection[str] = ()) -> Generator[str | Skipped | None]:
-    """The absolute paths of the regular files below `top`, in the order of `git ls-files`.
+    """The absolute paths of the regular files below `top`, sorted.
 
     What git ignores is left out: by the `.gitignore` of each directory, also of those between `top` and the
     root of its repository, and by `.git/info/exclude`; not by a user's own settings, which are no part of the
