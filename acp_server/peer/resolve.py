@@ -9,20 +9,24 @@ wire.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
-
-from jsonrpcserver import JsonRpcError, Result, Success
-from jsonrpcserver.async_dispatcher import call as call_method
-from jsonrpcserver.async_dispatcher import dispatch_request
-from jsonrpcserver.dispatcher import to_response
-from jsonrpcserver.request import Request as MethodCall
-from jsonrpcserver.response import to_serializable_one
 
 from acp_server.errors import RpcError
 from acp_server.peer.context import Call
 from acp_server.peer.route import Handler, Route
 from acp_server.tasks.tree import NOTHING
+
+with warnings.catch_warnings():
+    # It reads its schema as Python deprecates it; where warnings are errors, it could not be imported.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from jsonrpcserver import JsonRpcError, Result, Success
+    from jsonrpcserver.async_dispatcher import call as call_method
+    from jsonrpcserver.async_dispatcher import dispatch_request
+    from jsonrpcserver.dispatcher import to_response
+    from jsonrpcserver.request import Request as MethodCall
+    from jsonrpcserver.response import to_serializable_one
 
 _Entry = Callable[..., Awaitable[Result]]
 
