@@ -73,8 +73,7 @@ class Record(BaseModel):
             return cls.__pydantic_validator__.validate_python(data, by_alias=True, by_name=False)
 
     def to_wire(self) -> JsonObject:
-        """This object as JSON-ready values under the keys of the wire; see the module's rules for what is
-        left out.
+        """This object as JSON-ready values under the keys of the wire; see the module's rules for what is left out.
 
         Raises `pydantic_core.PydanticSerializationError` for a value that has no JSON form, and ValueError
         for one that is nested more than about 250 deep.
@@ -137,8 +136,7 @@ def _presence(cls: type[Sparse]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 class Unknown(Record):
-    """A member of a union that this version of the protocol does not have: carried and written again
-    unchanged.
+    """A member of a union that this version of the protocol does not have: carried and written again unchanged.
 
     Its tag is an attribute; everything else is in `fields`, under the keys it came with.
     """

@@ -1,5 +1,4 @@
-"""What each side can do beyond the baseline, as both announce it in `initialize` (protocol:
-initialization).
+"""What each side can do beyond the baseline, as both announce it in `initialize` (protocol: initialization).
 
 A capability that is an object says "supported" by being there, `{}` included; absent and null say "not
 supported".

@@ -1,5 +1,4 @@
-"""`elicitation/create` and `elicitation/complete`: the agent asks the user for input (protocol:
-elicitation).
+"""`elicitation/create` and `elicitation/complete`: the agent asks the user for input (protocol: elicitation).
 
 A request has one of two modes, a form or a URL, and belongs to a session or, outside of sessions, to a
 request.

@@ -19,8 +19,7 @@ def from_wire(kind: type[R], data: Any) -> R: ...
 @overload
 def from_wire(kind: Any, data: Any) -> Any: ...
 def from_wire(kind: Any, data: Any) -> Any:
-    """Read `data`, a parsed JSON value, as `kind`: a class such as `Plan`, or a union such as
-    `SessionUpdate`.
+    """Read `data`, a parsed JSON value, as `kind`: a class such as `Plan`, or a union such as `SessionUpdate`.
 
     As tolerant as `Record.from_wire`. Raises `pydantic.ValidationError`.
     """

@@ -57,8 +57,7 @@ class _Union:
 
 
 class Tagged(_Union):
-    """The member is named by the string under `key`; an `Unknown` member takes the tags that no other
-    member has.
+    """The member is named by the string under `key`; an `Unknown` member takes the tags that no other member has.
 
     The member whose tag may be None, or that has none, is meant when the tag is absent. `extensible` says
     that the protocol itself lets peers send tags of their own.
@@ -83,15 +82,13 @@ class Tagged(_Union):
         return (None,) if name is None else tuple(_literals(member.model_fields[name].annotation))
 
     def chooser(self) -> Choose:
-        """Look the tag up; a tag that is not a string names no member."""
+        """Look the tag up. What is not a string is no tag; the member without one refuses it if it is not null."""
         key, tags, unknown = self.key, self.tags(), self.unknown
         untagged = tags.get(None)
 
         def choose(value: JsonObject) -> str | None:
             tag = value.get(key)
-            if type(tag) is str:
-                return tags.get(tag, unknown)
-            return untagged if tag is None else None
+            return tags.get(tag, unknown) if type(tag) is str else untagged
 
         return choose
 

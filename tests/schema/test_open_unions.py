@@ -151,6 +151,11 @@ def test_a_server_without_a_type_or_of_type_stdio_is_started_over_stdio() -> Non
         assert read.to_wire() == received
 
 
+def test_a_server_whose_type_is_not_a_string_is_an_error() -> None:
+    with pytest.raises(ValidationError):
+        schema.from_wire(schema.McpServer, {"type": 5, "name": "a", "command": "b", "args": [], "env": []})
+
+
 def test_an_authentication_method_without_a_type_or_of_type_agent_is_the_agents_own() -> None:
     method = {"id": "a", "name": "b"}
     for received in (method, {"type": "agent", **method}):

@@ -194,8 +194,9 @@ class TestInitialize:
         assert read.to_wire() == {"protocolVersion": 1, "clientCapabilities": {"terminal": True}}
 
     def test_capabilities_under_their_own_name_win(self) -> None:
-        read = self.read(capabilities={"terminal": True}, clientCapabilities={"terminal": False})
-        assert read.client_capabilities.terminal is False
+        short, own = {"capabilities": {"terminal": True}}, {"clientCapabilities": {"terminal": False}}
+        for received in ({**short, **own}, {**own, **short}):
+            assert self.read(**received).client_capabilities.terminal is False
 
     def test_without_capabilities_nothing_is_announced(self) -> None:
         for received in ({}, {"clientCapabilities": None}, {"clientCapabilities": {}}, {"clientCapabilities": []}):
