@@ -39,13 +39,14 @@ class Link:
         explain: Explain | None,
         on_lost: Callable[[], None],
     ) -> None:
-        self.connection = Connection(stream, routes, limits)
+        self._stream = _Watched(stream)
+        self.connection = Connection(self._stream, routes, limits)
         self.capabilities: AgentCapabilities | None = None
         """What the agent has announced; None before `initialize`."""
         self._explain = explain
         self._on_lost = on_lost
         self._tasks = Spawner(self._crashed)
-        self._failure: BaseException | None = None
+        self._ending: BaseException | None = None
         self._closing = False
 
     def start(self) -> None:
@@ -63,8 +64,8 @@ class Link:
         with grace(limits.drain + 4 * limits.grace + 2 * limits.flush):
             await self.connection.wait_closed()
             await self._tasks.wait_idle()
-        if self._failure is not None and not isinstance(self._failure, Exception):
-            raise self._failure
+        if self._ending is not None:
+            raise self._ending
 
     def spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Start a task that waits for the agent; closing waits for it in turn."""
@@ -77,9 +78,9 @@ class Link:
         try:
             return await self.connection.request(method, params, timeout=timeout, on_late=on_late)
         except ConnectionClosed as error:
-            if self._explain is None or self._closing:
-                raise error from self._failure
-            raise await self._explain(error) from self._failure
+            if self._explain is not None and not self._closing:
+                error = await self._explain(error)
+            raise error from self._stream.error
 
     async def call(
         self, method: str, params: Any, *, timeout: float | None = None, on_late: OnLate | None = None
@@ -109,11 +110,10 @@ class Link:
         try:
             await self.connection.run()
         except Exception as error:
-            self._failure = error
             logger.info("the connection to the agent broke: %r", error)
         except (KeyboardInterrupt, SystemExit) as error:
             # A handler wants to end the program; the one who leaves the block does it.
-            self._failure = error
+            self._ending = error
         finally:
             self._on_lost()
 
@@ -121,3 +121,20 @@ class Link:
         if not isinstance(error, anyio.get_cancelled_exc_class()):
             logger.error("an internal task failed", exc_info=error)
             self.connection.close()
+
+
+class _Watched:
+    """A stream that remembers why reading from it failed: those who wait for an answer are told before `run` raises."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.error: Exception | None = None
+        self._stream = stream
+        self.send = stream.send
+        self.aclose = stream.aclose
+
+    async def receive(self) -> bytes:
+        try:
+            return await self._stream.receive()
+        except Exception as error:
+            self.error = error
+            raise

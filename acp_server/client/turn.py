@@ -48,6 +48,7 @@ class RemoteTurn:
         self._updates: deque[SessionUpdate] = deque()
         self._changed: anyio.Event | None = None
         self._asking = anyio.CancelScope()
+        self._asked = anyio.Event()
         self._result: PromptResponse | None = None
         self._error: AcpError | None = None
         self._error_seen = False
@@ -74,9 +75,9 @@ class RemoteTurn:
         """Ask the agent to stop (ACP, Prompt Turn, Cancellation). Never waits; updates come until the answer does.
 
         Permission requests of the session that are open, or that come until then, are answered `cancelled`. No effect
-        on a turn that is over.
+        on a turn that is over, or not yet begun.
         """
-        if not self.cancelled and not self.over.is_set():
+        if self._asked.is_set() and not self.cancelled and not self.over.is_set():
             self.cancelled = True
             self.session.send_cancel()
 
@@ -103,7 +104,14 @@ class RemoteTurn:
         return self._updates.popleft()
 
     async def __aenter__(self) -> RemoteTurn:
+        await anyio.lowlevel.checkpoint_if_cancelled()
         await self.session.begin(self)
+        try:
+            # A cancel of the turn must find the prompt in front of it on the wire.
+            await self._asked.wait()
+        except BaseException:
+            self._withdraw()
+            raise
         return self
 
     async def __aexit__(
@@ -118,7 +126,7 @@ class RemoteTurn:
                     await self.over.wait()
             finally:
                 if not self.over.is_set():
-                    self._asking.cancel()
+                    self._withdraw()
         elif kind is None and self._error is not None and not self._error_seen:
             raise self._error
 
@@ -134,6 +142,8 @@ class RemoteTurn:
         """Send the prompt and wait for its answer."""
         with self._asking:
             try:
+                # Nothing is waited for between this and the sending of the request.
+                self._asked.set()
                 call = self.session.agent.link.call
                 self._result = await call("session/prompt", self.request, on_late=self._answered_late)
             except AcpError as error:
@@ -148,6 +158,10 @@ class RemoteTurn:
         """Nothing more will come of it."""
         self.over.set()
         self._signal()
+
+    def _withdraw(self) -> None:
+        self.cancel()
+        self._asking.cancel()
 
     def _answered_late(self, _result: Any) -> None:
         self.settle()

@@ -126,6 +126,10 @@ class _Peer:
         """
         self._answers[method] = result
 
+    def leave_unanswered(self, method: str) -> None:
+        """From now on leave requests of this method to `expect` and `respond` again."""
+        self._answers.pop(method, None)
+
     async def barrier(self) -> None:
         """Wait until the other end has read all that was sent before: a request that it must refuse goes through."""
         response = await self.ask(BARRIER)

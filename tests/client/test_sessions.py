@@ -1,0 +1,259 @@
+"""Opening, keeping and closing sessions, and what they know of themselves."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from acp_server.client import RemoteAgent, connect_agent
+from acp_server.errors import AuthRequired, ConnectionClosed, UsageError
+from acp_server.schema import McpServerStdio, SessionUpdate
+from acp_server.testing import ScriptedAgent, memory_pair
+from tests.client.talking import EVERYTHING, SESSION, said, shown, talking, text
+
+pytestmark = pytest.mark.anyio
+
+MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}]}
+OPTION = {
+    "id": "model",
+    "name": "Model",
+    "type": "select",
+    "currentValue": "a",
+    "options": [{"value": "a", "name": "A"}],
+}
+
+
+async def test_a_new_session_is_asked_for_and_knows_its_state() -> None:
+    async with talking(capabilities=EVERYTHING) as (agent, peer):
+        peer.answer("session/new", {"sessionId": SESSION, "modes": MODES, "configOptions": [OPTION]})
+        session = await agent.new_session(
+            Path("/project"),
+            mcp_servers=[McpServerStdio(name="m", command="/bin/m")],
+            additional_directories=["/more"],
+            meta={"trace": "x"},
+        )
+        (request,) = peer.all("session/new")
+        assert request["params"] == {
+            "cwd": "/project",
+            "mcpServers": [{"name": "m", "command": "/bin/m", "args": [], "env": []}],
+            "additionalDirectories": ["/more"],
+            "_meta": {"trace": "x"},
+        }
+        assert (session.id, session.cwd) == (SESSION, "/project")
+        assert agent.sessions == {SESSION: session}
+        assert session.modes is not None
+        assert session.modes.current_mode_id == "ask"
+        assert [option.id for option in session.config_options if option.type == "select"] == ["model"]
+
+
+@pytest.mark.behaviour("I9")
+async def test_updates_in_one_chunk_with_the_answer_that_names_the_session_reach_it() -> None:
+    async with talking() as (agent, peer):
+        peer.leave_unanswered("session/new")
+        seen: list[str] = []
+
+        async def on_update(update: SessionUpdate) -> None:
+            await anyio.lowlevel.checkpoint()
+            seen.append(update.to_wire()["sessionUpdate"])
+
+        async def serve() -> None:
+            request = await peer.expect_request("session/new")
+            commands = [{"name": "search", "description": "Search"}]
+            await peer.send(
+                shown(said("before the answer")),
+                {"jsonrpc": "2.0", "id": request["id"], "result": {"sessionId": SESSION}},
+                shown({"sessionUpdate": "available_commands_update", "availableCommands": commands}),
+                shown(said("somebody else's"), "sess_other"),
+            )
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(serve)
+            session = await agent.new_session("/project", on_update=on_update)
+        await peer.barrier()
+        assert seen == ["agent_message_chunk", "available_commands_update"]
+        assert [command.name for command in session.available_commands] == ["search"]
+
+
+async def test_updates_keep_the_state_of_the_session() -> None:
+    async with talking() as (agent, peer):
+        peer.answer("session/new", {"sessionId": SESSION, "modes": MODES, "configOptions": [OPTION]})
+        session = await agent.new_session("/project")
+        await peer.update(
+            {"sessionUpdate": "current_mode_update", "currentModeId": "code"},
+            {"sessionUpdate": "config_option_update", "configOptions": []},
+            {"sessionUpdate": "session_info_update", "title": "Fix it", "updatedAt": "2026-01-01T00:00:00Z"},
+            {"sessionUpdate": "session_info_update"},
+            {"sessionUpdate": "usage_update", "used": 5, "size": 10},
+        )
+        await peer.barrier()
+        assert session.modes is not None
+        assert session.modes.current_mode_id == "code"
+        assert session.config_options == []
+        assert (session.title, session.updated_at) == ("Fix it", "2026-01-01T00:00:00Z")
+        assert session.usage is not None
+        assert session.usage.used == 5
+        await peer.update({"sessionUpdate": "session_info_update", "title": None})
+        await peer.barrier()
+        assert (session.title, session.updated_at) == (None, "2026-01-01T00:00:00Z")
+
+
+async def test_updates_of_sessions_that_are_not_open_here_are_kept_out_of_the_way() -> None:
+    async with talking() as (agent, peer):
+        seen: list[SessionUpdate] = []
+        session = await agent.new_session("/project", on_update=seen.append)
+        async with session.prompt("hello") as turn:
+            prompt = await peer.expect_request("session/prompt")
+            await peer.update(said("stray"), session="sess_other")
+            await peer.update(said("mine"))
+            await peer.finish(prompt)
+            assert [text(update) async for update in turn] == ["mine"]
+        assert [text(update) for update in seen] == ["mine"]
+
+
+@pytest.mark.behaviour("I8")
+async def test_a_loaded_session_has_had_its_history_when_it_is_there() -> None:
+    async with talking(capabilities=EVERYTHING) as (agent, peer):
+        seen: list[SessionUpdate] = []
+
+        async def serve() -> None:
+            request = await peer.expect_request("session/load")
+            assert request["params"] == {"sessionId": "old", "cwd": "/project", "mcpServers": []}
+            await peer.update(said("one"), said("two"), session="old")
+            await peer.respond(request, {"modes": MODES})
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(serve)
+            session = await agent.load_session("old", "/project", on_update=seen.append)
+            assert [text(update) for update in seen] == ["one", "two"]
+        assert session.modes is not None
+        assert agent.sessions["old"] is session
+
+
+async def test_a_session_that_cannot_be_loaded_is_not_there_and_one_that_was_stays() -> None:
+    async with talking(capabilities=EVERYTHING) as (agent, peer):
+        session = await agent.new_session("/project")
+
+        async def refuse() -> None:
+            for _ in range(2):
+                await peer.refuse(await peer.expect_request("session/load"), -32000)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(refuse)
+            for id in (SESSION, "old"):
+                with pytest.raises(AuthRequired):
+                    await agent.load_session(id, "/project")
+        assert agent.sessions == {SESSION: session}
+
+
+async def test_resume_list_close_delete_and_logout_say_what_they_mean() -> None:
+    async with talking(capabilities=EVERYTHING) as (agent, peer):
+        peer.answer("session/resume", {"configOptions": [OPTION]})
+        peer.answer("session/list", {"sessions": [{"sessionId": "a", "cwd": "/x"}], "nextCursor": "more"})
+        for method in ("session/close", "session/delete", "authenticate", "logout"):
+            peer.answer(method, {})
+        session = await agent.resume_session("old", "/project")
+        assert len(session.config_options) == 1
+        page = await agent.list_sessions("/x", "c")
+        assert [found.session_id for found in page.sessions] == ["a"]
+        assert page.next_cursor == "more"
+        await session.close()
+        assert agent.sessions == {}
+        await agent.delete_session("gone")
+        await agent.authenticate("api-key")
+        await agent.logout()
+        sent = [(message["method"], message["params"]) for message in peer.received[1:]]
+        assert sent == [
+            ("session/resume", {"sessionId": "old", "cwd": "/project", "mcpServers": []}),
+            ("session/list", {"cwd": "/x", "cursor": "c"}),
+            ("session/close", {"sessionId": "old"}),
+            ("session/delete", {"sessionId": "gone"}),
+            ("authenticate", {"methodId": "api-key"}),
+            ("logout", {}),
+        ]
+
+
+async def test_settings_are_sent_and_remembered() -> None:
+    async with talking() as (agent, peer):
+        peer.answer("session/new", {"sessionId": SESSION, "modes": MODES, "configOptions": [OPTION]})
+        peer.answer("session/set_mode", {})
+        fast: dict[str, Any] = {"id": "fast", "name": "Fast", "type": "boolean", "currentValue": True}
+        peer.answer("session/set_config_option", {"configOptions": [fast]})
+        session = await agent.new_session("/project")
+        await session.set_mode("code")
+        assert session.modes is not None
+        assert session.modes.current_mode_id == "code"
+        options = await session.set_config_option("fast", True)
+        assert options == session.config_options
+        assert [option.to_wire() for option in options] == [fast]
+        await session.set_config_option("model", "b")
+        assert [message["params"] for message in peer.all("session/set_config_option")] == [
+            {"sessionId": SESSION, "configId": "fast", "type": "boolean", "value": True},
+            {"sessionId": SESSION, "configId": "model", "value": "b"},
+        ]
+
+
+@pytest.mark.behaviour("F18")
+async def test_closing_a_session_cancels_its_turn_first() -> None:
+    async with talking(capabilities=EVERYTHING) as (agent, peer):
+        session = await agent.new_session("/project")
+        async with anyio.create_task_group() as group, session.prompt("hello") as turn:
+            prompt = await peer.expect_request("session/prompt")
+            group.start_soon(session.close)
+            await peer.expect("session/cancel")
+            await peer.finish(prompt, "cancelled")
+            await peer.respond(await peer.expect_request("session/close"), {})
+            assert (await turn.wait()).stop_reason == "cancelled"
+        assert agent.sessions == {}
+
+
+@pytest.mark.behaviour("C4", "C5")
+async def test_a_session_that_is_made_when_nobody_waits_for_it_any_more_is_closed() -> None:
+    async with talking(capabilities=EVERYTHING) as (agent, peer):
+        peer.leave_unanswered("session/new")
+        with anyio.move_on_after(0.01) as scope:
+            await agent.new_session("/project")
+        assert scope.cancelled_caught
+        request = await peer.expect_request("session/new")
+        assert (await peer.expect("$/cancel_request"))["params"] == {"requestId": request["id"]}
+        await peer.respond(request, {"sessionId": "late"})
+        close = await peer.expect_request("session/close")
+        assert close["params"] == {"sessionId": "late"}
+        await peer.respond(close, {})
+        assert agent.sessions == {}
+
+
+async def test_paths_must_be_absolute() -> None:
+    async with talking(capabilities=EVERYTHING) as (agent, peer):
+        for call in (
+            lambda: agent.new_session("here"),
+            lambda: agent.new_session("/project", additional_directories=["there"]),
+            lambda: agent.load_session("s", "here"),
+            lambda: agent.list_sessions("here"),
+        ):
+            with pytest.raises(UsageError, match="absolute"):
+                await call()
+        assert len(peer.received) == 1
+
+
+@pytest.mark.behaviour("D13")
+async def test_a_connection_may_be_made_in_one_task_and_left_in_another() -> None:
+    here, there = memory_pair()
+    connecting = connect_agent(here)
+    agents: list[RemoteAgent] = []
+
+    async def enter() -> None:
+        agents.append(await connecting.__aenter__())
+
+    async def leave() -> None:
+        await connecting.__aexit__(None, None, None)
+
+    async with ScriptedAgent(there) as peer:
+        peer.answer("initialize", {"protocolVersion": 1})
+        async with anyio.create_task_group() as group:
+            group.start_soon(enter)
+        assert (await agents[0].initialize()).protocol_version == 1
+        async with anyio.create_task_group() as group:
+            group.start_soon(leave)
+        with pytest.raises(ConnectionClosed):
+            await agents[0].request("_anything")
