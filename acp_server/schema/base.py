@@ -107,11 +107,12 @@ class Sparse(Record):
         if not info.exclude_none:  # A plain model_dump: the reader wants to see everything.
             return data
         was_set = self.__pydantic_fields_set__
-        left_out, nullable = _presence(type(self))
-        for key, name in left_out.items():
-            if name not in was_set:
-                data.pop(key if info.by_alias else name, None)
-        for key, name in nullable.items():
+        defaults, nullable = _presence(type(self))
+        for key, name, default in defaults:
+            written = key if info.by_alias else name
+            if name not in was_set and data.get(written) == default:  # It may have been filled in place.
+                data.pop(written, None)
+        for key, name in nullable:
             if name in was_set and getattr(self, name) is None:
                 data[key if info.by_alias else name] = None
         return data
@@ -124,15 +125,15 @@ def attributes(cls: type[Record]) -> dict[str, str]:
 
 
 @cache
-def _presence(cls: type[Sparse]) -> tuple[dict[str, str], dict[str, str]]:
-    """The attributes, by key, that are left out unless they were set, and those whose null is written."""
-    left_out = {
-        key: name
-        for key, name in attributes(cls).items()
-        if (field := cls.model_fields[name]).get_default(call_default_factory=True, validated_data={}) is not None
-        and not any(isinstance(note, Wire) and note.required for note in field.metadata)
-    }
-    return left_out, {key: name for key, name in attributes(cls).items() if name in cls.NULLABLE}
+def _presence(cls: type[Sparse]) -> tuple[list[tuple[str, str, Any]], list[tuple[str, str]]]:
+    """(key, attribute, default as written) of what is left out unless set; (key, attribute) of what may be null."""
+    defaults: list[tuple[str, str, Any]] = []
+    for key, name in attributes(cls).items():
+        field = cls.model_fields[name]
+        default = field.get_default(call_default_factory=True, validated_data={})
+        if default is not None and not any(isinstance(note, Wire) and note.required for note in field.metadata):
+            defaults.append((key, name, default.to_wire() if isinstance(default, Record) else default))
+    return defaults, [(key, name) for key, name in attributes(cls).items() if name in cls.NULLABLE]
 
 
 class Unknown(Record):

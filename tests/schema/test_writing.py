@@ -32,6 +32,15 @@ def test_what_was_changed_later_is_written() -> None:
     assert capabilities.to_wire() == {"terminal": True}
 
 
+def test_what_was_filled_in_place_is_written() -> None:
+    call = schema.ToolCall(tool_call_id="c", title="t")
+    call.locations.append(schema.ToolCallLocation(path="/a"))
+    assert call.to_wire()["locations"] == [{"path": "/a"}]
+    capabilities = schema.AgentCapabilities()
+    capabilities.prompt_capabilities.image = True
+    assert capabilities.to_wire() == {"promptCapabilities": {"image": True}}
+
+
 def test_none_is_absent_where_null_means_nothing() -> None:
     block = schema.TextContent(text="hi", annotations=None, meta=None)
     assert block.to_wire() == {"type": "text", "text": "hi"}
