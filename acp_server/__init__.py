@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from acp_server.errors import RequestTimeout as RequestTimeout
     from acp_server.errors import ResourceNotFound as ResourceNotFound
     from acp_server.errors import RpcError as RpcError
+    from acp_server.errors import SessionClosed as SessionClosed
     from acp_server.errors import TurnEnded as TurnEnded
     from acp_server.peer.connection import Connection as Connection
     from acp_server.peer.connection import Limits as Limits
@@ -53,7 +54,7 @@ _NAMES = {
     "agent.serve": "serve",
     "errors": (
         "AcpError AuthRequired CapabilityMissing ConnectionClosed InvalidParams RequestCancelled RequestTimeout "
-        "ResourceNotFound RpcError TurnEnded"
+        "ResourceNotFound RpcError SessionClosed TurnEnded"
     ),
     "peer.connection": "Connection Limits",
     "peer.context": "Call",

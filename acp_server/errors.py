@@ -17,6 +17,7 @@ It does not decide which answer a failed request gets: `acp_server.peer.outcome`
     ├── MalformedResponse         the peer answered, but not with a JSON-RPC response
     ├── CapabilityMissing         the peer did not announce what the call needs; nothing was sent
     ├── TurnEnded                 output for a turn whose answer is already out; nothing was sent
+    ├── SessionClosed             output for a session that is closed; nothing was sent
     ├── EncodeError               a value that JSON cannot express
     └── UsageError                the embedding program or the command line made a mistake
 """
@@ -182,6 +183,10 @@ class CapabilityMissing(AcpError):
 
 class TurnEnded(AcpError):
     """Output for a turn that is already answered: it would reach the client too late, so it was not sent."""
+
+
+class SessionClosed(AcpError):
+    """Output for a session that is closed; it was not sent."""
 
 
 class EncodeError(AcpError):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from acp_server.agent.handlers import method_handler, name_of, notification_handler, prompt_hook
-from acp_server.errors import UsageError
+from acp_server.errors import ResourceNotFound, UsageError
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
@@ -23,7 +23,9 @@ from acp_server.session.service import Service
 from acp_server.session.store import SessionStore
 
 if TYPE_CHECKING:
-    from acp_server.schema.config_options import SessionConfigOption, SessionMode
+    from acp_server.schema.config_options import SessionMode
+    from acp_server.session.session import Session
+    from acp_server.session.settings import Option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,7 +66,11 @@ class Agent:
 
         A generator's text is shown as it is yielded; so are content blocks and session updates. When the turn is
         cancelled, the function is cut at its next await; whatever it then raises or returns, the client is told
-        `cancelled`.
+        `cancelled`. Cleanup that has to wait goes into a `with grace():` block. What it raises without a cancel is
+        answered -32603, without its text, and logged; an `RpcError` is answered as it is.
+
+        Turns of one session run one at a time: a prompt that arrives while another runs is refused, and one that
+        arrives while a cancelled one cleans up waits for it, within `Limits.grace`.
         """
         if self._hooks.prompt is not None:
             raise UsageError("an agent has one prompt handler")
@@ -73,7 +79,11 @@ class Agent:
 
     def session(self, function: F) -> F:
         """Register a function of one `Session` that prepares each new, loaded or resumed one before the client may use
-        it."""
+        it. There may be several; they are called in order.
+
+        If it raises, or the client cancels the request meanwhile, there is no session. What it opens it hands to
+        `Session.on_close`. What it tells the client of the session comes right behind the answer.
+        """
         self._hooks.open_session.append(_async(function))
         return function
 
@@ -81,7 +91,11 @@ class Agent:
         """Register a method of your own (ACP, Extensibility: names begin with `_`), or replace one of the protocol's.
 
         The function takes a `Call` and the method's parameters by name, checked against their annotations. It may offer
-        `call.partial(...)` results for the case of a cancel. A plain `def` runs in a worker thread.
+        `call.partial(...)` results for the case of a cancel; without one a cancelled request is answered -32800.
+
+        A plain `def` runs in a worker thread, where a cancel cannot interrupt it: it sees `call.is_cancelled`, and what
+        it returns is the answer. If it takes longer than `Limits.grace` the request is answered without it, and what it
+        still returns is dropped. At most 40 such functions run at once in one event loop; more wait their turn.
         """
 
         def register(function: F) -> F:
@@ -93,8 +107,9 @@ class Agent:
     def notification(self, name: str) -> Callable[[F], F]:
         """Register a handler for a notification: a function of the connection and the parameters by name.
 
-        Handlers run one after the other, in the order of arrival. Notifications that the protocol acts on itself are
-        acted on first, in any case.
+        Handlers run one after the other, in the order of arrival, and a plain `def` runs in the event loop: it must be
+        quick. Notifications that the protocol acts on itself are acted on first, in any case. Nothing is ever answered;
+        parameters that do not fit are logged, and so is what the handler raises.
         """
 
         def register(function: F) -> F:
@@ -111,21 +126,25 @@ class Agent:
     # -- what the user can set
 
     def modes(self, *modes: SessionMode) -> None:
-        """Offer modes (ACP, Session Modes); the first is where a session starts."""
+        """Offer modes (ACP, Session Modes); the first is where a session starts. A session handler may change what its
+        session offers (`Session.settings`)."""
         self._hooks.modes.extend(modes)
 
     def set_mode(self, function: F) -> F:
-        """Register a function of a `Session` and a mode's id, called before the client's choice takes effect."""
+        """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
+        raises, nothing changes. It need not be there: `Session.mode` tells the mode at any time."""
         self._hooks.set_mode = _async(function)
         return function
 
-    def config_options(self, *options: SessionConfigOption) -> None:
-        """Offer config options (ACP, Session Config Options) with their defaults. Boolean ones are shown only to
-        clients that support them."""
+    def config_options(self, *options: Option) -> None:
+        """Offer config options (ACP, Session Config Options) with their defaults: `schema.SessionConfigSelect` and
+        `SessionConfigBoolean`. Boolean ones are shown only to clients that support them; for others they have their
+        defaults."""
         self._hooks.config_options.extend(options)
 
     def set_config_option(self, function: F) -> F:
-        """Register a function of a `Session`, an option's id and its new value, called before it takes effect."""
+        """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
+        raises, nothing changes. It need not be there: `Session.config` tells the value at any time."""
         self._hooks.set_config_option = _async(function)
         return function
 
@@ -134,8 +153,12 @@ class Agent:
     def authenticate(
         self, id: str, *, name: str, description: str | None = None, required: bool = False
     ) -> Callable[[F], F]:
-        """Register a way to log in: a function of a `Call` that returns if the client may go on and raises if not (ACP,
-        Authentication). `required`: no session before that."""
+        """Register a way to log in: a function of a `Call` that returns if the client may go on and raises if not, best
+        an `AuthRequired` with a message (ACP, Authentication).
+
+        `required`: until a client has logged in, `session/new`, `load`, `resume`, `list` and `delete` are refused with
+        -32000. Sessions that are open after a `logout` stay usable.
+        """
         from acp_server.schema.authentication import AuthMethodAgent
 
         def register(function: F) -> F:
@@ -185,6 +208,14 @@ class Agent:
 
         raise SystemExit(run(self, backend=backend, limits=limits, record=record))
 
+    def find_session(self, connection: Connection, session_id: str) -> Session:
+        """An open session of a connection, for methods of your own that have to do with one:
+        `agent.find_session(call.connection, sessionId)`. Raises ResourceNotFound, which is a good answer."""
+        service = self._services.get(connection)
+        if service is None:
+            raise ResourceNotFound("Session not found", data={"sessionId": session_id})
+        return service.find(session_id)
+
     def _add_method(self, name: str, route: Route) -> None:
         if name in self._hooks.methods:
             raise UsageError(f"the method {name} is registered twice")
@@ -198,7 +229,9 @@ def _async(function: Callable[..., Any]) -> Callable[..., Awaitable[None]]:
         raise UsageError(f"expected a function, got {type(function).__name__}")
 
     async def call(*args: Any) -> None:
-        function(*args)
+        pending = function(*args)
+        if inspect.isawaitable(pending):
+            await pending
 
     call.__qualname__ = name_of(function)
     return call

@@ -9,14 +9,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from acp_server.errors import AcpError, CapabilityMissing
+from acp_server.errors import CapabilityMissing, MalformedResponse, RpcError
 from acp_server.peer.connection import Connection
+from acp_server.schema.base import Model
 from acp_server.schema.capabilities import ClientCapabilities
 from acp_server.schema.initialization import Implementation
-from acp_server.session.terminal import PATIENCE, Terminal
-from acp_server.tasks.grace import grace
+from acp_server.session.params import read_result
+from acp_server.session.terminal import Terminal
+
+if TYPE_CHECKING:
+    from acp_server.schema.elicitation import CreateElicitationResponse
+    from acp_server.schema.elicitation_form import ElicitationSchema
+    from acp_server.schema.permission import PermissionOption
+    from acp_server.schema.tool_call import ToolCallUpdate
 
 logger = logging.getLogger("acp_server.session")
 
@@ -45,8 +52,12 @@ class PermissionAnswer:
 
 
 class Client:
-    """The client, as one session sees it. All methods raise RpcError for the client's error answers, ConnectionClosed,
-    and CapabilityMissing if the client did not announce the method; nothing is sent then."""
+    """The client, as one session sees it.
+
+    All methods raise RpcError for the client's error answers, MalformedResponse for answers that are not what the
+    method promises, ConnectionClosed, and CapabilityMissing if the client did not announce the method; nothing is sent
+    then.
+    """
 
     def __init__(self, connection: Connection, profile: ClientProfile, session_id: str) -> None:
         self.connection = connection
@@ -67,7 +78,8 @@ class Client:
 
         self._need(self.capabilities.fs.read_text_file, "fs/read_text_file", "fs.readTextFile")
         params = ReadTextFileRequest(session_id=self._session_id, path=path, line=line, limit=limit)
-        return ReadTextFileResponse.from_wire(await self._ask("fs/read_text_file", params)).content
+        result = await self._ask("fs/read_text_file", params)
+        return read_result(ReadTextFileResponse, "fs/read_text_file", result).content
 
     async def write_text_file(self, path: str, content: str) -> None:
         """Write a file through the editor, which makes it if need be (ACP, File System). `path` is absolute."""
@@ -77,11 +89,13 @@ class Client:
         params = WriteTextFileRequest(session_id=self._session_id, path=path, content=content)
         await self._ask("fs/write_text_file", params)
 
-    async def request_permission(self, tool_call: Any, options: Sequence[Any]) -> PermissionAnswer:
+    async def request_permission(
+        self, tool_call: ToolCallUpdate, options: Sequence[PermissionOption]
+    ) -> PermissionAnswer:
         """Ask the user whether a tool may run (ACP, Tool Calls).
 
-        `tool_call`: a `schema.ToolCallUpdate`. `options`: `schema.PermissionOption`s. The answer `cancelled` and an
-        option that was never offered count as not allowed; an error of the client's is raised as RpcError.
+        Anything but an offered option that allows counts as not allowed: a choice that was never offered, the outcome
+        `cancelled`, and also an error or a malformed answer of the client's. Raises only ConnectionClosed.
         """
         from acp_server.schema.permission import (
             RequestPermissionRequest,
@@ -90,8 +104,12 @@ class Client:
         )
 
         params = RequestPermissionRequest(session_id=self._session_id, tool_call=tool_call, options=list(options))
-        response = RequestPermissionResponse.from_wire(await self._ask("session/request_permission", params))
-        outcome = response.outcome
+        try:
+            result = await self._ask("session/request_permission", params)
+            outcome = read_result(RequestPermissionResponse, "session/request_permission", result).outcome
+        except (RpcError, MalformedResponse) as error:
+            logger.warning("the client did not answer a permission request, so it is not granted: %s", error)
+            return PermissionAnswer(None, None)
         if not isinstance(outcome, SelectedPermissionOutcome):
             return PermissionAnswer(None, None)
         kind = next((option.kind for option in params.options if option.option_id == outcome.option_id), None)
@@ -124,26 +142,56 @@ class Client:
         if output_byte_limit is not None:
             params.output_byte_limit = output_byte_limit
         result = await self._ask("terminal/create", params, self._release_late)
-        return Terminal(self.connection, self._session_id, CreateTerminalResponse.from_wire(result).terminal_id)
+        created = read_result(CreateTerminalResponse, "terminal/create", result)
+        return Terminal(self.connection, self._session_id, created.terminal_id)
 
-    async def elicit(self, request: Any) -> Any:
-        """Ask the user for information (ACP, Elicitation): the user's action, a `schema.CreateElicitationResponse`.
+    async def elicit_form(
+        self, message: str, form: ElicitationSchema, *, tool_call_id: str | None = None
+    ) -> CreateElicitationResponse:
+        """Ask the user to fill in a form (ACP, Elicitation), never for secrets: what the user did.
 
-        `request`: a `schema.ElicitationFormMode` or `ElicitationUrlMode`; without a scope it gets this session's. That
-        the user chose `cancel` is an answer like any other, and cancels nothing.
+        `message`: what is asked. `form`: its fields. In the answer, `action` is `accept` (then `content` has the values
+        by the names of the fields; check them), `decline` or `cancel`. That the user chose `cancel` cancels nothing.
         """
-        from acp_server import schema
+        from acp_server.schema.elicitation import ElicitationFormMode
 
         announced = self.capabilities.elicitation
-        mode = getattr(request, "mode", "")
-        self._need(
-            announced is not None and getattr(announced, mode, None) is not None,
-            "elicitation/create",
-            f"elicitation.{mode}",
+        self._need(announced is not None and announced.form is not None, "elicitation/create", "elicitation.form")
+        return await self._elicit(
+            ElicitationFormMode(
+                message=message, requested_schema=form, session_id=self._session_id, tool_call_id=tool_call_id
+            )
         )
-        if request.session_id is None and "request_id" not in request.model_fields_set:
-            request = request.model_copy(update={"session_id": self._session_id})
-        return schema.METHODS["elicitation/create"].read_result(await self._ask("elicitation/create", request))
+
+    async def elicit_url(
+        self, message: str, url: str, *, elicitation_id: str, tool_call_id: str | None = None
+    ) -> CreateElicitationResponse:
+        """Ask the user to go to a URL (ACP, Elicitation): the answer `accept` means that the user agreed, not that what
+        happens there is done. When it is, call `elicitation_complete` with the same id."""
+        from acp_server.schema.elicitation import ElicitationUrlMode
+
+        announced = self.capabilities.elicitation
+        self._need(announced is not None and announced.url is not None, "elicitation/create", "elicitation.url")
+        return await self._elicit(
+            ElicitationUrlMode(
+                message=message,
+                url=url,
+                elicitation_id=elicitation_id,
+                session_id=self._session_id,
+                tool_call_id=tool_call_id,
+            )
+        )
+
+    def elicitation_complete(self, elicitation_id: str) -> None:
+        """Tell the client that what `elicit_url` sent the user for is done."""
+        self.notify("elicitation/complete", {"elicitationId": elicitation_id})
+
+    async def _elicit(self, params: Model) -> CreateElicitationResponse:
+        from acp_server.schema.elicitation import CreateElicitationResponse
+
+        return read_result(
+            CreateElicitationResponse, "elicitation/create", await self._ask("elicitation/create", params)
+        )
 
     async def request(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
         """Ask for anything else, an extension of the client's for example. See `Connection.request`."""
@@ -163,13 +211,5 @@ class Client:
     def _release_late(self, result: Any) -> None:
         from acp_server.schema.terminal import CreateTerminalResponse
 
-        terminal_id = CreateTerminalResponse.from_wire(result).terminal_id
-        self.connection.background(_release, Terminal(self.connection, self._session_id, terminal_id))
-
-
-async def _release(terminal: Terminal) -> None:
-    with grace(PATIENCE):
-        try:
-            await terminal.release()
-        except AcpError as error:
-            logger.info("terminal/release of %s: %s", terminal.id, error)
+        created = read_result(CreateTerminalResponse, "terminal/create", result)
+        self.connection.background(Terminal(self.connection, self._session_id, created.terminal_id).let_go)

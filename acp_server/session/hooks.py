@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from acp_server.peer.context import Call
     from acp_server.schema.authentication import AuthMethod
     from acp_server.schema.capabilities import McpCapabilities, PromptCapabilities
-    from acp_server.schema.config_options import SessionConfigOption, SessionMode
+    from acp_server.schema.config_options import SessionMode
     from acp_server.schema.initialization import Implementation
     from acp_server.session.session import Session
+    from acp_server.session.settings import Option
     from acp_server.session.turn import Turn
 
 PromptHook: TypeAlias = "Callable[[Turn], Awaitable[None]]"
@@ -34,7 +35,7 @@ class Hooks:
     set_mode: Callable[[Session, str], Awaitable[None]] | None = None
     set_config_option: Callable[[Session, str, str | bool], Awaitable[None]] | None = None
     modes: list[SessionMode] = field(default_factory=list["SessionMode"])
-    config_options: list[SessionConfigOption] = field(default_factory=list["SessionConfigOption"])
+    config_options: list[Option] = field(default_factory=list["Option"])
     auth_methods: list[AuthMethod] = field(default_factory=list["AuthMethod"])
     authenticate: dict[str, AuthHook] = field(default_factory=dict[str, "AuthHook"])
     auth_required: bool = False

@@ -1,5 +1,5 @@
-"""Making, loading, resuming, listing, closing and deleting sessions, and their settings (ACP, Session Setup and what
-follows it).
+"""Making, loading, resuming, listing, closing and deleting sessions, and changing their settings (ACP, Session Setup
+and what follows it).
 
 A session exists for the client when the answer says so: a request that is cancelled on the way leaves nothing behind.
 """
@@ -8,18 +8,30 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakValueDictionary
+
+import anyio
 
 from acp_server.errors import AuthRequired, RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call
 from acp_server.schema.base import Model
 from acp_server.session.client import ClientProfile
-from acp_server.session.history import SessionRecord
+from acp_server.session.history import SessionRecord, iso
 from acp_server.session.hooks import Hooks
 from acp_server.session.params import absolute, problem, read
 from acp_server.session.session import Session
+from acp_server.session.settings import choices
 from acp_server.tasks.grace import grace
+
+if TYPE_CHECKING:
+    from acp_server.schema.mcp import McpServer
+    from acp_server.schema.session import LoadSessionRequest, NewSessionRequest, ResumeSessionRequest
+
+    Setup: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
 
 logger = logging.getLogger("acp_server.session")
 
@@ -32,6 +44,9 @@ class Lifecycle:
         self._profile = profile
         self.sessions: dict[str, Session] = {}
         self.authenticated = not hooks.auth_required
+        # What is done to a session that exists is done one after the other, or two loads would leave two of them. A
+        # lock lives as long as somebody holds it or waits for it.
+        self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     # -- session/new, load, resume
 
@@ -40,104 +55,86 @@ class Lifecycle:
         from acp_server.schema.session import NewSessionRequest, NewSessionResponse
 
         request = read(NewSessionRequest, call)
-        record = SessionRecord(f"sess_{os.urandom(12).hex()}", *self._directories(request))
-        session = await self._open(call, record, request.mcp_servers)
-        await self._save(session)
-        self._register(call, session)
-        return NewSessionResponse(session_id=session.id, **self._settings(session))
+        self._check_login()
+        record = SessionRecord(f"sess_{os.urandom(12).hex()}", *_directories(request))
+        async with self._opened(call, record, request) as session:
+            pass
+        return NewSessionResponse(session_id=session.id, **session.settings.state())
 
     async def load(self, call: Call) -> Model:
-        """`session/load`: all that was said is said again before the answer."""
+        """`session/load`: all that was said is said again before the answer. A running turn of the session is cancelled
+        first."""
         from acp_server.schema.session import LoadSessionRequest, LoadSessionResponse
 
         request = read(LoadSessionRequest, call)
-        session = await self._reopen(call, request)
-        replay = session.updates.replay()
-        for turn in session.record.turns:
-            for update in turn.replay():
-                replay.send(update)
-                if replay.crowded:
-                    await replay.room()
-        self._register(call, session)
-        return LoadSessionResponse(**self._settings(session))
+        async with self._reopened(call, request) as session:
+            replay = session.updates.replay()
+            for turn in session.record.turns:
+                for update in turn.replay():
+                    replay.send(update)
+                    if replay.crowded:
+                        await replay.room()
+        return LoadSessionResponse(**session.settings.state())
 
     async def resume(self, call: Call) -> Model:
         """`session/resume`: like load, but nothing is said again."""
         from acp_server.schema.session import ResumeSessionRequest, ResumeSessionResponse
 
-        session = await self._reopen(call, read(ResumeSessionRequest, call))
-        self._register(call, session)
-        return ResumeSessionResponse(**self._settings(session))
+        request = read(ResumeSessionRequest, call)
+        async with self._reopened(call, request) as session:
+            pass
+        return ResumeSessionResponse(**session.settings.state())
 
-    async def _reopen(self, call: Call, request: Any) -> Session:
-        directories = self._directories(request)
-        record = await self._hooks.store.load(request.session_id)
-        if record is None:
-            raise ResourceNotFound("Session not found", data={"sessionId": request.session_id})
-        if (active := self.sessions.get(record.id)) is not None:
-            await self._end(active)
-        record.cwd, record.additional_directories = directories
-        return await self._open(call, record, request.mcp_servers)
+    @asynccontextmanager
+    async def _reopened(
+        self, call: Call, request: LoadSessionRequest | ResumeSessionRequest
+    ) -> AsyncGenerator[Session]:
+        cwd, directories = _directories(request)
+        self._check_login()
+        async with self._lock(request.session_id):
+            if (active := self.sessions.get(request.session_id)) is not None:
+                await self._end(active)
+            record = await self._hooks.store.load(request.session_id)
+            if record is None:
+                raise _not_found(request.session_id)
+            # A copy: the store's own changes when the session is really there.
+            record = replace(record, cwd=cwd, additional_directories=directories)
+            async with self._opened(call, record, request) as session:
+                yield session
 
-    async def _open(self, call: Call, record: SessionRecord, mcp_servers: Sequence[Any]) -> Session:
-        if not self.authenticated:
-            raise AuthRequired
-        session = Session(record, call.connection, self._profile, mcp_servers)
-        self._prepare(session)
+    @asynccontextmanager
+    async def _opened(self, call: Call, record: SessionRecord, request: Setup) -> AsyncGenerator[Session]:
+        """A session that the client may use once the block is through; if anything fails before, there is none."""
+        session = Session(record, call.connection, self._profile, self._hooks, self._servers(request.mcp_servers))
         try:
             for hook in self._hooks.open_session:
                 await hook(session)
+            yield session
             if call.is_cancelled:
                 raise RequestCancelled
+            # No cancel cuts this, and a session that is stored is there: from here on a cancel is late.
+            await session.save()
         except BaseException:
-            with grace():
-                await session.close()
+            await session.close()
             raise
-        return session
-
-    def _register(self, call: Call, session: Session) -> None:
         self.sessions[session.id] = session
         call.after_answer(session.updates.open)
 
-    def _directories(self, request: Any) -> tuple[str, list[str]]:
-        cwd = absolute(request.cwd, "cwd")
-        extra = [
-            absolute(path, f"additionalDirectories[{index}]")
-            for index, path in enumerate(request.additional_directories)
-        ]
-        return cwd, extra
+    def _servers(self, servers: Sequence[McpServer]) -> list[McpServer]:
+        offered = self._hooks.mcp_capabilities
+        usable = {"http": offered is not None and offered.http, "sse": offered is not None and offered.sse}
+        usable |= {"stdio": True}
+        kept = [server for server in servers if usable.get(server.type or "stdio")]
+        for server in servers:
+            if server not in kept:
+                logger.warning("an MCP server of type %r is left out: this agent does not announce it", server.type)
+        return kept
+
+    def _check_login(self) -> None:
+        if not self.authenticated:
+            raise AuthRequired
 
     # -- settings
-
-    def _prepare(self, session: Session) -> None:
-        hooks, record = self._hooks, session.record
-        session.modes = hooks.modes
-        if hooks.modes and all(mode.id != record.mode for mode in hooks.modes):
-            record.mode = hooks.modes[0].id
-        boolean = self._takes_booleans
-        for option in hooks.config_options:
-            if option.type == "boolean" and not boolean:
-                continue
-            copy: Any = option.model_copy()
-            if copy.id in record.config:
-                copy.current_value = record.config[copy.id]
-            session.config_options.append(copy)
-
-    @property
-    def _takes_booleans(self) -> bool:
-        session = self._profile.capabilities.session
-        options = session.config_options if session is not None else None
-        return options is not None and options.boolean is not None
-
-    def _settings(self, session: Session) -> dict[str, Any]:
-        from acp_server.schema.config_options import SessionModeState
-
-        settings: dict[str, Any] = {}
-        if session.modes and session.record.mode is not None:
-            settings["modes"] = SessionModeState(current_mode_id=session.record.mode, available_modes=session.modes)
-        if session.config_options:
-            settings["config_options"] = session.config_options
-        return settings
 
     async def set_mode(self, call: Call) -> Model:
         """`session/set_mode`."""
@@ -145,35 +142,32 @@ class Lifecycle:
 
         request = read(SetSessionModeRequest, call)
         session = self.find(request.session_id)
-        if all(mode.id != request.mode_id for mode in session.modes):
+        if not session.settings.has_mode(request.mode_id):
             raise problem("modeId", "is not one of this session's modes")
         if self._hooks.set_mode is not None:
             await self._hooks.set_mode(session, request.mode_id)
-        session.record.mode = request.mode_id
-        await self._save(session)
+        session.settings.set_mode(request.mode_id)
+        session.touch()
+        await session.save()
         return SetSessionModeResponse()
 
     async def set_config_option(self, call: Call) -> Model:
         """`session/set_config_option`: the answer has all options, for one may change another."""
-        from acp_server.schema.config_options import (
-            SetSessionConfigOptionRequest,
-            SetSessionConfigOptionResponse,
-        )
+        from acp_server.schema.config_options import SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
 
         request = read(SetSessionConfigOptionRequest, call)
         session = self.find(request.session_id)
-        options = cast("list[Any]", session.config_options)
-        option = next((option for option in options if option.id == request.config_id), None)
+        option = next((option for option in session.settings.shown() if option.id == request.config_id), None)
         if option is None:
             raise problem("configId", "is not one of this session's options")
-        if request.value not in _choices(option):
+        if request.value not in choices(option):
             raise problem("value", "is not one of this option's values")
         if self._hooks.set_config_option is not None:
             await self._hooks.set_config_option(session, request.config_id, request.value)
-        option.current_value = request.value
-        session.record.config[option.id] = request.value
-        await self._save(session)
-        return SetSessionConfigOptionResponse(config_options=session.config_options)
+        session.settings.choose(request.config_id, request.value)
+        session.touch()
+        await session.save()
+        return SetSessionConfigOptionResponse(config_options=list(session.settings.shown()))
 
     # -- session/list, close, delete
 
@@ -182,10 +176,13 @@ class Lifecycle:
         from acp_server.schema.session import ListSessionsRequest, ListSessionsResponse, SessionInfo
 
         request = read(ListSessionsRequest, call)
+        self._check_login()
         page = await self._hooks.store.list(request.cwd, request.cursor)
         sessions: list[SessionInfo] = []
         for record in page.sessions:
-            info = SessionInfo(session_id=record.id, cwd=record.cwd, title=record.title, updated_at=record.updated_at)
+            info = SessionInfo(
+                session_id=record.id, cwd=record.cwd, title=record.title, updated_at=iso(record.updated_at)
+            )
             if record.additional_directories:
                 info.additional_directories = record.additional_directories
             sessions.append(info)
@@ -197,9 +194,10 @@ class Lifecycle:
         from acp_server.schema.session import CloseSessionRequest, CloseSessionResponse
 
         request = read(CloseSessionRequest, call)
-        session = self.sessions.get(request.session_id)
-        if session is not None:
-            await self._end(session)
+        async with self._lock(request.session_id):
+            session = self.sessions.get(request.session_id)
+            if session is not None:
+                await self._end(session)
         return CloseSessionResponse()
 
     async def delete(self, call: Call) -> Model:
@@ -207,46 +205,50 @@ class Lifecycle:
         from acp_server.schema.session import DeleteSessionRequest, DeleteSessionResponse
 
         request = read(DeleteSessionRequest, call)
-        session = self.sessions.get(request.session_id)
-        if session is not None:
-            await self._end(session)
-        await self._hooks.store.delete(request.session_id)
+        self._check_login()
+        async with self._lock(request.session_id):
+            session = self.sessions.get(request.session_id)
+            if session is not None:
+                await self._end(session)
+            await self._hooks.store.delete(request.session_id)
         return DeleteSessionResponse()
 
     async def close_all(self) -> None:
         """The connection ends: let go of what the sessions hold."""
-        for session in list(self.sessions.values()):
-            await session.close()
+        async with anyio.create_task_group() as group:
+            for session in self.sessions.values():
+                group.start_soon(session.close)
+        self.sessions.clear()
 
     def find(self, session_id: str) -> Session:
         """The open session with this id. Raises ResourceNotFound."""
         session = self.sessions.get(session_id)
         if session is None:
-            raise ResourceNotFound("Session not found", data={"sessionId": session_id})
+            raise _not_found(session_id)
         return session
 
     async def _end(self, session: Session) -> None:
         # At once, so that no new prompt is taken; under a shield, for half a closed session is no session.
         self.sessions.pop(session.id, None)
         session.cancel()
-        with grace():
-            for turn in list(session.turns):
-                await turn.wait_left()
-        with grace():
-            await session.close()
+        with grace(session.client.connection.limits.grace):
+            await session.wait_quiet()
+        for turn in list(session.turns):
+            # The client hears of the turn's end before it hears of the session's.
+            turn.give_up()
+        await session.close()
 
-    async def _save(self, session: Session) -> None:
-        session.touch()
-        pending = self._hooks.store.save(session.record)
-        if pending is not None:
-            with grace():
-                await pending
+    def _lock(self, session_id: str) -> anyio.Lock:
+        return self._locks.setdefault(session_id, anyio.Lock())
 
 
-def _choices(option: Any) -> Sequence[str | bool]:
-    if option.type == "boolean":
-        return (True, False)
-    values: list[str] = []
-    for choice in getattr(option, "options", ()):
-        values += [inner.value for inner in choice.options] if hasattr(choice, "options") else [choice.value]
-    return values
+def _directories(request: Setup) -> tuple[str, list[str]]:
+    cwd = absolute(request.cwd, "cwd")
+    extra = [
+        absolute(path, f"additionalDirectories[{index}]") for index, path in enumerate(request.additional_directories)
+    ]
+    return cwd, extra
+
+
+def _not_found(session_id: str) -> ResourceNotFound:
+    return ResourceNotFound("Session not found", data={"sessionId": session_id})

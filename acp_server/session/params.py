@@ -1,4 +1,7 @@
-"""Reads the parameters of a request into a type of `acp_server.schema`, with an error that says what is wrong."""
+"""Reads what the client sent, parameters and results, into a type of `acp_server.schema`.
+
+What does not fit becomes an error that says what is wrong, in words fit for the one who gets to see it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from acp_server.errors import InvalidParams
+from acp_server.errors import InvalidParams, MalformedResponse
 from acp_server.peer.context import Call
 from acp_server.schema.base import Record
 
@@ -22,6 +25,19 @@ def read(kind: type[T], call: Call) -> T:
         from acp_server.schema.problems import explain
 
         raise InvalidParams(data={"problems": explain(error)}) from None
+
+
+def read_result(kind: Any, method: str, result: Any) -> Any:
+    """The result of a request of ours as `kind`, a class or a union. Raises MalformedResponse."""
+    from acp_server.schema import from_wire
+
+    try:
+        return from_wire(kind, result)
+    except ValidationError as error:
+        from acp_server.schema.problems import explain
+
+        problems = "; ".join(f"{problem['path']}: {problem['message']}".lstrip(": ") for problem in explain(error))
+        raise MalformedResponse(method, problems) from None
 
 
 def absolute(path: str, name: str) -> str:

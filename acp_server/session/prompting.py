@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 
 from acp_server.errors import InvalidRequest, RequestCancelled, ResourceNotFound
 from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
+from acp_server.peer.outcome import program_end
 from acp_server.schema.prompt import PromptRequest
-from acp_server.session.hooks import Hooks
+from acp_server.session.hooks import Hooks, PromptHook
 from acp_server.session.params import problem, read
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn, TurnState
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
-from acp_server.tasks.grace import grace
 from acp_server.tasks.tree import NOTHING, Node
 from acp_server.wire.messages import Params
 
@@ -33,7 +33,7 @@ CANCELLED: Final[dict[str, Any]] = {"stopReason": "cancelled"}
 
 
 class Prompting:
-    """The prompts of one connection."""
+    """The prompts of one connection: which are taken, and the cancel that means them."""
 
     def __init__(self, hooks: Hooks, sessions: Mapping[str, Session]) -> None:
         self._hooks = hooks
@@ -52,56 +52,27 @@ class Prompting:
     def admit(self, call: Call) -> None:
         """Register the turn of a prompt. Raises InvalidParams, ResourceNotFound, and InvalidRequest while another
         runs."""
-        request = read(PromptRequest, call)
-        session = self._sessions.get(request.session_id)
+        params = call.params
+        request = None if _is_plain(params) else self._read(call)
+        session = self._sessions.get(params["sessionId"])
         if session is None:
-            raise ResourceNotFound("Session not found", data={"sessionId": request.session_id})
+            raise ResourceNotFound("Session not found", data={"sessionId": params["sessionId"]})
+        if any(not turn.is_cancelled for turn in session.turns):
+            raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
+        assert self._hooks.prompt is not None
+        call.admitted = _Prompt(self._hooks.prompt, call, session, request)
+
+    def _read(self, call: Call) -> PromptRequest:
+        request = read(PromptRequest, call)
         for index, block in enumerate(request.prompt):
             if block.type not in self._content:
                 raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")
-        if any(not turn.is_cancelled for turn in session.turns):
-            raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
-        turn = Turn(session, request, call.node.child("turn", shares_scope=True))
-        session.turns.append(turn)
-        call.admitted = turn
-        call.partial(CANCELLED)
-
-        def was_cut(_node: Node) -> None:
-            if call.started:
-                call.connection.watch.add(overdue)
-            else:
-                call.give_up(self._cancelled_answer(turn))
-
-        def overdue() -> None:
-            if not turn.node.closed:
-                self._end(turn)
-                call.give_up(self._cancelled_answer(turn))
-
-        turn.node.on_cut = was_cut
-        call.on_left(lambda: self._leave(turn))
+        return request
 
     async def prompt(self, call: Call) -> dict[str, Any]:
         """Run the turn; the prompt's answer."""
-        turn: Turn = call.admitted
-        _, error = await turn.node.run(self._run, turn)
-        self._end(turn, error)
-        pending = self._hooks.store.save(turn.session.record)
-        if pending is not None:
-            with grace():
-                await pending
-        if turn.state is TurnState.COMPLETED:
-            return {"stopReason": turn.record.stop_reason}
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            raise error
-        if turn.cause is None:
-            assert error is not None
-            raise error
-        if error is not None and not is_cancellation(error):
-            logger.warning("a turn failed while it was being cancelled (%s)", turn.cause.value, exc_info=error)
-        answer = self._cancelled_answer(turn)
-        if answer is NOTHING:
-            raise RequestCancelled
-        return answer
+        prompt: _Prompt = call.admitted
+        return await prompt.serve()
 
     def cancel(self, connection: Connection, params: Params | None) -> None:
         """`session/cancel`: cut the turns of a session. Means nothing for a session that has none."""
@@ -111,39 +82,97 @@ class Prompting:
             if session is not None:
                 session.cancel(Cause.SESSION)
 
-    async def _run(self, turn: Turn) -> None:
+
+class _Prompt:
+    """One `session/prompt` and its turn."""
+
+    def __init__(self, handler: PromptHook, call: Call, session: Session, request: PromptRequest | None) -> None:
+        self._handler = handler
+        self._call = call
+        self._turn = turn = Turn(session, call, request, call.node.child("turn", shares_scope=True), self._give_up)
+        session.turns.append(turn)
+        turn.node.on_cut = self._was_cut
+        call.partial(CANCELLED)
+        call.after_answer(turn.end)
+        call.on_left(self._left)
+
+    async def serve(self) -> dict[str, Any]:
+        turn = self._turn
+        _, error = await turn.node.run(self._run)
+        # Nothing has waited since the handler ended. From here on a cancel is late and changes nothing.
+        turn.end(error)
+        turn.node.close()
+        await self._save()
+        if turn.state is TurnState.COMPLETED:
+            return {"stopReason": turn.record.stop_reason}
+        cause = turn.cause
+        if cause is None:
+            assert error is not None
+            raise error
+        if error is not None and not is_cancellation(error):
+            logger.warning("a turn failed while it was being cancelled (%s)", cause.value, exc_info=error)
+            if program_end(error) is not None:
+                # Raised for the program's sake. The answer is that of a cancelled request all the same.
+                self._call.node.cut(cause)
+                raise error
+        if cause.asked_for:
+            return CANCELLED
+        raise RequestCancelled
+
+    async def _run(self) -> None:
+        turn = self._turn
         session = turn.session
         if session.turns[0] is not turn:
-            await self._wait_for_others(turn)
-        assert self._hooks.prompt is not None
+            await self._wait_for_others()
         turn.move(TurnState.IN_PROGRESS)
         session.record.turns.append(turn.record)
         session.touch()
-        await self._hooks.prompt(turn)
+        await self._handler(turn)
 
-    async def _wait_for_others(self, turn: Turn) -> None:
+    async def _wait_for_others(self) -> None:
         """Wait for the turns before this one, all of them cancelled, to clean up; but not for ever."""
-        session = turn.session
-        with anyio.move_on_after(turn.client.connection.limits.grace):
-            while session.turns[0] is not turn:
-                await session.turns[0].wait_left()
+        session = self._turn.session
+        with anyio.move_on_after(self._call.connection.limits.grace):
+            await session.wait_first(self._turn)
             return
         raise InvalidRequest("The cancelled turn before this one is still cleaning up", data={"sessionId": session.id})
 
-    def _leave(self, turn: Turn) -> None:
-        """The prompt is answered and its handler through, or it never began: the session is free for the next turn."""
-        self._end(turn)
-        turn.session.turns.remove(turn)
-        turn.leave()
+    async def _save(self) -> None:
+        try:
+            self._turn.session.touch()
+            await self._turn.session.save()
+        except Exception:
+            # What the user asked for is done and was shown: that is the answer.
+            logger.exception("session %s was not saved", self._turn.session.id)
 
-    def _end(self, turn: Turn, error: BaseException | None = None) -> None:
-        """Decide how the turn ended. Nothing waits between the handler's end and this, so a later cancel is late."""
-        if turn.cause is not None:
-            turn.move(TurnState.CANCELED if turn.cause.asked_for else TurnState.FAILED)
+    def _was_cut(self, _node: Node) -> None:
+        if self._call.started:
+            self._call.connection.watch.add(self._give_up)
         else:
-            turn.move(TurnState.FAILED if error is not None else TurnState.COMPLETED)
+            self._give_up()
 
-    def _cancelled_answer(self, turn: Turn) -> Any:
+    def _give_up(self) -> None:
         # Our own time-out or shutdown is not the user's wish: it is -32800 and not `cancelled`.
-        cause = turn.cause
-        return CANCELLED if cause is not None and cause.asked_for else NOTHING
+        cause = self._turn.cause
+        self._call.give_up(CANCELLED if cause is not None and cause.asked_for else NOTHING)
+
+    def _left(self) -> None:
+        """The prompt is answered and its handler through, or it never began: the session is free for the next turn."""
+        turn = self._turn
+        turn.end()
+        turn.node.close()
+        self._call.connection.watch.drop(self._give_up)
+        turn.session.leave(turn)
+
+
+def _is_plain(params: dict[str, Any]) -> bool:
+    """Whether a prompt is nothing but text, so that it needs no further check; nearly all are, and it costs a tenth."""
+    blocks = params.get("prompt")
+    return (
+        type(params.get("sessionId")) is str
+        and type(blocks) is list
+        and all(
+            type(block) is dict and len(block) == 2 and block.get("type") == "text" and type(block.get("text")) is str
+            for block in cast("list[Any]", blocks)
+        )
+    )

@@ -17,6 +17,7 @@ from acp_server.session.lifecycle import Lifecycle
 from acp_server.session.negotiation import Negotiation
 from acp_server.session.params import problem, read
 from acp_server.session.prompting import Prompting
+from acp_server.session.session import Session
 from acp_server.tasks.cause import Cause
 
 
@@ -41,6 +42,10 @@ class Service:
         cut = [session.cancel(Cause.INTERRUPT) for session in list(self._lifecycle.sessions.values())]
         return any(cut)
 
+    def find(self, session_id: str) -> Session:
+        """The open session with this id. Raises ResourceNotFound."""
+        return self._lifecycle.find(session_id)
+
     def routes(self) -> Routes:
         """What the client can ask and tell. A method that the agent has nothing for is not there."""
         hooks, lifecycle, prompting = self._hooks, self._lifecycle, self._prompting
@@ -56,9 +61,9 @@ class Service:
             requests["session/delete"] = Route(lifecycle.delete)
             requests["session/prompt"] = Route(prompting.prompt, admit=prompting.admit)
             routes.on_notice("session/cancel", Notice(prompting.cancel, inline=True))
-        if hooks.modes:
+        if hooks.modes or hooks.set_mode is not None:
             requests["session/set_mode"] = Route(lifecycle.set_mode)
-        if hooks.config_options:
+        if hooks.config_options or hooks.set_config_option is not None:
             requests["session/set_config_option"] = Route(lifecycle.set_config_option)
         if hooks.authenticate:
             requests["authenticate"] = Route(self._authenticate)

@@ -5,21 +5,28 @@ It outlives its turns; its record outlives the connection. How clients make, loa
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from time import time
 from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from acp_server.schema.base import Model
 from acp_server.session.client import Client, ClientProfile
-from acp_server.session.history import SessionRecord, now
+from acp_server.session.history import SessionRecord, iso
+from acp_server.session.settings import Settings
 from acp_server.session.updates import Updates
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
     from acp_server.peer.connection import Connection
-    from acp_server.schema.config_options import SessionConfigOption, SessionMode
     from acp_server.schema.mcp import McpServer
     from acp_server.schema.updates import AvailableCommand
+    from acp_server.session.hooks import Hooks
     from acp_server.session.turn import Turn
 
 logger = logging.getLogger("acp_server.session")
@@ -33,21 +40,25 @@ class Session:
         record: SessionRecord,
         connection: Connection,
         profile: ClientProfile,
+        hooks: Hooks,
         mcp_servers: Sequence[McpServer] = (),
     ) -> None:
         self.record = record
         self.mcp_servers = mcp_servers
-        """What the client wants the agent to connect to (ACP, MCP Servers)."""
-        self.updates = Updates(connection, record.id)
+        """What the client wants the agent to connect to (ACP, MCP Servers), of the kinds that the agent announced."""
+        self.updates = Updates(connection, profile, record.id)
         self.client = Client(connection, profile, record.id)
         """The client, for calls that belong to this session."""
+        self.settings = Settings(record, profile, hooks.modes, hooks.config_options)
+        """The modes and config options that it offers; a session handler may change what is in them."""
         self.turns: list[Turn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
-        self.modes: list[SessionMode] = []
-        self.config_options: list[SessionConfigOption] = []
         self.data: Any = None
         self.closed = False
-        self._closers: list[Callable[[], Awaitable[None] | None]] = []
+        self._store = hooks.store
+        self._patience = connection.limits.grace
+        self._closers = AsyncExitStack()
+        self._turn_left: anyio.Event | None = None
 
     @property
     def id(self) -> str:
@@ -67,17 +78,20 @@ class Session:
     @property
     def mode(self) -> str | None:
         """The id of the current mode (ACP, Session Modes), or None for an agent without modes."""
-        return self.record.mode
+        return self.settings.mode
 
     def config(self, config_id: str) -> str | bool | None:
         """The current value of a config option (ACP, Session Config Options); None if there is no such option."""
-        return next((option.current_value for option in self._known_options() if option.id == config_id), None)
+        return self.settings.value(config_id)
 
     # -- what the agent tells the client outside of a turn
 
     async def update(self, update: Model) -> None:
-        """Tell the client anything about this session: a `schema` session update. Waits if the client is behind."""
-        self.updates.send(update)
+        """Tell the client anything about this session: a `schema` session update. Waits if the client is behind.
+
+        Raises SessionClosed and ConnectionClosed.
+        """
+        self.updates.send(update.to_wire())
         if self.updates.crowded:
             await self.updates.room()
 
@@ -87,17 +101,26 @@ class Session:
 
         self.record.title = title
         self.touch()
-        await self.update(SessionInfoUpdate(title=title, updated_at=self.record.updated_at))
+        await self.save()
+        await self.update(SessionInfoUpdate(title=title, updated_at=iso(self.record.updated_at)))
 
     async def set_mode(self, mode_id: str) -> None:
         """Change the mode from the agent's side and tell the client. Raises ValueError for a mode that was not
         offered."""
         from acp_server.schema.updates import CurrentModeUpdate
 
-        if all(mode.id != mode_id for mode in self.modes):
-            raise ValueError(f"{mode_id!r} is not one of this session's modes")
-        self.record.mode = mode_id
+        self.settings.set_mode(mode_id)
+        await self.save()
         await self.update(CurrentModeUpdate(current_mode_id=mode_id))
+
+    async def set_config(self, config_id: str, value: str | bool) -> None:
+        """Change a config option from the agent's side and tell the client. Raises ValueError for an option or a value
+        that was not offered."""
+        from acp_server.schema.updates import ConfigOptionUpdate
+
+        self.settings.choose(config_id, value)
+        await self.save()
+        await self.update(ConfigOptionUpdate(config_options=list(self.settings.shown())))
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Offer slash commands to the client (ACP, Slash Commands); they replace those offered before."""
@@ -105,33 +128,72 @@ class Session:
 
         await self.update(AvailableCommandsUpdate(available_commands=list(commands)))
 
-    # -- its life
-
-    def on_close(self, closer: Callable[[], Awaitable[None] | None]) -> None:
-        """Have `closer` called when the session is closed or its connection ends; the last one first."""
-        self._closers.append(closer)
+    # -- its turns
 
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
         """Cut every turn that is running or waiting now. A later one is not affected. False if there was none."""
         cut = [turn.node.cut(cause) for turn in list(self.turns)]
         return any(cut)
 
+    def leave(self, turn: Turn) -> None:
+        """The turn is really through, which may be long after its answer."""
+        self.turns.remove(turn)
+        if self._turn_left is not None:
+            self._turn_left.set()
+            self._turn_left = None
+
+    async def wait_first(self, turn: Turn) -> None:
+        """Wait until all turns before this one have left."""
+        while self.turns[0] is not turn:
+            await self._wait_left()
+
+    async def wait_quiet(self) -> None:
+        """Wait until all turns have left."""
+        while self.turns:
+            await self._wait_left()
+
+    async def _wait_left(self) -> None:
+        if self._turn_left is None:
+            self._turn_left = anyio.Event()
+        await self._turn_left.wait()
+
+    # -- its life
+
     def touch(self) -> None:
         """The session was used now."""
-        self.record.updated_at = now()
+        self.record.updated_at = time()
+
+    async def save(self) -> None:
+        """Keep it in the store as it is now, in a scope that no cancel cuts; nothing, once it is closed.
+
+        Raises TimeoutError if that takes too long, and what the store raises.
+        """
+        pending = None if self.closed else self._store.save(self.record)
+        if pending is not None:
+            with grace(self._patience) as scope:
+                await pending
+            if scope.cancelled_caught:
+                raise TimeoutError(f"the store took more than {self._patience:g} s")
+
+    def on_close(self, closer: Callable[[], Awaitable[None] | None]) -> None:
+        """Have `closer` called when the session is closed or its connection ends; the last one first. All are called,
+        whatever the others raise; those that wait are cut when the time for cleaning up is over."""
+        self._closers.push_async_callback(self._call_closer, closer)
 
     async def close(self) -> None:
         """Let go of what the session holds. Idempotent; never raises. Its turns must be through or cut."""
-        if self.closed:
-            return
-        self.closed = True
-        while self._closers:
-            try:
-                pending = self._closers.pop()()
-                if pending is not None:
-                    await pending
-            except Exception:
-                logger.exception("closing session %s", self.id)
+        if not self.closed:
+            self.closed = True
+            with grace(self._patience) as scope:
+                await self._closers.aclose()
+            self.updates.close()
+            if scope.cancelled_caught:
+                logger.warning("closing session %s was cut short after %g s", self.id, self._patience)
 
-    def _known_options(self) -> list[Any]:
-        return [option for option in self.config_options if hasattr(option, "current_value")]
+    async def _call_closer(self, closer: Callable[[], Awaitable[None] | None]) -> None:
+        try:
+            pending = closer()
+            if inspect.isawaitable(pending):
+                await pending
+        except Exception:
+            logger.exception("closing session %s", self.id)

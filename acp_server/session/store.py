@@ -74,19 +74,20 @@ class MemoryStore:
         self._records.pop(session_id, None)
 
 
-def _order(record: SessionRecord) -> tuple[str, str]:
+def _order(record: SessionRecord) -> tuple[float, str]:
     return record.updated_at, record.id
 
 
 def encode_cursor(record: SessionRecord) -> str:
     """An opaque token for the place behind `record` in the list."""
-    return base64.urlsafe_b64encode("\n".join(_order(record)).encode()).decode()
+    return base64.urlsafe_b64encode(f"{record.updated_at!r}\n{record.id}".encode()).decode()
 
 
-def decode_cursor(cursor: str) -> tuple[str, str]:
+def decode_cursor(cursor: str) -> tuple[float, str]:
     """The place that `encode_cursor` wrote down. Raises InvalidParams for anything else."""
     try:
-        updated_at, _, session_id = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition("\n")
+        text, _, session_id = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition("\n")
+        updated_at = float(text)
     except (binascii.Error, ValueError):
         raise InvalidParams("Invalid params: unknown cursor") from None
     if not session_id:

@@ -7,19 +7,12 @@ from __future__ import annotations
 
 import logging
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
-from acp_server.errors import AcpError
+from acp_server.errors import AcpError, RpcError
 from acp_server.peer.connection import Connection
-from acp_server.schema.terminal import (
-    KillTerminalRequest,
-    ReleaseTerminalRequest,
-    TerminalExitStatus,
-    TerminalOutputRequest,
-    TerminalOutputResponse,
-    WaitForTerminalExitRequest,
-    WaitForTerminalExitResponse,
-)
+from acp_server.schema.terminal import TerminalExitStatus, TerminalOutputResponse, WaitForTerminalExitResponse
+from acp_server.session.params import read_result
 from acp_server.tasks.grace import grace
 
 logger = logging.getLogger("acp_server.session")
@@ -29,42 +22,47 @@ PATIENCE: Final = 1.0
 
 
 class Terminal:
-    """One terminal. Leave its `async with` block, in any way, and it is killed if it may still run, and released."""
+    """One terminal. Leave its `async with` block, in any way, and it is killed if it may still run, and released.
+
+    Its methods raise RpcError for the client's error answers, MalformedResponse and ConnectionClosed.
+    """
 
     def __init__(self, connection: Connection, session_id: str, terminal_id: str) -> None:
         self._connection = connection
         self._session_id = session_id
         self.id: Final = terminal_id
         """The client's id for it, also for embedding it in a tool call's content."""
-        self._exited = False
+        self._ended = False
         self._released = False
 
     async def output(self) -> TerminalOutputResponse:
         """What it has printed so far, whether that was truncated, and its exit status if it has ended."""
-        params = TerminalOutputRequest(session_id=self._session_id, terminal_id=self.id)
-        response = TerminalOutputResponse.from_wire(await self._connection.request("terminal/output", params))
-        self._exited = self._exited or response.exit_status is not None
+        response = read_result(TerminalOutputResponse, "terminal/output", await self._ask("terminal/output"))
+        self._ended = self._ended or response.exit_status is not None
         return response
 
     async def wait_for_exit(self) -> TerminalExitStatus:
         """Wait until its command ends. Being cancelled meanwhile withdraws the question, not the command."""
-        params = WaitForTerminalExitRequest(session_id=self._session_id, terminal_id=self.id)
-        result = await self._connection.request("terminal/wait_for_exit", params)
-        response = WaitForTerminalExitResponse.from_wire(result)
-        self._exited = True
+        result = await self._ask("terminal/wait_for_exit")
+        response = read_result(WaitForTerminalExitResponse, "terminal/wait_for_exit", result)
+        self._ended = True
         return TerminalExitStatus(exit_code=response.exit_code, signal=response.signal)
 
     async def kill(self) -> None:
         """End its command; the output stays readable until the release."""
-        params = KillTerminalRequest(session_id=self._session_id, terminal_id=self.id)
-        await self._connection.request("terminal/kill", params)
+        await self._ask("terminal/kill")
+        self._ended = True
 
     async def release(self) -> None:
         """Let it go; the client ends the command if it still runs. Idempotent."""
         if not self._released:
+            try:
+                await self._ask("terminal/release")
+            except RpcError:
+                # The client has none by this id: asking again would not change that.
+                self._released = True
+                raise
             self._released = True
-            params = ReleaseTerminalRequest(session_id=self._session_id, terminal_id=self.id)
-            await self._connection.request("terminal/release", params)
 
     async def __aenter__(self) -> Terminal:
         return self
@@ -72,11 +70,14 @@ class Terminal:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._released:
-            return
-        if not self._exited:
+        await self.let_go()
+
+    async def let_go(self) -> None:
+        """Kill it if it may still run, and release it: under a shield, for two seconds at most, and never failing."""
+        if not self._released and not self._ended:
             await self._quietly("kill")
-        await self._quietly("release")
+        if not self._released:
+            await self._quietly("release")
 
     async def _quietly(self, step: str) -> None:
         # A terminal that cannot be let go must not cost the turn its answer.
@@ -87,3 +88,6 @@ class Terminal:
                 logger.info("terminal/%s of %s: %s", step, self.id, error)
         if scope.cancelled_caught:
             logger.info("terminal/%s of %s was not answered in %g s", step, self.id, PATIENCE)
+
+    async def _ask(self, method: str) -> Any:
+        return await self._connection.request(method, {"sessionId": self._session_id, "terminalId": self.id})

@@ -6,40 +6,56 @@ than building and dumping a model for each. It decides nothing about what may be
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from acp_server.errors import SessionClosed
 from acp_server.peer.connection import Connection
 from acp_server.peer.writer import HIGH_WATER
-from acp_server.schema.base import Model
 from acp_server.wire import codec
 
+if TYPE_CHECKING:
+    from acp_server.session.client import ClientProfile
+
 ChunkKind: TypeAlias = Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"]
+
+_NEEDS: Final = {"notice": "notices", "compaction_update": "compaction", "compaction_summary_chunk": "compaction"}
+"""Kinds of update that only some clients understand, and what those announce under `clientCapabilities.session`."""
 
 
 class Updates:
     """The way from one session to its client.
 
-    Until `open` is called, what is said is kept back: a client must know a session before it hears of it.
+    Until `open` is called, what is said is kept back: a client must know a session before it hears of it. From `close`
+    on it hears no more; saying something raises SessionClosed.
     """
 
-    __slots__ = ("_connection", "_held", "_prefixes", "_session_id", "_writer")
+    __slots__ = ("_connection", "_held", "_prefixes", "_profile", "_put", "_session_id", "_writer")
 
-    def __init__(self, connection: Connection, session_id: str) -> None:
+    def __init__(self, connection: Connection, profile: ClientProfile, session_id: str) -> None:
         self._connection = connection
+        self._profile = profile
         self._writer = connection.writer
         self._session_id = session_id
         self._prefixes: dict[ChunkKind, bytes] = {}
-        self._held: list[bytes] | None = []
+        self._held: list[bytes] = []
+        self._put: Callable[[bytes], object] = self._held.append
 
     def open(self) -> None:
         """Let out what was kept back, and everything from now on."""
-        held, self._held = self._held or (), None
-        for frame in held:
+        for frame in self._held:
             self._writer.put(frame)
+        self._held.clear()
+        self._put = self._writer.put
+
+    def close(self) -> None:
+        """Let out nothing any more."""
+        self._held.clear()
+        self._put = self._refuse
 
     def replay(self) -> Updates:
         """A way around what is kept back, for saying again what a loaded session's client is owed before the answer."""
-        replay = Updates(self._connection, self._session_id)
+        replay = Updates(self._connection, self._profile, self._session_id)
         replay.open()
         return replay
 
@@ -50,10 +66,12 @@ class Updates:
             prefix = self._prefixes[kind] = self._prefix(kind)
         self._put(b"%b%b}}}}\n" % (prefix, codec.encode_fragment(text)))
 
-    def send(self, update: Model | dict[str, Any]) -> None:
-        """Say any update, a type of `acp_server.schema` or its wire form. Never waits."""
-        params = {"sessionId": self._session_id, "update": update}
-        self._put(codec.encode({"jsonrpc": "2.0", "method": "session/update", "params": params}))
+    def send(self, update: dict[str, Any]) -> None:
+        """Say any update, in its wire form. Never waits. One that this client does not understand is left out."""
+        need = _NEEDS.get(update.get("sessionUpdate", ""))
+        if need is None or getattr(self._profile.capabilities.session, need, None) is not None:
+            params = {"sessionId": self._session_id, "update": update}
+            self._put(codec.encode({"jsonrpc": "2.0", "method": "session/update", "params": params}))
 
     @property
     def crowded(self) -> bool:
@@ -64,11 +82,8 @@ class Updates:
         """Wait until the client has caught up. Raises ConnectionClosed."""
         await self._connection.send_room()
 
-    def _put(self, frame: bytes) -> None:
-        if self._held is None:
-            self._writer.put(frame)
-        else:
-            self._held.append(frame)
+    def _refuse(self, _frame: bytes) -> None:
+        raise SessionClosed(f"session {self._session_id} is closed")
 
     def _prefix(self, kind: ChunkKind) -> bytes:
         return (
