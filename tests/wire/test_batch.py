@@ -1,0 +1,41 @@
+"""The answer of a batch is one array, and goes out when its last place is filled."""
+
+import json
+
+import pytest
+
+from acp_server.wire.batch import Batch
+
+
+@pytest.mark.behaviour("H3")
+def test_the_array_keeps_the_order_of_the_places() -> None:
+    batch = Batch()
+    first, second, third = batch.open(), batch.open(), batch.open()
+    assert third.fill(b"3\n") is None
+    assert batch.seal() is None
+    assert first.fill(b"1\n") is None
+    assert second.fill(b"2\n") == b"[1,2,3]\n"
+
+
+@pytest.mark.behaviour("H3")
+def test_a_batch_without_places_has_no_answer() -> None:
+    assert Batch().seal() is None
+
+
+def test_nothing_goes_out_while_members_may_still_come() -> None:
+    batch = Batch()
+    assert batch.open().fill(b"1\n") is None
+    assert batch.open().fill(b"2\n") is None
+    array = batch.seal()
+    assert array is not None
+    assert json.loads(array) == [1, 2]
+
+
+@pytest.mark.behaviour("H8")
+def test_places_are_told_apart_by_position() -> None:
+    batch = Batch()
+    first, second = batch.open(), batch.open()
+    batch.seal()
+    assert (first.position, second.position) == (0, 1)
+    assert second.fill(b'{"id":1}\n') is None
+    assert first.fill(b'{"id":1}\n') == b'[{"id":1},{"id":1}]\n'
