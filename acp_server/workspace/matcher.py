@@ -16,14 +16,15 @@ import regex
 from .pattern import Sight, compile_pattern, sight
 from .textfile import Block
 
-SECONDS_PER_LINE = 0.25
+# For a line, for the lines of a block at once, and for a piece of an over-long line. So long may a cancel take.
+TIME_LIMIT = 0.1
 
 # How long it may find nothing before it lets its caller look up.
 _SECONDS_BETWEEN_PULSES = 0.01
 # How much of an over-long line is looked at again with its next piece, for the sake of matches across the
 # cut.
 _OVERLAP = 4096
-# So often may a block take longer than a line may, before the expression is no longer tried on blocks.
+# So often may a block take too long, before blocks are given up.
 _SLOW_BLOCKS = 3
 
 
@@ -44,7 +45,7 @@ class Match(NamedTuple):
 
 
 class SlowLine(NamedTuple):
-    """A line that was left out because the expression took more than 0.25 s on it.
+    """A line that was left out because the expression took too long on it.
 
     Attributes:
         line: how many lines of the block stand before it.
@@ -86,7 +87,7 @@ class Matcher:
         """Raises TimeoutError if it takes too much: time, or the memory for all the attempts to be taken back."""
         try:
             # Concurrent: other threads run meanwhile, among them the event loop.
-            return self._regex.search(text, start, timeout=SECONDS_PER_LINE, concurrent=True)
+            return self._regex.search(text, start, timeout=TIME_LIMIT, concurrent=True)
         except MemoryError:
             raise TimeoutError from None
 
@@ -97,6 +98,7 @@ class Matcher:
                 match = self._search(text, begin)
             except TimeoutError:
                 self._slow_blocks += 1
+                yield None
                 yield from self._in_lines(text, begin, line)
                 return
             if match is None:

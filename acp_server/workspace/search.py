@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import NamedTuple
 
-from .matcher import SECONDS_PER_LINE, Match, Matcher, SlowLine
+from .matcher import Match, Matcher, SlowLine
 from .roots import Roots
 from .shown import shown
 from .textfile import BinaryFile, blocks
@@ -97,7 +97,7 @@ class Search:
                         yield Hit(path, line + found.line, found.column + 1, _excerpt(found))
                     elif isinstance(found, SlowLine):
                         self._slow_lines += 1
-                        reason = f"the pattern took more than {SECONDS_PER_LINE} s on this line"
+                        reason = "the pattern takes too long on this line"
                         self.skipped.append(Skipped(path, reason, line + found.line))
                         if self._slow_lines >= MOST_SLOW_LINES:
                             return

@@ -21,6 +21,10 @@ from .shown import quoted
 _VERSION_CONTROL = frozenset((".git", ".hg", ".jj", ".svn"))
 
 
+# A directory may hold a hundred thousand entries, and to judge one takes some microseconds.
+_ENTRIES_BETWEEN_PULSES = 1000
+
+
 class Skipped(NamedTuple):
     """Something that could not be read.
 
@@ -80,7 +84,8 @@ def walk(top: str, skip: Collection[str] = ()) -> Generator[str | Skipped | None
             scope = directory_scope(directory, scope, on_problem)
         yield from problems
         problems.clear()
-        waiting += reversed(_kept(entries, scope, skip))
+        kept = yield from _kept(entries, scope, skip)
+        waiting += reversed(kept)
         yield None
 
 
@@ -113,10 +118,14 @@ def reason_of(error: OSError) -> str:
     return error.strerror or type(error).__name__
 
 
-def _kept(entries: list[os.DirEntry[str]], scope: IgnoreScope | None, skip: Collection[str]) -> list[_Item]:
+def _kept(
+    entries: list[os.DirEntry[str]], scope: IgnoreScope | None, skip: Collection[str]
+) -> Generator[None, None, list[_Item]]:
     """What to visit, in order: a directory sorts as its name with a slash, so that whole paths come out sorted."""
     kept: dict[str, _Item] = {}
-    for entry in entries:
+    for number, entry in enumerate(entries, 1):
+        if number % _ENTRIES_BETWEEN_PULSES == 0:
+            yield
         if entry.name in _VERSION_CONTROL:
             continue
         is_directory = entry.is_dir(follow_symlinks=False)

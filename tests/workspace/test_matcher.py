@@ -111,7 +111,7 @@ def test_a_line_that_takes_too_long_is_left_out_and_the_others_are_not(sight_is:
 
 
 def test_a_slow_expression_is_soon_tried_on_single_lines_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "SECONDS_PER_LINE", 0.02)
+    monkeypatch.setattr(matcher_module, "TIME_LIMIT", 0.02)
     matcher = Matcher(CATASTROPHE)
     for _ in range(3):
         list(matcher.find(Block(DREADFUL_LINE)))
@@ -133,7 +133,7 @@ def test_other_threads_run_while_a_line_takes_long() -> None:
     while not done.is_set():
         counted += 1
     thread.join()
-    # Two searches of 0.25 s, in a block and by itself. Without the lock this thread had a processor to itself.
+    # It searches for 0.2 s, in a block and then by itself, and this thread runs meanwhile.
     assert time.thread_time() - begun > 0.02
     assert counted > 1_000
 
@@ -204,7 +204,7 @@ def test_each_over_long_line_is_judged_anew() -> None:
 
 
 def test_an_over_long_line_on_which_the_expression_is_slow_is_left_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "SECONDS_PER_LINE", 0.02)
+    monkeypatch.setattr(matcher_module, "TIME_LIMIT", 0.02)
     matcher = Matcher(CATASTROPHE)
     found = [item for block in pieces(DREADFUL_LINE * 3, 80, 160) for item in matcher.find(block)]
     assert found == [SlowLine(0)]

@@ -176,7 +176,7 @@ def test_a_file_that_is_replaced_by_a_link_meanwhile_is_not_followed(tmp_path: P
 def test_a_slow_line_is_skipped_and_named_and_the_search_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matcher_module, "SECONDS_PER_LINE", 0.01)
+    monkeypatch.setattr(matcher_module, "TIME_LIMIT", 0.01)
     plant(tmp_path, {"a": "1\n" + "1," * 40 + "\n" + "1," * 20 + "P", "b": "1," * 20 + "P"})
     search = Search(Roots(tmp_path), r"(?:.*?,){20}P")
     assert [(Path(hit.path).name, hit.line) for hit in hits_of(search)] == [("a", 3), ("b", 1)]
@@ -185,7 +185,7 @@ def test_a_slow_line_is_skipped_and_named_and_the_search_goes_on(
 
 
 def test_a_pattern_that_is_slow_everywhere_ends_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "SECONDS_PER_LINE", 0.01)
+    monkeypatch.setattr(matcher_module, "TIME_LIMIT", 0.01)
     plant(tmp_path, {"a": "1," * 20 + "P", **{f"b{n:02}": ("1," * 40 + "\n") * 3 for n in range(20)}})
     search = Search(Roots(tmp_path), r"(?:.*?,){20}P")
     assert len(hits_of(search)) == 1

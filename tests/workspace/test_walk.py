@@ -222,6 +222,13 @@ def test_something_is_yielded_for_each_directory_so_that_a_walk_without_files_ca
     assert list(walk(str(tmp_path))) == [None] * 51
 
 
+def test_in_a_huge_directory_it_can_be_stopped_before_the_first_file(tmp_path: Path) -> None:
+    plant(tmp_path, {f"{n}": "" for n in range(3000)})
+    walking = walk(str(tmp_path))
+    assert [next(walking), next(walking), next(walking), next(walking)] == [None] * 4
+    assert len(list(walking)) == 3000
+
+
 @posix_only
 def test_a_tree_deeper_than_a_path_may_be_long_ends_in_a_report(tmp_path: Path) -> None:
     here = os.getcwd()
