@@ -71,10 +71,15 @@ class Claim:
         self.input = self.output = -1
 
     def _redirect(self) -> None:
-        nowhere = os.open(os.devnull, os.O_RDWR)
+        lowest = os.open(os.devnull, os.O_RDWR)
+        nowhere = _duplicate(lowest)
+        os.close(lowest)
         try:
             os.dup2(nowhere, 0)
-            if sys.__stderr__ is None or not _is_open(2):
+            if not _is_open(2):
+                # Otherwise the next thing opened gets the number, and with it what is meant for standard error.
+                os.dup2(nowhere, 2)
+            if sys.__stderr__ is None:
                 os.dup2(nowhere, 1)
             elif _same_pipe(self.output, 2):
                 # The log would land between the frames.

@@ -47,8 +47,9 @@ class Deadline:
         self._timer: threading.Timer | None = None
 
     def arm(self, seconds: float, code: int, why: str) -> None:
-        """Leave in `seconds` with the exit code `code`, unless disarmed. It takes the place of an earlier one."""
-        self.disarm()
+        """Leave in `seconds` with the exit code `code`, unless disarmed. No effect if it is armed already."""
+        if self._timer is not None:
+            return
         self._timer = threading.Timer(seconds, leave, (code, why))
         self._timer.daemon = True
         self._timer.start()

@@ -100,19 +100,22 @@ def run(
     claim = claim or Claim()
     deadline = Deadline()
 
-    async def main() -> int:
+    # What an interrupt means that comes before there is anything to close.
+    code = 128 + signal.SIGINT
+
+    async def main() -> None:
+        nonlocal code
         code, leaked = await _Program(agent, claim, limits or Limits(), record, deadline).serve()
         claim.close()
         if leaked:
             leave(code, f"{leaked} handlers did not end")
+        deadline.disarm()
         deadline.arm(_LOOP_ENDS, code, "the event loop does not end")
-        return code
 
     try:
-        code = anyio.run(main, backend=backend)
+        anyio.run(main, backend=backend)
     except KeyboardInterrupt:
-        # It came before the signals were taken care of, or after.
-        code = 128 + signal.SIGINT
+        logger.info("interrupted")
     finally:
         claim.close()
         deadline.disarm()
@@ -127,6 +130,8 @@ class _Program:
         stream = _open(claim)
         self._agent = agent
         self._limits = limits
+        # What the connection allows itself, twice over: beyond that it is stuck.
+        self._longest_end = 2 * (limits.drain + limits.grace + limits.flush) + 2 * _LOOP_ENDS
         self._deadline = deadline
         self._connection = agent.connect(stream if record is None else RecordedStream(stream, Recorder(record)), limits)
         self._interrupted = -_AGAIN
@@ -174,6 +179,7 @@ class _Program:
             self._ending_since = now
             logger.info("closing because of signal %d", number)
             self._connection.close(Cause.SHUTDOWN)
+            self._deadline.arm(self._longest_end, 128 + number, "closing takes too long")
         elif now - self._ending_since > _AGAIN:
             leave(128 + self._ending, "signalled again while closing")
 

@@ -1,0 +1,1 @@
+"""Programs that the tests start, and the driver that talks to them."""

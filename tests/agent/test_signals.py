@@ -1,0 +1,156 @@
+"""What signals do to a program that serves over standard input and output."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from tests.agent.processes.driver import PLAIN, plain, started
+
+BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+CANCELLED = {"code": -32800, "message": "Request cancelled"}
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.behaviour("D10")
+@BACKENDS
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_idle_ends_the_process_with_the_code_that_a_shell_expects(backend: str, number: int) -> None:
+    with plain(backend) as agent:
+        assert agent.call(1, "echo") == {}
+        agent.signal(number)
+        assert agent.rest() == []
+        assert agent.exit_code() == 128 + number
+        # An ordinary end: what the program does at its end is done.
+        assert "printed after it ended" in agent.stderr
+
+
+@pytest.mark.behaviour("D3", "D10")
+@BACKENDS
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_request_in_flight_is_cleaned_up_and_answered_before_a_signal_ends_the_process(
+    backend: str, number: int
+) -> None:
+    with plain(backend) as agent:
+        agent.begin(1, "hang")
+        agent.signal(number)
+        assert agent.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
+        assert agent.exit_code() == 128 + number
+        assert "cleaned up: shutdown" in agent.stderr
+
+
+@pytest.mark.behaviour("D10")
+@BACKENDS
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_termination_does_not_spare_a_running_turn(backend: str, number: int) -> None:
+    with plain(backend) as agent:
+        agent.begin(1, "hang/turn")
+        agent.signal(number)
+        assert agent.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
+        assert agent.exit_code() == 128 + number
+
+
+@BACKENDS
+def test_an_interrupt_cancels_the_running_turn_and_serving_goes_on(backend: str) -> None:
+    with plain(backend) as agent:
+        agent.begin(1, "hang")
+        agent.begin(2, "hang/turn")
+        agent.signal(signal.SIGINT)
+        assert agent.next() == {"jsonrpc": "2.0", "id": 2, "error": CANCELLED}
+        assert "cleaned up: interrupt\n" in agent.stderr
+        # What is no turn goes on.
+        agent.send({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+        assert agent.next() == {"jsonrpc": "2.0", "id": 1, "error": CANCELLED}
+        assert agent.call(3, "echo") == {}
+        assert agent.finish() == 0
+
+
+@BACKENDS
+def test_a_second_interrupt_soon_after_ends_the_process(backend: str) -> None:
+    with plain(backend) as agent:
+        agent.begin(1, "hang/turn")
+        agent.signal(signal.SIGINT)
+        assert agent.next()["id"] == 1
+        agent.begin(2, "hang/turn")
+        agent.signal(signal.SIGINT)
+        assert agent.rest() == [{"jsonrpc": "2.0", "id": 2, "error": CANCELLED}]
+        assert agent.exit_code() == 130
+
+
+@BACKENDS
+def test_an_interrupt_much_later_is_a_first_one_again(backend: str) -> None:
+    code = f"""
+import sys
+import acp_server.agent.serve as module
+from tests.agent.processes.plain import Plain, LIMITS
+module._AGAIN = 0
+sys.exit(module.run(Plain(), backend="{backend}", limits=LIMITS))
+"""
+    with started([sys.executable, "-c", code]) as agent:
+        for id in (1, 2, 3):
+            agent.begin(id, "hang/turn")
+            agent.signal(signal.SIGINT)
+            assert agent.next() == {"jsonrpc": "2.0", "id": id, "error": CANCELLED}
+        assert agent.finish() == 0
+
+
+@BACKENDS
+def test_a_second_interrupt_ends_the_process_even_if_the_loop_is_blocked(backend: str) -> None:
+    with plain(backend) as agent:
+        agent.begin(1, "blocked")
+        agent.wait_for_stderr("blocking the loop")
+        for _ in range(5):  # Python may take two in quick succession for one
+            agent.signal(signal.SIGINT)
+            agent.wait_for_signals(signal.SIGINT)
+        assert agent.exit_code() == 130
+
+
+@BACKENDS
+def test_a_signal_long_after_closing_began_ends_the_process_at_once(backend: str) -> None:
+    code = f"""
+import sys
+import acp_server.agent.serve as module
+from acp_server.peer.connection import Limits
+from tests.agent.processes.plain import Plain
+module._AGAIN = 0
+sys.exit(module.run(Plain(), backend="{backend}", limits=Limits(grace=3600)))
+"""
+    with started([sys.executable, "-c", code]) as agent:
+        agent.begin(1, "stubborn")
+        agent.signal(signal.SIGTERM)
+        agent.request(2, "echo")
+        assert agent.next()["error"] == CANCELLED  # now it is closing
+        agent.signal(signal.SIGINT)
+        assert agent.exit_code() == 143
+        assert "signalled again while closing" in agent.stderr
+
+
+@BACKENDS
+def test_what_was_ignored_from_the_start_stays_ignored(backend: str) -> None:
+    with started(["nohup", sys.executable, PLAIN, backend]) as agent:
+        assert agent.call(1, "echo") == {}
+        agent.signal(signal.SIGHUP)
+        agent.wait_for_signals(signal.SIGHUP)
+        assert agent.call(2, "echo") == {}
+        assert agent.finish() == 0
+
+
+@BACKENDS
+def test_the_client_at_the_other_end_of_a_terminal_may_go_away(backend: str) -> None:
+    # A session of its own, with the terminal as its controlling one, as a window gives it to its shell.
+    code = f"""
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, {PLAIN!r}, {backend!r}])
+"""
+    ours, theirs = os.openpty()
+    with started([sys.executable, "-c", code], stdin=theirs, stdout=theirs, start_new_session=True) as agent:
+        os.close(theirs)
+        os.write(ours, b'{"jsonrpc":"2.0","id":1,"method":"hang"}\n')
+        seen = b""
+        while b'"started"' not in seen:
+            seen += os.read(ours, 1000)
+        os.close(ours)
+        assert agent.exit_code() == 128 + signal.SIGHUP
+        assert "cleaned up: " in agent.stderr
