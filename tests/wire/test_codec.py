@@ -35,6 +35,8 @@ def nested(depth: int) -> bytes:
         (b"18446744073709551615", 2**64 - 1),
         (b"-9223372036854775808", -(2**63)),
         (b'["", "\\u0000"]', ["", "\0"]),
+        (b'"\\\\ud800"', "\\ud800"),
+        (b'\xef\xbb\xbf"\\\\ud800\\ud83d\\ude00"', "\\ud800\U0001f600"),
     ],
 )
 def test_json_is_read(text: bytes, value: Any) -> None:
@@ -261,6 +263,13 @@ def test_any_json_value_goes_round(value: Any) -> None:
     assert strict(line) == _as_json(value, big=int)
     assert decode(line) == _as_json(value, big=float)
     assert encode(decode(line)) == encode(_as_json(value, big=float))
+
+
+@pytest.mark.behaviour("A13", "L6")
+@given(TEXTS | st.text())
+@settings(deadline=None)
+def test_any_text_is_written_as_a_fragment_of_a_line(text: str) -> None:
+    assert strict(encode_fragment(text) + b"\n") == _as_json(text, big=int)
 
 
 _TOKENS = rb'{ } [ ] : , " \ \ud800 \udc00 1 - . e9 999 "a" null true NaN Infinity'.split()

@@ -111,6 +111,15 @@ def test_a_late_answer_is_told_to_whom_it_still_matters(wanted: bool) -> None:
     assert ledger.withdrawn == 0
 
 
+@pytest.mark.behaviour("C5")
+def test_a_late_answer_matters_to_nobody_unless_it_is_said() -> None:
+    ledger = Ledger()
+    request = Asked("x")
+    ledger.ask(request)
+    ledger.withdraw(request)
+    assert ledger.withdrawn == 0
+
+
 @pytest.mark.behaviour("K2")
 def test_what_is_withdrawn_and_never_answered_does_not_pile_up() -> None:
     ledger = Ledger(late_limit=3)
