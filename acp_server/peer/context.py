@@ -111,6 +111,7 @@ class Call:
         left, self._left = self._left or (), None
         for then in left:
             then()
+        self.admitted = None
 
     def answered(self) -> None:
         """For the dispatcher: the answer is queued."""

@@ -235,7 +235,8 @@ class Lifecycle:
             await session.wait_quiet()
         for turn in list(session.turns):
             # The client hears of the turn's end before it hears of the session's.
-            turn.give_up()
+            if turn.give_up is not None:
+                turn.give_up()
         await session.close()
 
     def _lock(self, session_id: str) -> anyio.Lock:

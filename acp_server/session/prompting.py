@@ -163,6 +163,8 @@ class _Prompt:
         turn.node.close()
         self._call.connection.watch.drop(self._give_up)
         turn.session.leave(turn)
+        # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
+        turn.give_up = None
 
 
 def _is_plain(params: dict[str, Any]) -> bool:

@@ -62,8 +62,9 @@ class Turn:
         self._params = call.params
         self._request = request
         self.node: Final = node
-        self.give_up: Final = give_up
-        """Answers the prompt now, without waiting any longer for a handler that was cut and does not end."""
+        self.give_up: Callable[[], None] | None = give_up
+        """Answers the prompt now, without waiting any longer for a handler that was cut and does not end. None once the
+        turn has left its session."""
         self.stop_reason: Literal["end_turn", "max_tokens", "max_turn_requests", "refusal"] = "end_turn"
         """Why the turn ended, unless it is cancelled or fails. The handler sets it."""
         self.state = TurnState.CREATED

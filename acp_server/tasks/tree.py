@@ -156,6 +156,8 @@ class Node:
         for child in list(self.children or ()):
             child.cut(Cause.FINISHED)
         self.closed = True
+        # Its owner's method, as a rule: a circle that would be left to the garbage collector.
+        self.on_cut = None
         if self.parent is not None and self.parent.children is not None:
             self.parent.children.pop(self, None)
 
