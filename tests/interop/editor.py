@@ -53,6 +53,7 @@ class Editor(acp.Client):
         self.updates: defaultdict[str, list[Any]] = defaultdict(list)
         self.terminals: dict[str, asyncio.subprocess.Process] = {}
         self.released: list[str] = []
+        self.agent: asyncio.subprocess.Process
         self._reached: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._held: dict[str, asyncio.Event] = {}
 
@@ -127,6 +128,15 @@ class Editor(acp.Client):
         await self._serve("terminal/release")
         return ReleaseTerminalResponse()
 
+    async def end_input(self) -> None:
+        """Close the agent's stdin, go on reading, and return when the agent has gone.
+
+        The SDK itself first stops to read, and then waits for ever for an agent that had more to say.
+        """
+        assert self.agent.stdin is not None
+        self.agent.stdin.close()
+        await self.agent.wait()
+
     async def create_elicitation(self, message: str, mode: Any, **_: Any) -> CreateElicitationResponse:
         raise acp.RequestError.method_not_found("elicitation/create")
 
@@ -164,6 +174,7 @@ async def attached(editor: Editor, command: Sequence[str]) -> AsyncIterator[Clie
         async with acp.spawn_agent_process(
             editor, *command, env=mark, transport_kwargs={"stderr": stderr.fileno()}
         ) as (connection, process):
+            editor.agent = process
             try:
                 with anyio.fail_after(_SECONDS):
                     await connection.initialize(

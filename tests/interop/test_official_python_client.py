@@ -11,8 +11,8 @@ import pytest
 from acp.client.connection import ClientSideConnection
 from acp.schema import PromptResponse
 
-from .conftest import NEEDLE
 from .editor import Editor, attached
+from .projects import NEEDLE, assert_partial
 from .subjects import WORKSPACE, nested
 
 pytestmark = pytest.mark.anyio
@@ -155,10 +155,47 @@ async def test_an_agent_that_is_left_in_the_middle_of_a_turn_leaves_with_0(
         await turn
 
 
-async def test_the_workspace_agent_finds_what_is_there(project: Path) -> None:
+async def test_the_workspace_agent_streams_what_it_finds_with_its_places(project: Path) -> None:
     editor = Editor()
     async with attached(editor, WORKSPACE) as connection:
         session = await opened(connection, project)
         answer = await ask(connection, session, f"/search {NEEDLE}")
         assert answer.stop_reason == "end_turn"
-        assert "app.py" in editor.said[session]
+        assert "src/app.py:2:" in editor.said.pop(session)
+        answer = await ask(connection, session, "/read notes.txt:2")
+        assert answer.stop_reason == "end_turn"
+        assert "second line" in editor.said[session]
+    kinds = [update.session_update for update in editor.updates[session]]
+    assert kinds[:2] == ["available_commands_update", "tool_call"]
+
+
+@pytest.mark.behaviour("F1", "F7")
+async def test_a_search_cancelled_at_its_first_hits_keeps_them_and_says_that_they_are_not_all(
+    vast_project: Path,
+) -> None:
+    editor = Editor()
+    async with attached(editor, WORKSPACE) as connection:
+        session = await opened(connection, vast_project)
+        async with asyncio.TaskGroup() as group:
+            turn = group.create_task(ask(connection, session, f"/search {NEEDLE}"))
+            await editor.reached("agent_message_chunk")
+            await connection.cancel(session_id=session)
+        assert turn.result().stop_reason == "cancelled"
+        assert_partial(editor.said.pop(session))
+        answer = await ask(connection, session, "/read file0000.txt:1")
+        assert answer.stop_reason == "end_turn"
+        assert NEEDLE in editor.said[session]
+
+
+async def test_the_workspace_agent_answers_and_leaves_when_its_stdin_ends_in_the_middle_of_a_search(
+    vast_project: Path,
+) -> None:
+    editor = Editor()
+    async with attached(editor, WORKSPACE) as connection:
+        session = await opened(connection, vast_project)
+        turn = asyncio.create_task(ask(connection, session, f"/search {NEEDLE}"))
+        await editor.reached("agent_message_chunk")
+        await editor.end_input()
+        with pytest.raises(acp.RequestError) as answer:
+            await turn
+        assert answer.value.code == -32800

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import NEEDLE
+from .projects import NEEDLE, assert_partial
 from .subjects import WORKSPACE, nested
 from .typescript import Ended, Turn, drive
 
@@ -118,11 +118,44 @@ def test_a_cancel_leaves_the_other_session_alone(agent: tuple[str, ...], by: str
 @pytest.mark.behaviour("G7")
 def test_an_agent_whose_stdin_ends_in_the_middle_of_a_turn_leaves_with_0(agent: tuple[str, ...], project: Path) -> None:
     run = drive(agent, project, [{"text": "hang"}], endInputOn="agent_message_chunk")
-    assert run.turns()[0].stop_reason is None
+    assert run.turns() == [Ended("hang", None, -32800, "hanging")]
 
 
-def test_the_workspace_agent_finds_what_is_there(project: Path) -> None:
-    run = drive(WORKSPACE, project, [{"text": f"/search {NEEDLE}"}])
-    (turn,) = run.turns()
-    assert turn.stop_reason == "end_turn"
-    assert "app.py" in turn.said
+def test_the_workspace_agent_offers_its_commands_once_the_session_is_there(project: Path) -> None:
+    run = drive(WORKSPACE, project, [{"text": "/help"}])
+    (offered,) = run.updates("available_commands_update")
+    assert "search" in [command["name"] for command in offered["availableCommands"]]
+
+
+def test_the_workspace_agent_streams_what_it_finds_with_its_places(project: Path) -> None:
+    run = drive(WORKSPACE, project, [{"text": f"/search {NEEDLE}"}, {"text": "/read notes.txt:2"}])
+    search, read = run.turns()
+    assert (search.stop_reason, read.stop_reason) == ("end_turn", "end_turn")
+    assert "src/app.py:2:" in search.said
+    assert "second line" in read.said
+    places = [place for update in run.updates("tool_call_update") for place in update.get("locations", ())]
+    assert {"path": str(project / "src/app.py"), "line": 2} in places
+
+
+@by_either
+@pytest.mark.behaviour("F1", "F7", "F17")
+def test_a_search_cancelled_at_its_first_hits_keeps_them_and_says_that_they_are_not_all(
+    by: str, vast_project: Path
+) -> None:
+    search: Turn = {"text": f"/search {NEEDLE}", "cancelOn": "agent_message_chunk", "cancelBy": by}
+    run = drive(WORKSPACE, vast_project, [search, {"text": "/read file0000.txt:1"}])
+    cancelled, next_one = run.turns()
+    assert cancelled.stop_reason == "cancelled"
+    assert_partial(cancelled.said)
+    ends = [update["status"] for update in run.updates("tool_call_update") if "status" in update]
+    assert ends == ["failed", "completed"]
+    assert next_one.stop_reason == "end_turn"
+    assert NEEDLE in next_one.said
+
+
+@pytest.mark.behaviour("D2", "G7")
+def test_the_workspace_agent_answers_and_leaves_when_its_stdin_ends_in_the_middle_of_a_search(
+    vast_project: Path,
+) -> None:
+    run = drive(WORKSPACE, vast_project, [{"text": f"/search {NEEDLE}"}], endInputOn="agent_message_chunk")
+    assert run.turns()[0].code == -32800
