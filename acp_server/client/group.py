@@ -43,7 +43,7 @@ class ProcessGroup:
         except (ProcessLookupError, PermissionError):
             # Not permitted means that the number already belongs to somebody else.
             return False
-        return True
+        return not self._exited.is_set() or _has_living_member(self._process.pid)
 
     def terminate(self) -> None:
         """Ask everything in it to end. No effect on an empty one."""
@@ -80,3 +80,21 @@ class ProcessGroup:
                 self._process.kill()
             except ProcessLookupError:
                 pass
+
+
+def _has_living_member(group: int) -> bool:
+    """Whether more than zombies is left: in a container nobody may ever collect them, so they are not waited for."""
+    try:
+        processes = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return True
+    for process in processes:
+        try:
+            with open(f"/proc/{process}/stat", "rb") as file:
+                # The name of the program, in parentheses, may have parentheses and spaces of its own.
+                state, _parent, its_group = file.read().rpartition(b")")[2].split()[:3]
+        except (OSError, ValueError):  # It has just ended.
+            continue
+        if int(its_group) == group and state not in (b"Z", b"X"):
+            return True
+    return not processes

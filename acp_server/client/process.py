@@ -90,6 +90,7 @@ class AgentProcess:
         self._exited = anyio.Event()
         self._group = ProcessGroup(process, self._exited)
         self._heard_out = anyio.Event()
+        self._closed = False
         self._watching = anyio.CancelScope()
         self._house = Spawner(_crashed)
         self._house.spawn(self._watch)
@@ -150,6 +151,9 @@ class AgentProcess:
 
         A cancel does not interrupt this, since its time is bounded by `patience`. Idempotent.
         """
+        if self._closed:
+            return
+        self._closed = True
         patience = patience or Patience()
         try:
             with grace(patience.closed + patience.terminated + 1):
@@ -165,9 +169,10 @@ class AgentProcess:
             # Also reached if the embedding task is cancelled natively meanwhile.
             if self._group.is_there:
                 self._group.kill()
-            with grace(patience.killed + 1):
+            with grace(patience.killed + _LINGER + 1):
                 await self._group.gone(patience.killed)
                 if self._exited.is_set():
+                    await self.last_words()
                     self._watching.cancel()
                     await self._process.aclose()
                     await self._house.wait_idle()
@@ -180,6 +185,8 @@ class AgentProcess:
             self._exited.set()
             await anyio.sleep(_LINGER)
             await self.stream.end_input()
+            assert self._process.stderr is not None
+            await self._process.stderr.aclose()
 
     async def _listen(self) -> None:
         assert self._process.stderr is not None

@@ -31,7 +31,7 @@ class Tail:
 
     def finish(self) -> list[str]:
         """The last line, if it was left without an end."""
-        lines = _pieces(self._rest) if self._rest else []
+        lines = _pieces(self._rest.rstrip(b"\r")) if self._rest else []
         self._rest = b""
         self._lines.extend(lines)
         return lines

@@ -1,6 +1,10 @@
-"""Imports what is deprecated inside of a dependency before a test would be blamed for it."""
+"""Imports what is deprecated inside of a dependency before a test would be blamed for it; shared fixtures."""
 
 import warnings
+
+from tests.client.processes import ear
+
+__all__ = ["ear"]
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -1,0 +1,273 @@
+"""Agents as real processes: driven, lost, and ended without leftovers."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from acp_server.client import AgentExited, Patience, RemoteAgent, spawn_agent
+from acp_server.errors import ConnectionClosed, RequestTimeout, RpcError
+from acp_server.peer.connection import Limits
+from tests.client.processes import PATIENCE, Ear, gone
+from tests.client.talking import text
+
+pytestmark = pytest.mark.anyio
+
+FAKE = str(Path(__file__).parent / "agents" / "fake.py")
+HURRY = Patience(closed=0.1, terminated=0.1)
+
+Spawn = Callable[..., AbstractAsyncContextManager[RemoteAgent]]
+
+
+@pytest.fixture
+def spawn(ear: Ear) -> Spawn:
+    """Start the fake agent in one of its modes."""
+
+    def spawn(mode: str = "good", **options: Any) -> AbstractAsyncContextManager[RemoteAgent]:
+        return spawn_agent([sys.executable, "-S", "-E", FAKE, mode, ear.path], **options)
+
+    return spawn
+
+
+async def test_an_agent_is_started_prompted_cancelled_and_ended_by_closing_its_input(spawn: Spawn, ear: Ear) -> None:
+    async with spawn() as agent:
+        pids = await ear.pids()
+        await agent.initialize()
+        session = await agent.new_session("/")
+        async with session.prompt("one two") as turn:
+            assert [text(update) async for update in turn] == ["one", "two"]
+        assert turn.stop_reason == "end_turn"
+        async with session.prompt("hang") as turn:
+            assert text(await anext(turn)) == "hang"
+            turn.cancel()
+            assert (await turn.wait()).stop_reason == "cancelled"
+    assert await ear.line() == "saw the end"
+    gone(*pids)
+
+
+async def test_it_gets_its_folder_and_variables_besides_our_own(spawn: Spawn, tmp_path: Path) -> None:
+    async with spawn(cwd=tmp_path, env={"X": "1"}) as agent:
+        assert await agent.request("_where") == {"cwd": str(tmp_path), "x": "1", "path": True}
+
+
+async def test_a_program_that_is_not_there_cannot_be_started(tmp_path: Path) -> None:
+    for command, cwd in ((["no-such-agent"], None), ([sys.executable], tmp_path / "nowhere"), ("no such agent", None)):
+        with pytest.raises(OSError, match="No such file"):
+            async with spawn_agent(command, cwd=cwd):
+                pass
+
+
+# Lost
+
+
+@pytest.mark.behaviour("G1")
+async def test_an_agent_that_dies_at_start_is_reported_with_its_status_and_last_words(spawn: Spawn) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with spawn("dies at start") as agent:
+            with pytest.raises(AgentExited) as exited:
+                await agent.initialize()
+            assert exited.value.exit_code == 3
+            assert exited.value.method == "initialize"
+            assert exited.value.stderr == "loading\ncannot find the model"
+            assert str(exited.value) == (
+                "the agent exited with status 3; initialize has no answer; its last words:\n"
+                "loading\ncannot find the model"
+            )
+            with pytest.raises(AgentExited):
+                await agent.request("_again")
+
+
+@pytest.mark.parametrize(("how", "code"), [("die", 9), ("kill", -9), ("half", 0)])
+@pytest.mark.behaviour("G16")
+async def test_an_agent_that_dies_in_a_turn_fails_it_behind_its_updates(spawn: Spawn, how: str, code: int) -> None:
+    async with spawn() as agent:
+        await agent.initialize()
+        session = await agent.new_session("/")
+        async with session.prompt(how) as turn:
+            assert text(await anext(turn)) == how
+            with pytest.raises(AgentExited) as exited:
+                await anext(turn)
+        assert exited.value.exit_code == code
+        assert exited.value.stderr == ("out of tokens" if how == "die" else "")
+        assert ("signal 9" in str(exited.value)) == (how == "kill")
+
+
+async def test_an_agent_that_never_answers_can_be_given_up(spawn: Spawn, ear: Ear) -> None:
+    async with spawn("mute") as agent:
+        pids = await ear.pids()
+        with pytest.raises(RequestTimeout):
+            await agent.initialize(timeout=0.01)
+    gone(*pids)
+
+
+async def test_garbage_on_its_output_does_not_disturb_what_else_it_says(spawn: Spawn) -> None:
+    async with spawn("garbage") as agent:
+        await agent.initialize()
+        assert (await (await agent.new_session("/")).run("one")).stop_reason == "end_turn"
+        with pytest.raises(RpcError, match="Method not found"):
+            await agent.request("_what")
+
+
+async def test_an_agent_that_closes_its_output_and_lives_is_lost_and_ended(spawn: Spawn, ear: Ear) -> None:
+    async with spawn("closes its output", patience=HURRY) as agent:
+        pids = await ear.pids()
+        with pytest.raises(AgentExited, match="although it still runs") as exited:
+            await agent.initialize()
+        assert exited.value.exit_code is None
+    gone(*pids)
+
+
+async def test_a_wrapper_that_dies_while_its_child_holds_the_output_open_is_noticed(spawn: Spawn, ear: Ear) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with spawn("wrapper that dies") as agent:
+            pids = await ear.pids()
+            with pytest.raises(AgentExited, match="status 5"):
+                await agent.initialize()
+    gone(*pids)
+
+
+async def test_standard_error_is_heard_line_by_line_and_its_end_is_kept(spawn: Spawn) -> None:
+    heard: list[str] = []
+    async with spawn("talkative", on_stderr=heard.append) as agent:
+        await agent.initialize()
+    assert heard == [f"line {n}" for n in range(5000)]
+
+
+async def test_standard_error_goes_to_the_log_and_a_listener_that_fails_stops_nothing(
+    spawn: Spawn, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_line: str) -> None:
+        raise ValueError("no")
+
+    with caplog.at_level("INFO", "acp_server.client"):
+        async with spawn("dies at start"):
+            pass
+        assert "cannot find the model" in caplog.text
+        async with spawn("talkative", on_stderr=fails) as agent:
+            await agent.initialize()
+    assert "callback for standard error failed" in caplog.text
+
+
+# Ended
+
+
+@pytest.mark.behaviour("G17")
+@pytest.mark.parametrize("mode", ["wrapper", "outlasts its input", "deaf", "never reads", "leaves a child"])
+async def test_nothing_is_left_of_an_agent_however_it_resists(spawn: Spawn, ear: Ear, mode: str) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with spawn(mode, patience=HURRY):
+            pids = await ear.pids()
+    gone(*pids)
+
+
+async def test_an_agent_that_is_busy_writing_sees_the_end_of_its_input_all_the_same(spawn: Spawn, ear: Ear) -> None:
+    async with spawn(patience=HURRY) as agent:
+        pids = await ear.pids()
+        await agent.initialize()
+        session = await agent.new_session("/")
+        async with session.prompt("flood") as turn:
+            await anext(turn)
+            await agent.link.aclose()
+            with pytest.raises(ConnectionClosed):
+                await turn.wait()
+    gone(*pids)
+
+
+@pytest.mark.behaviour("D6", "G15")
+async def test_an_agent_that_does_not_read_can_be_left_with_much_unsent(spawn: Spawn, ear: Ear) -> None:
+    limits = Limits(flush=0.1, grace=0.1, drain=0.1)
+    with anyio.fail_after(PATIENCE):
+        async with spawn("never reads", patience=HURRY, limits=limits) as agent:
+            pids = await ear.pids()
+            for _ in range(10):
+                agent.notify("_big", {"data": "x" * 1_000_000})
+    gone(*pids)
+
+
+@pytest.mark.behaviour("D8", "G17")
+@pytest.mark.parametrize("ticks", [0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 80, 120, 200])
+async def test_a_cancel_at_any_moment_leaves_no_process(spawn: Spawn, ticks: int) -> None:
+    passed: list[str] = []
+
+    async def cancel(scope: anyio.CancelScope) -> None:
+        for _ in range(ticks):
+            await anyio.lowlevel.checkpoint()
+        scope.cancel()
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            with anyio.CancelScope() as scope:
+                group.start_soon(cancel, scope)
+                async with spawn("mute", patience=HURRY) as agent:
+                    passed.append("started")
+                    await agent.initialize()
+                    passed.append("initialized")
+            assert scope.cancelled_caught
+    assert "initialized" not in passed
+
+
+@pytest.mark.behaviour("D8")
+async def test_a_cancel_while_the_agent_is_being_ended_waits_for_the_end_and_goes_on(spawn: Spawn, ear: Ear) -> None:
+    async def cancel(scope: anyio.CancelScope) -> None:
+        assert await ear.line() == "saw the end"
+        scope.cancel()
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            with anyio.CancelScope() as scope:
+                async with spawn("outlasts its input", patience=Patience(closed=0.3)):
+                    pids = await ear.pids()
+                    group.start_soon(cancel, scope)
+                gone(*pids)
+                await anyio.lowlevel.checkpoint()
+            assert scope.cancelled_caught
+
+
+async def _cancel_natively(spawn: Spawn, ear: Ear) -> list[int]:
+    """Cancel a task while it ends its agent, as `asyncio.run` does at Ctrl-C; the agent's process ids."""
+    pids: list[int] = []
+    started = anyio.Event()
+
+    async def run() -> None:
+        async with spawn("outlasts its input", patience=Patience(closed=5)):
+            pids.extend(await ear.pids())
+            started.set()
+
+    task = asyncio.create_task(run())
+    await started.wait()
+    assert await ear.line() == "saw the end"
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return pids
+
+
+@pytest.mark.behaviour("D8")
+async def test_a_native_cancel_while_the_agent_is_being_ended_kills_it_at_once(
+    spawn: Spawn, ear: Ear, anyio_backend_name: str
+) -> None:
+    if anyio_backend_name != "asyncio":
+        pytest.skip("only asyncio cancels past a shield")
+    with anyio.fail_after(4):
+        gone(*await _cancel_natively(spawn, ear))
+
+
+@pytest.mark.behaviour("D13")
+async def test_an_agent_may_be_started_in_one_task_and_left_in_another(spawn: Spawn, ear: Ear) -> None:
+    spawning = spawn()
+
+    async def enter() -> None:
+        assert (await (await spawning.__aenter__()).initialize()).protocol_version == 1
+
+    async def leave() -> None:
+        await spawning.__aexit__(None, None, None)
+
+    for step in (enter, leave):
+        async with anyio.create_task_group() as group:
+            group.start_soon(step)
+    gone(*await ear.pids())
