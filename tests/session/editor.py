@@ -10,7 +10,7 @@ from typing import Any
 
 from acp_server import Agent, Connection, Limits
 from acp_server.peer.stream import Stream
-from acp_server.testing import ScriptedClient, scripted
+from acp_server.testing import FaultyStream, ScriptedClient, scripted
 
 CANCEL = "$/cancel_request"
 EVERYTHING = {
@@ -29,10 +29,14 @@ END_TURN = {"stopReason": "end_turn"}
 
 
 class Editor:
-    """One client and what it says in the words of the protocol. `client` is the raw wire."""
+    """One client and what it says in the words of the protocol.
 
-    def __init__(self, client: ScriptedClient, connection: Connection) -> None:
+    `client` is the raw wire, `stream` the agent's end of it, `connection` what the agent makes of that.
+    """
+
+    def __init__(self, client: ScriptedClient, stream: FaultyStream, connection: Connection) -> None:
         self.client = client
+        self.stream = stream
         self.connection = connection
 
     async def initialize(self, capabilities: Mapping[str, Any] | None = None) -> Any:
@@ -116,21 +120,21 @@ async def editing(
     leaks: int = 0,
 ) -> AsyncGenerator[Editor]:
     """An editor of `agent`. `leaks`: how many handlers the test leaves behind that refuse to end."""
-    connections: list[Connection] = []
+    ends: list[tuple[FaultyStream, Connection]] = []
 
     async def serve(stream: Stream) -> None:
-        connection = agent.connect(stream, limits)
-        connections.append(connection)
-        await connection.run()
+        faulty = FaultyStream(stream)
+        ends.append((faulty, agent.connect(faulty, limits)))
+        await ends[0][1].run()
 
     async with scripted(serve) as client:
         # Something has to be answered before there is a connection.
         await client.barrier()
-        editor = Editor(client, connections[0])
+        stream, connection = ends[0]
+        editor = Editor(client, stream, connection)
         if initialize:
             await editor.initialize(capabilities)
         yield editor
-    connection = connections[0]
     answers = Counter(
         (type(m["id"]), m["id"]) for m in client.received if "id" in m and "method" not in m and m["id"] is not None
     )
