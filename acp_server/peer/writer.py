@@ -14,6 +14,7 @@ import anyio
 
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.stream import Stream
+from acp_server.tasks.signal import Signal, Signals
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -31,6 +32,7 @@ class Writer:
         "_on_broken",
         "_room",
         "_scope",
+        "_signals",
         "_size",
         "_stream",
         "_taken",
@@ -43,7 +45,8 @@ class Writer:
         self._frames: list[bytes] = []
         self._size = 0
         self._taken = 0
-        self._wake: anyio.Event | None = None
+        self._signals = Signals()
+        self._wake: Signal | None = None
         self._room: anyio.Event | None = None
         self._scope = anyio.CancelScope()
         self._closing = False
@@ -115,7 +118,7 @@ class Writer:
             if not self._frames:
                 if self._closing:
                     return
-                self._wake = anyio.Event()
+                self._wake = self._signals.make()
                 await self._wake.wait()
                 continue
             frames, self._frames = self._frames, []
