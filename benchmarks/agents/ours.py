@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator
 
+import asyncio
+
 import anyio
 
 from acp_server import Agent, Turn
@@ -21,9 +23,7 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
             for _ in range(int(amount)):
                 yield CHUNK
         case "nested":
-            async with anyio.create_task_group() as reads:
-                for i in range(int(amount)):
-                    reads.start_soon(turn.client.read_text_file, f"/project/{i}.py")
+            await asyncio.gather(*(turn.client.read_text_file(f"/project/{i}.py") for i in range(int(amount))))
         case "hang":
             await anyio.sleep_forever()
         case _:
