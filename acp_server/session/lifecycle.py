@@ -113,6 +113,7 @@ class Lifecycle:
             if call.is_cancelled:
                 raise RequestCancelled
             # No cancel cuts this, and a session that is stored is there: from here on a cancel is late.
+            session.opened = True
             await session.save()
         except BaseException:
             await session.close()

@@ -54,6 +54,8 @@ class Session:
         self.turns: list[Turn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
         self.data: Any = None
+        self.opened = False
+        """Whether the client's request for it has succeeded. Before that nothing of it is stored."""
         self.closed = False
         self._store = hooks.store
         self._patience = connection.limits.grace
@@ -164,11 +166,11 @@ class Session:
         self.record.updated_at = time()
 
     async def save(self) -> None:
-        """Keep it in the store as it is now, in a scope that no cancel cuts; nothing, once it is closed.
+        """Keep it in the store as it is now, in a scope that no cancel cuts; nothing, unless it is open.
 
         Raises TimeoutError if that takes too long, and what the store raises.
         """
-        pending = None if self.closed else self._store.save(self.record)
+        pending = self._store.save(self.record) if self.opened and not self.closed else None
         if pending is not None:
             with grace(self._patience) as scope:
                 await pending

@@ -9,6 +9,7 @@ import base64
 import binascii
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Protocol
 
 from acp_server.errors import InvalidParams
@@ -90,6 +91,6 @@ def decode_cursor(cursor: str) -> tuple[float, str]:
         updated_at = float(text)
     except (binascii.Error, ValueError):
         raise InvalidParams("Invalid params: unknown cursor") from None
-    if not session_id:
+    if not session_id or not isfinite(updated_at):
         raise InvalidParams("Invalid params: unknown cursor")
     return updated_at, session_id
