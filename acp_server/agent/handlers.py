@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
-from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, NotRequired, cast
 
@@ -42,12 +41,15 @@ def prompt_hook(function: Callable[..., Any]) -> PromptHook:
     if inspect.isasyncgenfunction(function):
 
         async def stream(turn: Turn) -> None:
-            async with aclosing(cast("AsyncGenerator[Any]", function(turn))) as pieces:
+            pieces = cast("AsyncGenerator[Any]", function(turn))
+            try:
                 async for piece in pieces:
                     await show(turn, piece)
                     if turn.is_cancelled:
                         # A generator that never really waits would not notice.
                         break
+            finally:
+                await pieces.aclose()
 
         return stream
     if inspect.iscoroutinefunction(function):

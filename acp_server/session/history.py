@@ -118,7 +118,7 @@ class TurnRecord:
 
     def pack(self) -> None:
         """Nothing is added any more: keep it as text, which takes less room and spares the garbage collector."""
-        if self._packed is None:
+        if self._packed is None and self._events:
             try:
                 self._packed = codec.encode([self._prompt, self._events])
             except EncodeError:
