@@ -44,7 +44,7 @@ async def test_a_new_session_is_asked_for_and_knows_its_state() -> None:
         assert agent.sessions == {SESSION: session}
         assert session.modes is not None
         assert session.modes.current_mode_id == "ask"
-        assert [option.id for option in session.config_options if option.type == "select"] == ["model"]
+        assert [option.to_wire()["id"] for option in session.config_options] == ["model"]
 
 
 @pytest.mark.behaviour("I9")
