@@ -38,14 +38,18 @@ async function run(context) {
     clientInfo: { name: "interop", version: "1" },
     clientCapabilities: { fs: { readTextFile: true, writeTextFile: true }, terminal: true },
   });
-  const sessions = await Promise.all(plan.sessions.map((turns) => open(context, turns)));
-  const running = Promise.all(sessions.map(({ id, turns }) => converse(context, id, turns)));
-  await (plan.endInputOn ? Promise.race([running, editor.reached(plan.endInputOn)]) : running);
+  // One after the other, so that the test knows them by their order.
+  const ids = [];
+  for (const _ of plan.sessions) ids.push(await open(context));
+  const running = Promise.all(plan.sessions.map((turns, number) => converse(context, ids[number], turns)));
+  if (plan.endInputOn) return Promise.race([running, editor.reached(plan.endInputOn)]);
+  await running;
+  await editor.allReleased();
 }
 
-async function open(context, turns) {
+async function open(context) {
   const { sessionId } = await context.request(methods.agent.session.new, { cwd: plan.cwd, mcpServers: [] });
-  return { id: sessionId, turns };
+  return sessionId;
 }
 
 async function converse(context, sessionId, turns) {

@@ -29,6 +29,11 @@ export class Editor {
     return new Promise((resolve) => this.#reached.set(point, resolve));
   }
 
+  // Resolves when the agent has released every terminal.
+  allReleased() {
+    return this.#terminals.allReleased();
+  }
+
   dispose() {
     observe("disposed", { unreleased: this.#terminals.dispose() });
   }

@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 
 export class Terminals {
   #open = new Map();
+  #whenReleased = [];
   #made = 0;
 
   create({ command, args = [], cwd, env = [] }) {
@@ -39,7 +40,13 @@ export class Terminals {
   release(id) {
     this.kill(id);
     this.#open.delete(id);
+    if (this.#open.size === 0) this.#whenReleased.splice(0).forEach((resolve) => resolve());
     return {};
+  }
+
+  // Resolves when there is none that has not been released.
+  allReleased() {
+    return new Promise((resolve) => (this.#open.size === 0 ? resolve() : this.#whenReleased.push(resolve)));
   }
 
   // Ends those that nobody released, and says which.
