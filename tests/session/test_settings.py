@@ -1,0 +1,262 @@
+"""Modes and config options: what is offered, what can be chosen, and who is told."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from acp_server import Agent, RpcError, Session, Turn, schema
+from acp_server.errors import INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
+from acp_server.session.settings import Option
+from tests.session.editor import END_TURN, editing
+from tests.session.stores import TestStore
+
+pytestmark = pytest.mark.anyio
+
+SELECT = schema.SessionConfigSelect(
+    id="model",
+    name="Model",
+    current_value="small",
+    options=[
+        schema.SessionConfigSelectOption(value="small", name="S"),
+        schema.SessionConfigSelectOption(value="large", name="L"),
+    ],
+)
+GROUPED = schema.SessionConfigSelect(
+    id="voice",
+    name="Voice",
+    current_value="alto",
+    options=[
+        schema.SessionConfigSelectGroup(
+            group="high", name="High", options=[schema.SessionConfigSelectOption(value="alto", name="A")]
+        ),
+        schema.SessionConfigSelectGroup(
+            group="low", name="Low", options=[schema.SessionConfigSelectOption(value="bass", name="B")]
+        ),
+    ],
+)
+BOOLEAN = schema.SessionConfigBoolean(id="loud", name="Loud", current_value=False)
+
+
+def settable(store: TestStore | None = None) -> tuple[Agent, list[Session]]:
+    agent = Agent("settable", store=store)
+    agent.modes(schema.SessionMode(id="ask", name="Ask"), schema.SessionMode(id="code", name="Code"))
+    agent.config_options(SELECT, GROUPED, BOOLEAN)
+    sessions: list[Session] = []
+
+    @agent.session
+    def prepare(session: Session) -> None:
+        sessions.append(session)
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> str:
+        return f"{turn.session.mode} {turn.session.config('model')} {turn.session.config('loud')}"
+
+    return agent, sessions
+
+
+def shown(options: list[dict[str, Any]]) -> dict[str, Any]:
+    return {option["id"]: option["currentValue"] for option in options}
+
+
+async def test_an_agent_without_modes_or_options_has_no_methods_for_them() -> None:
+    agent = Agent("plain")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None: ...
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        for method in ("session/set_mode", "session/set_config_option"):
+            assert (await editor.refusal(method, {"sessionId": session}))["code"] == METHOD_NOT_FOUND
+
+
+async def test_a_session_starts_in_the_first_mode_and_the_client_can_change_it() -> None:
+    agent, sessions = settable()
+    async with editing(agent) as editor:
+        opened = await editor.client.result("session/new", {"cwd": "/p", "mcpServers": []})
+        assert opened["modes"] == {
+            "currentModeId": "ask",
+            "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}],
+        }
+        session = opened["sessionId"]
+        assert await editor.client.result("session/set_mode", {"sessionId": session, "modeId": "code"}) == {}
+        assert sessions[0].mode == "code"
+        await editor.ask(session)
+        assert editor.said() == ["code small False"]
+        assert not [u for u in editor.client.updates() if u["sessionUpdate"] == "current_mode_update"]
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"modeId": "never offered"}, INVALID_PARAMS),
+        ({"modeId": None}, INVALID_PARAMS),
+        ({}, INVALID_PARAMS),
+        ({"modeId": "code", "sessionId": "nobody"}, RESOURCE_NOT_FOUND),
+    ],
+)
+async def test_a_mode_that_was_not_offered_is_refused(params: dict[str, Any], code: int) -> None:
+    agent, sessions = settable()
+    async with editing(agent) as editor:
+        session = await editor.open()
+        assert (await editor.refusal("session/set_mode", {"sessionId": session, **params}))["code"] == code
+        assert sessions[0].mode == "ask"
+
+
+async def test_an_option_is_set_and_all_options_come_back() -> None:
+    agent, sessions = settable()
+    async with editing(agent) as editor:
+        session = await editor.open()
+
+        async def choose(id: str, value: Any, **more: Any) -> dict[str, Any]:
+            params = {"sessionId": session, "configId": id, "value": value, **more}
+            return shown((await editor.client.result("session/set_config_option", params))["configOptions"])
+
+        assert await choose("model", "large") == {"model": "large", "voice": "alto", "loud": False}
+        assert await choose("voice", "bass") == {"model": "large", "voice": "bass", "loud": False}
+        assert await choose("loud", True, type="boolean") == {"model": "large", "voice": "bass", "loud": True}
+        assert [sessions[0].config(id) for id in ("model", "voice", "loud", "other")] == ["large", "bass", True, None]
+        # What one session chose is no default for the next.
+        opened = await editor.client.result("session/new", {"cwd": "/p", "mcpServers": []})
+        assert shown(opened["configOptions"]) == {"model": "small", "voice": "alto", "loud": False}
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ({"configId": "other", "value": "small"}, "configId"),
+        ({"configId": "model", "value": "tiny"}, "value"),
+        ({"configId": "voice", "value": "high"}, "value"),
+        ({"configId": "model", "value": True, "type": "boolean"}, "value"),
+        ({"configId": "loud", "value": "true"}, "value"),
+        ({"configId": "loud", "value": 1}, "value"),
+        ({"configId": "model"}, "value"),
+        ({"value": "small"}, "configId"),
+    ],
+)
+async def test_an_option_or_value_that_was_not_offered_is_refused(params: dict[str, Any], path: str) -> None:
+    agent, sessions = settable()
+    async with editing(agent) as editor:
+        session = await editor.open()
+        refused = await editor.refusal("session/set_config_option", {"sessionId": session, **params})
+        assert refused["code"] == INVALID_PARAMS
+        assert refused["data"]["problems"][0]["path"].startswith(path)
+        assert shown([option.to_wire() for option in sessions[0].settings.shown()]) == {
+            "model": "small",
+            "voice": "alto",
+            "loud": False,
+        }
+
+
+async def test_boolean_options_are_for_clients_that_show_them_and_keep_their_default_for_others() -> None:
+    agent, sessions = settable()
+    async with editing(agent, capabilities={}) as editor:
+        opened = await editor.client.result("session/new", {"cwd": "/p", "mcpServers": []})
+        assert list(shown(opened["configOptions"])) == ["model", "voice"]
+        params = {"sessionId": opened["sessionId"], "configId": "loud", "value": True, "type": "boolean"}
+        assert (await editor.refusal("session/set_config_option", params))["code"] == INVALID_PARAMS
+        assert sessions[0].config("loud") is False
+        await sessions[0].set_config("loud", True)
+        assert sessions[0].config("loud") is True
+        update = await editor.client.expect("session/update")
+        assert list(shown(update["params"]["update"]["configOptions"])) == ["model", "voice"]
+
+
+async def test_what_the_agent_changes_itself_the_client_is_told() -> None:
+    agent, sessions = settable()
+    async with editing(agent) as editor:
+        session = await editor.open()
+        (opened,) = sessions
+        await opened.set_mode("code")
+        await opened.set_config("model", "large")
+        await opened.set_title("on it")
+        with pytest.raises(ValueError, match="not one of this session's modes"):
+            await opened.set_mode("never offered")
+        with pytest.raises(ValueError, match="not one of this session's options"):
+            await opened.set_config("other", "x")
+        with pytest.raises(ValueError, match="not one of the values"):
+            await opened.set_config("model", "tiny")
+        await editor.settled()
+        first, second, third = editor.client.updates(session)
+        assert first == {"sessionUpdate": "current_mode_update", "currentModeId": "code"}
+        assert shown(second["configOptions"])["model"] == "large"
+        assert (third["sessionUpdate"], third["title"]) == ("session_info_update", "on it")
+
+
+@pytest.mark.behaviour("B18")
+async def test_the_agent_is_asked_before_a_choice_takes_effect_and_can_refuse_it() -> None:
+    agent, sessions = settable()
+    asked: list[Any] = []
+    hang = anyio.Event()
+
+    @agent.set_mode
+    async def set_mode(session: Session, mode: str) -> None:
+        asked.append((session.mode, mode))
+        if hang.is_set():
+            await anyio.sleep_forever()
+        raise RpcError("not now", code=-31000)
+
+    @agent.set_config_option
+    def set_config_option(session: Session, id: str, value: Any) -> None:
+        asked.append((session.config(id), value))
+        raise RpcError("not now", code=-31000)
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        assert (await editor.refusal("session/set_mode", {"sessionId": session, "modeId": "code"}))["code"] == -31000
+        params = {"sessionId": session, "configId": "model", "value": "large"}
+        assert (await editor.refusal("session/set_config_option", params))["code"] == -31000
+        hang.set()
+        id = await editor.client.request("session/set_mode", {"sessionId": session, "modeId": "code"})
+        await editor.withdraw(id)
+        assert await editor.code(id) == REQUEST_CANCELLED
+        assert asked[:2] == [("ask", "code"), ("small", "large")]
+        assert (sessions[0].mode, sessions[0].config("model")) == ("ask", "small")
+
+
+async def test_a_choice_outlives_the_connection_but_not_its_offer() -> None:
+    store = TestStore()
+    agent, _ = settable(store)
+    async with editing(agent) as editor:
+        session = await editor.open()
+        for method, params in (
+            ("session/set_mode", {"modeId": "code"}),
+            ("session/set_config_option", {"configId": "model", "value": "large"}),
+            ("session/set_config_option", {"configId": "voice", "value": "bass"}),
+        ):
+            await editor.client.result(method, {"sessionId": session, **params})
+    later = Agent("later", store=store)
+    later.modes(schema.SessionMode(id="ask", name="Ask"))
+    later.config_options(SELECT, schema.SessionConfigSelect(**{**dict(GROUPED), "options": GROUPED.options[:1]}))
+
+    @later.prompt
+    async def prompt(turn: Turn) -> None: ...
+
+    async with editing(later) as editor:
+        loaded = await editor.client.result("session/load", {"sessionId": session, "cwd": "/project", "mcpServers": []})
+        assert loaded["modes"]["currentModeId"] == "ask"
+        assert shown(loaded["configOptions"]) == {"model": "large", "voice": "alto"}
+
+
+async def test_a_session_handler_can_change_what_its_own_session_offers() -> None:
+    agent, _ = settable()
+
+    @agent.session
+    def prepare(session: Session) -> None:
+        session.settings.modes.append(schema.SessionMode(id="own", name=session.cwd))
+        session.settings.options[:] = [SELECT]
+
+    async with editing(agent) as editor:
+        for cwd in ("/a", "/b"):
+            opened = await editor.client.result("session/new", {"cwd": cwd, "mcpServers": []})
+            assert [mode["name"] for mode in opened["modes"]["availableModes"]] == ["Ask", "Code", cwd]
+            assert list(shown(opened["configOptions"])) == ["model"]
+            params = {"sessionId": opened["sessionId"], "modeId": "own"}
+            assert await editor.client.result("session/set_mode", params) == {}
+            assert await editor.ask(opened["sessionId"]) == END_TURN
+
+
+def test_options_are_typed_as_what_can_be_offered() -> None:
+    options: list[Option] = [SELECT, GROUPED, BOOLEAN]
+    assert [option.type for option in options] == ["select", "select", "boolean"]
