@@ -123,7 +123,20 @@ def test_an_integer_beyond_64_bits_becomes_a_float_whichever_parser_reads_it(num
         assert value == float(number)
 
 
+@pytest.mark.parametrize("number", [2**64 - 1, -(2**63), 2**53 + 1])
+def test_an_integer_of_64_bits_stays_one_whichever_parser_reads_it(number: int) -> None:
+    for text in (b"[%d]" % number, b'[%d,"\\ud800"]' % number):
+        value = decode(text)[0]
+        assert type(value) is int
+        assert value == number
+
+
 # Writing
+
+
+def test_text_is_written_as_utf_8_without_blanks() -> None:
+    assert encode({"ä": ["\U0001f600", 1]}) == '{"ä":["\U0001f600",1]}\n'.encode()
+    assert encode_fragment("ä") == '"ä"'.encode()
 
 
 class Colour(enum.Enum):
@@ -134,6 +147,11 @@ class Colour(enum.Enum):
 class Point:
     x: Any
     _y: int = 2
+
+
+@dataclasses.dataclass
+class Origin:
+    x: int = 0
 
 
 @dataclasses.dataclass
@@ -163,6 +181,7 @@ class Endless:
         ((1, [(2,)]), [1, [[2]]]),
         (Spoken("hi"), {"said": "hi"}),
         ([Point(Point(Spoken("hi")))], [{"x": {"x": {"said": "hi"}, "_y": 2}, "_y": 2}]),
+        (Origin(), {"x": 0}),
         (Colour.RED, "red"),
         (dt.date(2024, 2, 29), "2024-02-29"),
         (dt.datetime(2024, 2, 29, 1, 2, 3, tzinfo=dt.UTC), "2024-02-29T01:02:03+00:00"),
@@ -184,7 +203,7 @@ def test_what_is_written_does_not_depend_on_the_text_beside_it(value: Any, writt
 @pytest.mark.behaviour("A14")
 @pytest.mark.parametrize(
     "value",
-    [object(), {1, 2}, b"bytes", Spoken, Point, Broken(), Endless(), {(1,): 2}, 10**5000],
+    [object(), {1, 2}, b"bytes", Spoken, Origin, Broken(), Endless(), {(1,): 2}, 10**5000],
     ids=["object", "set", "bytes", "class", "dataclass", "broken", "endless", "tuple key", "digits"],
 )
 def test_what_json_cannot_express_is_an_encode_error(value: Any) -> None:
