@@ -6,6 +6,7 @@ client can ask for is the agent's matter.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import logging
 import signal
@@ -112,6 +113,10 @@ def run(
         deadline.disarm()
         deadline.arm(_LOOP_ENDS, code, "the event loop does not end")
 
+    # What is loaded by now stays for the life of the program, and a request leaves no circles behind. To look for garbage
+    # among all that as often as the interpreter does of its own accord is a sixth of the cost of a prompt.
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
     try:
         anyio.run(main, backend=backend)
     except KeyboardInterrupt:
