@@ -20,7 +20,7 @@ class TestStore(MemoryStore):
         self.waits: dict[str, anyio.Event] = {}
         self.reached = anyio.Event()
 
-    async def save(self, record: SessionRecord) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    async def save(self, record: SessionRecord) -> None:
         await self._step("save")
         super().save(deepcopy(record))
 

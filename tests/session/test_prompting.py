@@ -1,35 +1,18 @@
 """Which prompts are taken, in which order turns run, and what a cancel of either kind does to them."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
 import pytest
 
 from acp_server import Agent, Cause, Limits, RequestCancelled, Turn, grace
-from acp_server.errors import INVALID_PARAMS, INVALID_REQUEST, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
+from acp_server.errors import INVALID_REQUEST, REQUEST_CANCELLED
+from tests.session.agents import listener
 from tests.session.editor import CANCELLED, END_TURN, editing
 
 pytestmark = pytest.mark.anyio
 
 BOTH_CANCELS = pytest.mark.parametrize("by", ["session", "request"])
-
-
-def listener() -> tuple[Agent, list[str], list[Turn]]:
-    """An agent that says that it is here and hangs if told so, and what it saw."""
-    agent = Agent("listener")
-    seen: list[str] = []
-    turns: list[Turn] = []
-
-    @agent.prompt
-    async def prompt(turn: Turn) -> AsyncIterator[str]:
-        turns.append(turn)
-        seen.append(turn.text)
-        yield f"{turn.text} begun"
-        if turn.text.startswith("hang"):
-            await anyio.sleep_forever()
-
-    return agent, seen, turns
 
 
 async def test_what_a_prompt_handler_yields_comes_before_its_answer() -> None:
@@ -392,75 +375,6 @@ async def test_a_handler_can_give_up_its_request_itself() -> None:
         assert await editor.code(await editor.prompt(await editor.open())) == REQUEST_CANCELLED
 
 
-BLOCKS: dict[str, dict[str, Any]] = {
-    "text": {"type": "text", "text": "a"},
-    "resource_link": {"type": "resource_link", "uri": "file:///a", "name": "a"},
-    "image": {"type": "image", "data": "aGk=", "mimeType": "image/png"},
-    "audio": {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
-    "resource": {"type": "resource", "resource": {"uri": "file:///a", "text": "a"}},
-}
-OFFERS = {"image": "image", "audio": "audio", "resource": "embedded_context"}
-
-
-@pytest.mark.parametrize("offered", [True, False])
-@pytest.mark.parametrize("kind", BLOCKS)
-async def test_a_prompt_may_hold_what_the_agent_announced_and_text_and_links_always(kind: str, offered: bool) -> None:
-    accepts: Any = [OFFERS[kind]] if offered and kind in OFFERS else []
-    agent = Agent("reads", accepts=accepts)
-    prompts: list[Any] = []
-
-    @agent.prompt
-    async def prompt(turn: Turn) -> None:
-        prompts.append(turn.prompt)
-
-    async with editing(agent) as editor:
-        announced = (await editor.initialize())["agentCapabilities"].get("promptCapabilities", {})
-        session = await editor.open()
-        answer = await editor.ask(session, prompt=[BLOCKS["text"], BLOCKS[kind]])
-        if kind in OFFERS:
-            key = {"resource": "embeddedContext"}.get(kind, kind)
-            assert announced == ({key: True} if offered else {})
-        if kind not in OFFERS or offered:
-            assert answer == END_TURN
-            assert [block.to_wire() for block in prompts[0]] == [BLOCKS["text"], BLOCKS[kind]]
-        else:
-            assert answer["code"] == INVALID_PARAMS
-            problem = {"path": "prompt[1]", "message": f"this agent does not take {kind} content"}
-            assert answer["data"] == {"problems": [problem]}
-
-
-@pytest.mark.parametrize(
-    ("params", "path"),
-    [
-        ({"prompt": None}, "prompt"),
-        ({"prompt": "go"}, "prompt"),
-        ({"prompt": [7]}, "prompt[0]"),
-        ({"prompt": [{"type": "text"}]}, "prompt[0].text"),
-        ({"prompt": [{"type": "text", "text": 7}]}, "prompt[0].text"),
-        ({"prompt": [{"type": "hologram", "text": "a"}]}, "prompt[0]"),
-        ({"prompt": [{"text": "a"}]}, "prompt[0]"),
-        ({"sessionId": 7}, "sessionId"),
-        ({"sessionId": None}, "sessionId"),
-    ],
-)
-async def test_a_malformed_prompt_is_refused_and_says_where(params: dict[str, Any], path: str) -> None:
-    agent, seen, _ = listener()
-    async with editing(agent) as editor:
-        session = await editor.open()
-        refused = await editor.ask(session, **params)
-        assert refused["code"] == INVALID_PARAMS
-        assert refused["data"]["problems"][0]["path"] == path
-        assert not seen
-        assert await editor.ask(session) == END_TURN
-
-
-async def test_a_prompt_for_an_unknown_session_is_refused() -> None:
-    agent, _, _ = listener()
-    async with editing(agent) as editor:
-        refused = await editor.ask("nobody")
-        assert (refused["code"], refused["data"]) == (RESOURCE_NOT_FOUND, {"sessionId": "nobody"})
-
-
 @pytest.mark.behaviour("K4", "K5")
 async def test_cancelled_turns_leave_no_watch_behind() -> None:
     agent, _, _ = listener()
@@ -472,5 +386,5 @@ async def test_cancelled_turns_leave_no_watch_behind() -> None:
             await editor.cancel(session)
             await editor.answer(id)
         await editor.settled()
-        assert not editor.connection.watch._entries  # pyright: ignore[reportPrivateUsage]
+        assert not editor.connection.watch._entries
         assert editor.connection.tree.size == 0

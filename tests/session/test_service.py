@@ -74,7 +74,7 @@ async def test_nothing_that_needs_a_login_works_before_it(method: str) -> None:
         assert (refused["code"], refused["message"]) == (AUTH_REQUIRED, "Authentication required")
         # Nor does it tell whether a session exists, or change one.
         assert await editor.refusal(method, {**params, "sessionId": "nobody"}) == refused
-        assert store._records[session].cwd == "/before"  # pyright: ignore[reportPrivateUsage]
+        assert store._records[session].cwd == "/before"
         assert await editor.client.result("authenticate", {"methodId": "other"}) == {}
         await editor.client.result(method, params)
 
