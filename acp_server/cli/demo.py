@@ -1,0 +1,150 @@
+"""`acp-server demo`: a session with the built-in agent, without a terminal, as it would go in an editor."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from typing import Any, Final
+
+import anyio
+import click
+
+from acp_server.cli.builtin import COMMAND
+from acp_server.cli.screen import Screen, clean, use_standard_output
+from acp_server.client import RemoteSession, spawn_agent
+from acp_server.errors import AcpError
+from acp_server.schema import AgentMessageChunk, AvailableCommandsUpdate, SessionUpdate, ToolCallUpdate
+
+_HEAD: Final = 6
+_TAIL: Final = 2
+
+_CANCEL_AT: Final = 4
+"""The piece of the answer at which the second search is cancelled."""
+
+
+@click.command()
+@click.argument("directory", type=click.Path(exists=True, file_okay=False), default=".")
+def demo(directory: str) -> int:
+    """Show a session with the built-in agent on DIRECTORY (here by default): a search, one that is cancelled in the
+    middle and keeps what it found, a file, and a path that is refused."""
+    use_standard_output()
+    try:
+        anyio.run(_session, os.path.abspath(directory))
+    except AcpError as error:
+        click.echo(f"acp-server: {error}", err=True)
+        return 1
+    return 0
+
+
+class _Excerpt(Screen):
+    """Shows the beginning and the end of what an agent says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps = 0
+        self._partial = ""
+        self._shown = 0
+        self._held: deque[str] = deque()
+        self._left_out = 0
+
+    def step(self, what: str) -> None:
+        """The next thing that the client does."""
+        self._steps += 1
+        self.line()
+        self.line(f"{self._steps}. {what}", bold=True)
+
+    def text(self, text: str, **style: Any) -> None:
+        """See `Screen`."""
+        *lines, self._partial = (self._partial + text).split("\n")
+        for line in lines:
+            if self._shown < _HEAD:
+                self._shown += 1
+                self.line(line)
+                continue
+            self._held.append(line)
+            if len(self._held) > _TAIL:
+                self._held.popleft()
+                self._left_out += 1
+
+    def update(self, update: SessionUpdate | ToolCallUpdate) -> None:
+        """See `Screen`."""
+        if isinstance(update, ToolCallUpdate) and update.status is not None:
+            self.finish()
+        super().update(update)
+
+    def finish(self) -> None:
+        """Nothing more will be said: show the end of it."""
+        if self._left_out:
+            self.line(f"... {self._left_out} more lines", dim=True)
+        for line in [*self._held, *([self._partial] if self._partial else [])]:
+            self.line(line)
+        self._held.clear()
+        self._partial = ""
+        self._shown = self._left_out = 0
+
+
+async def _session(directory: str) -> None:
+    screen = _Excerpt()
+    screen.line(f"starting: {' '.join(COMMAND)}", dim=True)
+    began = time.perf_counter()
+    async with spawn_agent(COMMAND, on_stderr=lambda line: screen.line(clean(line), dim=True)) as agent:
+        screen.step("initialize")
+        info = await agent.initialize()
+        who = info.agent_info
+        assert who is not None
+        screen.line(
+            f"{who.title} {who.version}, protocol version {info.protocol_version}, {_since(began)} after the start"
+        )
+
+        screen.step(f"session/new {directory}")
+        offered = anyio.Event()
+
+        def updated(update: SessionUpdate) -> None:
+            if isinstance(update, AvailableCommandsUpdate):
+                offered.set()
+
+        session = await agent.new_session(directory, on_update=updated)
+        screen.line(f"session {session.id}")
+        with anyio.move_on_after(1):
+            await offered.wait()
+        screen.commands(session.available_commands)
+
+        await _turn(screen, session, r"/search (?i)\bcancel")
+        await _turn(screen, session, "/search .", cancel=True)
+        await _turn(screen, session, f"/read {_some_file(directory)}:1-5")
+        await _turn(screen, session, "/read ../../../../../../../../etc/passwd")
+        screen.step("closing the agent's input")
+        began = time.perf_counter()
+    screen.line(f"it has ended, after {_since(began)}")
+
+
+async def _turn(screen: _Excerpt, session: RemoteSession, text: str, *, cancel: bool = False) -> None:
+    screen.step(f"session/prompt {text}")
+    began = time.perf_counter()
+    updates = pieces = 0
+    cancelled = False
+    async with session.prompt(text) as turn:
+        async for update in turn:
+            updates += 1
+            screen.update(update)
+            pieces += isinstance(update, AgentMessageChunk)
+            if cancel and not cancelled and pieces == _CANCEL_AT:
+                cancelled = True
+                began = time.perf_counter()
+                turn.cancel()
+                screen.line("--> session/cancel", fg="yellow")
+    screen.finish()
+    what = f"{_since(began)} after the cancel" if cancelled else f"{_since(began)}, {updates} updates"
+    screen.line(f"<-- stopReason {turn.stop_reason}, {what}", fg="yellow" if cancelled else "green")
+    if cancel and turn.stop_reason != "cancelled":
+        screen.line("    (there is too little here to search: it was over before it could be cancelled)", dim=True)
+
+
+def _since(moment: float) -> str:
+    return f"{(time.perf_counter() - moment) * 1000:.0f} ms"
+
+
+def _some_file(directory: str) -> str:
+    files = sorted(entry.name for entry in os.scandir(directory) if entry.is_file())
+    return next((name for name in files if name.lower().startswith("readme")), files[0] if files else "README.md")

@@ -1,0 +1,58 @@
+"""`acp-server serve`: an agent over standard input and output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from acp_server.agent.claim import Claim
+from acp_server.cli import logs
+
+
+@click.command()
+@click.argument("target", required=False)
+@click.option(
+    "--log-level",
+    type=click.Choice(logs.LEVELS, case_sensitive=False),
+    default="warning",
+    show_default=True,
+    help="What is worth a line in the log.",
+)
+@click.option(
+    "--log-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the log goes; without it, to standard error.",
+)
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Record both directions in this file; `acp-server trace` shows it.",
+)
+@click.option(
+    "--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True, help="The event loop."
+)
+def serve(target: str | None, log_level: str, log_file: Path | None, record: Path | None, backend: str) -> int:
+    """Serve an agent to an editor over standard input and output.
+
+    TARGET is a module and what it calls its agent, `package.module:attribute`, or a file, `path/to/file.py:attribute`;
+    without an attribute it is `agent`. It may be a function that makes the agent. Without TARGET the built-in agent is
+    served.
+    """
+    # First of all, so that nothing that the module prints when it is imported reaches the client.
+    claim = Claim()
+    logs.configure(log_level, log_file)
+    if target is None:
+        from acp_server.workspace import agent
+    else:
+        from acp_server.cli.target import load
+
+        agent = load(target)
+    if os.isatty(claim.input):
+        sys.stderr.write("Serving on this terminal: type JSON-RPC, or leave with Ctrl-D and try `acp-server chat`.\n")
+
+    from acp_server.agent.serve import run
+
+    return run(agent, backend=backend, record=record, claim=claim)

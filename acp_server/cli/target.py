@@ -1,0 +1,114 @@
+"""Finds the agent that the command line names: in a module, or in a file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import logging
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from acp_server.agent.serve import Servable
+from acp_server.errors import UsageError
+
+logger = logging.getLogger("acp_server.cli")
+
+_ATTRIBUTE = "agent"
+
+
+def load(target: str) -> Servable:
+    """The agent of `module:attribute` or `file.py:attribute`. Raises UsageError, with one line that says what is
+    wrong."""
+    place, attribute = _split(target)
+    module = _from_file(Path(place)) if _is_file(place) else _from_name(place)
+    return _servable(_attribute(module, place, attribute), f"{place}:{attribute}")
+
+
+def _split(target: str) -> tuple[str, str]:
+    place, colon, attribute = target.rpartition(":")
+    # The colon behind a drive's letter parts nothing.
+    if not colon or "/" in attribute or "\\" in attribute:
+        return target, _ATTRIBUTE
+    return place, attribute or _ATTRIBUTE
+
+
+def _is_file(place: str) -> bool:
+    return place.endswith(".py") or "/" in place or os.sep in place
+
+
+def _from_name(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise UsageError(f"{name!r} is neither the name of a module nor of a file that ends in .py")
+    sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            hint = f"; is it the file {name}.py?" if Path(f"{name}.py").is_file() else ""
+            raise UsageError(f"there is no module {error.name!r} here{hint}") from None
+        raise _failed(name, error) from None
+    except (Exception, SystemExit) as error:
+        raise _failed(name, error) from None
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    # As `python path/to/file.py` does it, so that its neighbours can be imported.
+    sys.path.insert(0, str(path.resolve().parent))
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_served"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise _failed(str(path), error) from None
+    return module
+
+
+def _attribute(module: ModuleType, place: str, attribute: str) -> Any:
+    value: Any = module
+    for name in attribute.split("."):
+        try:
+            value = getattr(value, name)
+        except AttributeError:
+            agents = [key for key, other in vars(module).items() if _is_agent(other)]
+            hint = f"; did you mean {place}:{agents[0]}?" if agents else ""
+            raise UsageError(f"{place} has no attribute {name!r}{hint}") from None
+    return value
+
+
+def _is_agent(value: object) -> bool:
+    # A class has the methods as well, but nothing to call them on.
+    return isinstance(value, Servable) and not isinstance(value, type)
+
+
+def _servable(value: Any, name: str) -> Servable:
+    if not _is_agent(value) and callable(value):
+        if inspect.iscoroutinefunction(value):
+            raise UsageError(f"{name} is an async function; expected an agent or a function that returns one")
+        try:
+            inspect.signature(value).bind()
+        except TypeError:
+            raise UsageError(f"{name} is no agent, and cannot be called without arguments to make one") from None
+        try:
+            value = value()
+        except (Exception, SystemExit) as error:
+            raise _failed(f"{name}()", error) from None
+        name += "()"
+    if not _is_agent(value):
+        raise UsageError(f"{name} is a {type(value).__name__}; expected an agent")
+    return value
+
+
+def _failed(what: str, error: BaseException) -> UsageError:
+    logger.debug("%s failed", what, exc_info=error)
+    return UsageError(f"{what} failed: {traceback.format_exception_only(error)[-1].strip()}")
