@@ -29,8 +29,10 @@ class Call:
         "connection",
         "failure",
         "node",
+        "reached",
         "request",
         "started",
+        "task",
         "value",
     )
 
@@ -43,6 +45,10 @@ class Call:
         self._left: list[Callable[[], None]] | None = None
         self.started = False
         """Whether the handler has begun. Until then a cancel is answered without it."""
+        self.task: object = None
+        """The task that the handler runs in."""
+        self.reached = False
+        """Whether the cancel had a hold of the handler when it was last looked after; see `Inbound.give_up`."""
         self.value: Any = NOTHING
         """What the handler returned."""
         self.failure: Exception | None = None

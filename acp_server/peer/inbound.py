@@ -98,8 +98,8 @@ class Inbound:
     def give_up(self, call: Call, value: Any) -> None:
         """Answer without waiting any longer for the handler: with `value`, or, with `NOTHING`, by the cause of the cut.
 
-        A request that has not begun will not. One that has is left alone from now on, as far as it was cut: it had its
-        time. No effect on the answer of one that is answered.
+        A request that has not begun will not. No effect on the answer of one that is answered. A handler that has been
+        reached by its cancel, and did not end until it was looked after once more, is left alone from then on.
         """
         if not call.started:
             self._queue.pop(call, None)
@@ -108,7 +108,14 @@ class Inbound:
         if self._endpoint.ledger.owed(call.id) is call.request:
             logger.warning("%s does not end although it was cancelled; answered without it", call.method)
             self._answer(call, value, None)
-        call.node.let_be()
+        if not call.node.closed:
+            reached = self._spawner.is_reached(call.task)
+            if reached and call.reached:
+                call.node.let_be()
+            else:
+                # What is shielded now, for long cleanup or a thread, is still to be cut behind that.
+                call.reached = reached
+                self._watch.add(call.overdue)
 
     def _start(self, call: Call, route: Route, context: Context | None) -> None:
         self._running += 1
@@ -118,6 +125,7 @@ class Inbound:
         try:
             if not call.node.closed:
                 call.started = True
+                call.task = self._spawner.current()
                 if route.handshake and route.handler is not None:
                     value, error = await call.node.run(route.handler, call)
                 else:
@@ -139,8 +147,7 @@ class Inbound:
 
     def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
         """The handler is through: answer, unless that has happened, and take the node out of the tree."""
-        if call.node.cause is not None:
-            self._watch.drop(call.overdue)
+        self._watch.drop(call.overdue)
         self._answer(call, value, error)
         # First those that it concerns, for what is still open in the node when it closes counts as cut.
         call.left()

@@ -27,8 +27,9 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
         return value, None
     cause = call.node.cause
     failures = [] if error is None else list(failures_in(error))
+    disconnected = all(isinstance(failure, ConnectionClosed) for failure in failures)
     if cause is not None:
-        if failures:
+        if not disconnected:
             logger.warning("%s failed while it was being cancelled (%s)", call.method, cause.value, exc_info=error)
         if cause.asked_for and call.offered is not NOTHING:
             return call.offered, None
@@ -39,7 +40,7 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
         return NOTHING, RequestCancelled()
     if len(failures) == 1 and isinstance(failures[0], RpcError):
         return NOTHING, failures[0]
-    if all(isinstance(failure, ConnectionClosed) for failure in failures):
+    if disconnected:
         logger.info("%s ended because the connection is closed", call.method)
         return NOTHING, RequestCancelled()
     logger.error("%s failed", call.method, exc_info=error)

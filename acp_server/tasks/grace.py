@@ -45,7 +45,7 @@ class Watch:
     watch, and ends when nothing is left.
     """
 
-    __slots__ = ("_entries", "_running", "_scope", "_seconds", "_spawner")
+    __slots__ = ("_entries", "_finished", "_running", "_scope", "_seconds", "_spawner")
 
     def __init__(self, seconds: float, spawner: Spawner) -> None:
         self._seconds = seconds
@@ -53,12 +53,13 @@ class Watch:
         # With the same patience for all, the order of adding is the order of the deadlines.
         self._entries: OrderedDict[Callable[[], None], float] = OrderedDict()
         self._running = False
+        self._finished = False
         self._scope: anyio.CancelScope | None = None
 
     def add(self, overdue: Callable[[], None]) -> None:
         """Call `overdue` in `seconds`, unless it is dropped before. It must not raise. Adding it again does nothing."""
         self._entries.setdefault(overdue, self._spawner.time() + self._seconds)
-        if not self._running:
+        if not self._running and not self._finished:
             self._running = True
             self._spawner.spawn(self._run)
 
@@ -67,20 +68,23 @@ class Watch:
         self._entries.pop(overdue, None)
 
     def finish(self) -> None:
-        """Patience is over for all of them, now."""
-        while self._entries:
+        """Patience is over for all of them, now. What is added from here on is called by the next `finish`."""
+        self._finished = True
+        # Without those that are added meanwhile.
+        for _ in range(len(self._entries)):
             self._call_first()
         if self._scope is not None:
             self._scope.cancel()
 
     def _call_first(self) -> None:
-        overdue, _ = self._entries.popitem(last=False)
-        overdue()
+        if self._entries:
+            overdue, _ = self._entries.popitem(last=False)
+            overdue()
 
     async def _run(self) -> None:
         try:
             with anyio.CancelScope() as self._scope:
-                while self._entries:
+                while self._entries and not self._finished:
                     deadline = next(iter(self._entries.values()))
                     if deadline > self._spawner.time():
                         await anyio.sleep_until(deadline)

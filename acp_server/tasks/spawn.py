@@ -50,6 +50,14 @@ class Spawner:
             self._tasks[task] = (function, args, context)
             task.add_done_callback(self._ended)
 
+    def current(self) -> object:
+        """The task that is running, for `is_reached`."""
+        return sys.modules["trio"].lowlevel.current_task() if self._trio else sys.modules["asyncio"].current_task()
+
+    def is_reached(self, task: object) -> bool:
+        """Whether a cancel of a scope around `task` has a hold of it, unless a shield keeps it off, or it has ended."""
+        return any(info.id == id(task) and info.has_pending_cancellation() for info in anyio.get_running_tasks())
+
     def time(self) -> float:
         """The time by the event loop's clock, in seconds; unlike anyio's it can also be had in a plain callback."""
         if self._trio:

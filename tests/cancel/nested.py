@@ -1,0 +1,315 @@
+"""A nested request on a live connection, with everything in it that a cancel could hurt, and what must hold of it.
+
+The request notifies, offers partial results, asks the peer for two things at once (one of which it would have to give
+back) and for a third, and cleans up behind a shield, asking once more. The peer answers after a few steps, and heeds
+cancels or does not.
+"""
+
+import json
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server.errors import ConnectionClosed
+from acp_server.peer.connection import Connection, Limits
+from acp_server.peer.context import Call
+from acp_server.peer.route import Route, Routes
+from acp_server.peer.writer import Writer
+from acp_server.tasks.grace import grace
+from acp_server.testing.memory import MemoryStream, memory_pair
+from tests.cancel.stepper import Steps, tasks
+
+CANCELLED = {"code": -32800, "message": "Request cancelled"}
+
+
+def line(**message: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+
+
+CANCEL = line(method="$/cancel_request", params={"requestId": 1})
+
+
+class Recorder(MemoryStream):
+    """The connection's end of the stream, that notes when what arrived was seen."""
+
+    story: "Story"
+
+    async def receive(self) -> bytes:
+        data = await super().receive()
+        self.story.events += [("in", json.loads(text)) for text in data.splitlines()]
+        return data
+
+    async def send(self, data: bytes) -> None:
+        assert data.endswith(b"\n"), "a torn frame"
+        await super().send(data)
+        # Not before it is over: what is cut off is not sent.
+        self.story.sent += [json.loads(text) for text in data.splitlines()]
+
+
+@dataclass
+class Story:
+    """One run: who did what, in which order."""
+
+    heeds_cancel: bool = True
+    """Whether the peer answers what is cancelled with an error, or with its result all the same."""
+    delay: int = 4
+    """Steps that the peer takes to answer."""
+    events: list[tuple[str, Any]] = field(default_factory=list)
+    """Frames in the order in which our side saw ("in") and queued ("put") them."""
+    sent: list[Any] = field(default_factory=list)
+    """Frames in the order in which they were written."""
+    created: list[int] = field(default_factory=list)
+    """What the peer created for us."""
+    released: list[int] = field(default_factory=list)
+    """What it was given back."""
+    held: list[int] = field(default_factory=list)
+    """What the handler got."""
+    late: list[int] = field(default_factory=list)
+    """What came for a handler that was not waiting any more."""
+    did: list[str] = field(default_factory=list)
+    """The steps of the handler."""
+    logged: list[logging.LogRecord] = field(default_factory=list)
+    ended: bool = False
+    """Whether the peer has ended its output."""
+    connection: Connection = field(init=False)
+    stream: MemoryStream = field(init=False)
+    """The peer's end."""
+    unanswered: dict[Any, Any] = field(default_factory=dict)
+    """Our requests that the peer has not answered."""
+    around: anyio.CancelScope = field(init=False)
+    """The scope that the connection runs in."""
+    raised: BaseException | None = None
+    """What running the connection raised."""
+
+    # -- our side
+
+    async def work(self, call: Call) -> Any:
+        self.did.append("begin")
+        try:
+            call.notify_peer("update", {"text": "begin"})
+            async with anyio.create_task_group() as group:
+                group.start_soon(self.read, call)
+                group.start_soon(self.create, call)
+            call.partial({"done": 1})
+            self.did.append("partial")
+            call.notify_peer("update", {"text": "middle"})
+            await call.request_peer("read")
+            self.did.append("end")
+            return {"done": 2}
+        finally:
+            with grace():
+                await self.clean(call)
+
+    async def clean(self, call: Call) -> None:
+        await anyio.lowlevel.checkpoint()
+        try:
+            for thing in self.held:
+                await call.request_peer("release", {"id": thing})
+            call.notify_peer("update", {"text": "clean"})
+        except ConnectionClosed:
+            self.did.append("nobody to tell")
+        self.did.append("clean")
+
+    async def read(self, call: Call) -> None:
+        await call.request_peer("read")
+
+    async def create(self, call: Call) -> None:
+        self.held.append((await call.request_peer("create", on_late=self.release_late))["id"])
+
+    def release_late(self, result: Any) -> None:
+        self.late.append(result["id"])
+        try:
+            self.connection.notify("released", {"id": result["id"]})
+        except ConnectionClosed:
+            self.did.append("late without a connection")
+
+    # -- the peer's side
+
+    async def serve(self) -> None:
+        async with anyio.create_task_group() as group:
+            rest = b""
+            while data := await self.stream.receive():
+                *lines, rest = (rest + data).split(b"\n")
+                for text in lines:
+                    message = json.loads(text)
+                    if "method" in message and "id" in message:
+                        self.unanswered[message["id"]] = message
+                        group.start_soon(self.answer, message)
+                    elif message.get("method") == "$/cancel_request" and self.heeds_cancel:
+                        asked = self.unanswered.pop(message["params"]["requestId"], None)
+                        if asked is not None:
+                            self.say(line(id=asked["id"], error=CANCELLED))
+                    elif message.get("method") == "released":
+                        self.released.append(message["params"]["id"])
+            assert rest == b"", "a torn frame"
+
+    async def answer(self, message: Any) -> None:
+        for _ in range(self.delay):
+            await anyio.lowlevel.checkpoint()
+        if self.unanswered.pop(message["id"], None) is None:
+            return
+        result: Any = {}
+        if message["method"] == "create":
+            result = {"id": len(self.created)}
+            self.created.append(result["id"])
+        elif message["method"] == "release":
+            self.released.append(message["params"]["id"])
+        self.say(line(id=message["id"], result=result))
+
+    def say(self, data: bytes) -> None:
+        try:
+            self.stream.send_nowait(data)
+        except anyio.BrokenResourceError:
+            assert self.ended or self.connection._closed.is_set()
+
+    def send_eof(self) -> None:
+        self.ended = True
+        self.stream.send_eof()
+
+    def end(self) -> None:
+        """The peer goes away: we can neither read nor write."""
+        self.ended = True
+        self.stream._incoming.end()
+        self.stream._outgoing.end()
+
+    # -- what must hold
+
+    def check(self) -> None:
+        """All of it."""
+        self.check_answer()
+        self.check_things()
+        self.check_tables()
+        assert [r.getMessage() for r in self.logged if r.levelno >= logging.WARNING] == []
+
+    def check_tables(self) -> None:
+        """Nothing is left; also where the connection broke, or work was left behind."""
+        self.check_requests()
+        assert self.connection.tree.size == 0
+        ledger = self.connection.endpoint.ledger
+        assert (ledger.incoming, ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
+        assert self.connection.leaked == 0
+        assert [r.getMessage() for r in self.logged if r.levelno >= logging.ERROR] == []
+
+    def answers(self) -> list[Any]:
+        """What the request was answered with: results and errors."""
+        answers = [frame for frame in self.sent if frame.get("id") == 1 and "method" not in frame]
+        return [frame.get("result", frame.get("error")) for frame in answers]
+
+    def check_answer(self) -> None:
+        """One answer, the right one, behind all that the handler had to say, and after its cleanup."""
+        (answer,) = self.answers()
+        right = {"done": 2} if "end" in self.did else {"done": 1} if "partial" in self.did else CANCELLED
+        # An agent that shuts down, or lost its client, does not pass off what it has as what was asked for.
+        assert answer in ([right] if self.connection.tree.root.cause is None else [right, CANCELLED])
+        if "begin" in self.did:
+            assert self.did[-1] == "clean"
+            kinds = ["answer" if f.get("id") == 1 and "method" not in f else f.get("method") for f in self.sent]
+            assert "update" not in kinds[kinds.index("answer") :]
+
+    def check_requests(self) -> None:
+        """At most one cancel for each request of ours, behind it, and none for one whose answer was here."""
+        asked: set[Any] = set()
+        cancelled: set[Any] = set()
+        for frame in self.sent:
+            if "method" in frame and "id" in frame:
+                assert frame["id"] not in asked
+                asked.add(frame["id"])
+            elif frame.get("method") == "$/cancel_request":
+                id = frame["params"]["requestId"]
+                assert id in asked
+                assert id not in cancelled
+                cancelled.add(id)
+        answered: set[Any] = set()
+        for where, frame in self.events:
+            if where == "in" and "method" not in frame:
+                answered.add(frame["id"])
+            elif where == "put" and frame.get("method") == "$/cancel_request":
+                assert frame["params"]["requestId"] not in answered
+
+    def check_things(self) -> None:
+        """Everything whose creation we heard of was handed to exactly one who gives it back."""
+        makers = {frame["id"] for frame in self.sent if frame.get("method") == "create"}
+        heard = [
+            frame["result"]["id"]
+            for where, frame in self.events
+            if where == "in" and frame.get("id") in makers and "result" in frame and "method" not in frame
+        ]
+        assert sorted(self.held + self.late) == sorted(heard)
+
+
+class _Log(logging.Handler):
+    def __init__(self, records: list[logging.LogRecord]) -> None:
+        super().__init__()
+        self._records = records
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.append(record)
+
+
+async def tell(
+    steps: Steps,
+    backend: str,
+    story: Story,
+) -> int:
+    """Live through `story`, until its request is answered and the peer has nothing more to say; the number of steps
+    until then. Then the connection ends."""
+    before = tasks(backend)
+    ours, story.stream = memory_pair()
+    recorder = Recorder(ours._incoming, ours._outgoing)
+    recorder.story = story
+    story.connection = Connection(recorder, Routes({"work": Route(story.work)}), Limits())
+    logger = logging.getLogger("acp_server")
+    log = _Log(story.logged)
+    put = Writer.put
+
+    def noting_put(writer: Writer, frame: bytes) -> int:
+        story.events.append(("put", json.loads(frame)))
+        return put(writer, frame)
+
+    with pytest.MonkeyPatch.context() as patch, anyio.fail_after(20):
+        patch.setattr(Writer, "put", noting_put)
+        # Thousands of lives are not to be kept by pytest.
+        patch.setattr(logger, "propagate", False)
+        logger.addHandler(log)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(_run, story)
+                group.start_soon(story.serve)
+                await _some_steps()
+                steps.start()
+                story.say(line(id=1, method="work"))
+                await _settled(story)
+                steps.stop()
+                story.send_eof()
+        finally:
+            logger.removeHandler(log)
+    assert tasks(backend) == before
+    return steps.count
+
+
+async def _run(story: Story) -> None:
+    try:
+        with anyio.CancelScope() as story.around:
+            await story.connection.run()
+    except BaseException as error:
+        story.raised = error
+
+
+async def _settled(story: Story) -> None:
+    """Until the request is answered and the peer owes nothing, or the connection has ended."""
+    connection = story.connection
+    while not connection._closed.is_set():
+        if story.answers() and not story.unanswered and connection.tree.size == 0:
+            break
+        await anyio.lowlevel.checkpoint()
+    await _some_steps()
+
+
+async def _some_steps() -> None:
+    """Enough for whoever is not waiting for somebody else; the other way to wait for that takes a tenth of a second."""
+    for _ in range(10):
+        await anyio.lowlevel.checkpoint()
