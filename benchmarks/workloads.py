@@ -26,6 +26,7 @@ Costs: TypeAlias = dict[str, float]
 class Counts:
     """How much of each kind of work."""
 
+    starts: int = 3
     updates: int = 20_000
     prompts: int = 6_400
     in_flight: int = 64
@@ -42,7 +43,15 @@ class Counts:
 
 
 def start(command: Command, counts: Counts) -> Costs:
-    """From the spawn to the answer of `initialize`, then to the end of a first prompt."""
+    """From the spawn to the answer of `initialize`, then to the end of a first prompt.
+
+    Of several starts the fastest counts: what else the machine does can only make one slower.
+    """
+    starts = [_start(command) for _ in range(counts.starts)]
+    return min(starts, key=lambda costs: costs["start"])
+
+
+def _start(command: Command) -> Costs:
     spawned = time.perf_counter()
     with Subject(command) as subject:
         _initialize(subject)

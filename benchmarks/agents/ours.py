@@ -1,8 +1,11 @@
-"""The bench agent as acp_server has it written: one prompt function, `agent.run()`."""
+"""The bench agent as acp_server has it written: one prompt function, `agent.run()`.
 
-from collections.abc import AsyncIterator
+What runs side by side is started by `asyncio.gather`, as in the other agents: how an author starts tasks is no
+cost of a library's. A task group of anyio's costs about as much again for each task.
+"""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import anyio
 

@@ -13,6 +13,7 @@ from benchmarks.subject import SubjectError
 from benchmarks.workloads import Counts
 
 TINY = Counts(
+    starts=1,
     updates=20,
     prompts=20,
     in_flight=4,
@@ -78,9 +79,7 @@ def test_only_selects_the_workload_of_a_figure() -> None:
 
 def test_an_agent_that_does_less_than_asked_is_no_measurement(tmp_path: Path) -> None:
     lazy = tmp_path / "lazy.py"
-    lazy.write_text(
-        (ROOT / "benchmarks/agents/floor.py").read_text().replace("range(amount)", "range(amount // 2)")
-    )
+    lazy.write_text((ROOT / "benchmarks/agents/floor.py").read_text().replace("range(amount)", "range(amount // 2)"))
     (workload,) = select(["stream"])
     with pytest.raises(SubjectError, match=r"updates: expected \d+, got \d+"):
         workload.run((sys.executable, str(lazy)), TINY)

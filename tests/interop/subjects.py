@@ -9,14 +9,15 @@ from pathlib import Path
 import psutil
 
 HERE = Path(__file__).parent
-WORKSPACE = (str(Path(sys.executable).with_name("acp-server")),)
+COMMAND = str(Path(sys.executable).with_name("acp-server"))
+WORKSPACE = (COMMAND,)
 _MARK = "ACP_INTEROP_RUN"
 _PATIENCE = 5.0
 
 
 def nested(backend: str) -> tuple[str, ...]:
     """The agent of `agents/nested.py` on one of anyio's backends."""
-    return (sys.executable, str(HERE / "agents" / "nested.py"), backend)
+    return (COMMAND, "serve", str(HERE / "agents" / "nested.py"), "--backend", backend)
 
 
 @contextmanager

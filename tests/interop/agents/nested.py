@@ -1,4 +1,4 @@
-"""A small agent whose prompts ask the client for something: `nested.py [asyncio|trio]`.
+"""A small agent whose prompts ask the client for something; `acp-server serve` serves it.
 
 stream N            N chunks
 read PATH           a file, through the client's file system
@@ -7,7 +7,6 @@ run COMMAND...      a command, in a terminal of the client's
 hang                says so and waits for ever
 """
 
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -56,7 +55,3 @@ async def run(turn: Turn, command: str, *args: str) -> str:
     async with await turn.client.create_terminal(command, args) as terminal:
         await terminal.wait_for_exit()
         return (await terminal.output()).output
-
-
-if __name__ == "__main__":
-    agent.run(backend=sys.argv[1] if len(sys.argv) > 1 else "asyncio")
