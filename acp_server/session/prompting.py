@@ -8,7 +8,7 @@ finds it. However it was stopped, and whatever the stopped work raised, a turn t
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final, cast
 
 import anyio
@@ -57,7 +57,7 @@ class Prompting:
         session = self._sessions.get(params["sessionId"])
         if session is None:
             raise ResourceNotFound("Session not found", data={"sessionId": params["sessionId"]})
-        if any(not turn.is_cancelled for turn in session.turns):
+        if session.turns and not all(turn.is_cancelled for turn in session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
         assert self._hooks.prompt is not None
         call.admitted = _Prompt(self._hooks.prompt, call, session, request)
@@ -69,10 +69,10 @@ class Prompting:
                 raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")
         return request
 
-    async def prompt(self, call: Call) -> dict[str, Any]:
+    def prompt(self, call: Call) -> Awaitable[dict[str, Any]]:
         """Run the turn; the prompt's answer."""
         prompt: _Prompt = call.admitted
-        return await prompt.serve()
+        return prompt.serve()
 
     def cancel(self, connection: Connection, params: Params | None) -> None:
         """`session/cancel`: cut the turns of a session. Means nothing for a session that has none."""
@@ -138,9 +138,12 @@ class _Prompt:
         raise InvalidRequest("The cancelled turn before this one is still cleaning up", data={"sessionId": session.id})
 
     async def _save(self) -> None:
+        session = self._turn.session
+        session.touch()
         try:
-            self._turn.session.touch()
-            await self._turn.session.save()
+            saving = session.saving()
+            if saving is not None:
+                await saving
         except Exception:
             # What the user asked for is done and was shown: that is the answer.
             logger.exception("session %s was not saved", self._turn.session.id)

@@ -170,12 +170,20 @@ class Session:
 
         Raises TimeoutError if that takes too long, and what the store raises.
         """
+        saving = self.saving()
+        if saving is not None:
+            await saving
+
+    def saving(self) -> Awaitable[None] | None:
+        """What is left to be awaited of `save`: None, if the store keeps it without waiting."""
         pending = self._store.save(self.record) if self.opened and not self.closed else None
-        if pending is not None:
-            with grace(self._patience) as scope:
-                await pending
-            if scope.cancelled_caught:
-                raise TimeoutError(f"the store took more than {self._patience:g} s")
+        return None if pending is None else self._wait_saved(pending)
+
+    async def _wait_saved(self, pending: Awaitable[None]) -> None:
+        with grace(self._patience) as scope:
+            await pending
+        if scope.cancelled_caught:
+            raise TimeoutError(f"the store took more than {self._patience:g} s")
 
     def on_close(self, closer: Callable[[], Awaitable[None] | None]) -> None:
         """Have `closer` called when the session is closed or its connection ends; the last one first. All are called,
