@@ -103,7 +103,8 @@ class Editor:
 
     def asked(self, prefix: str = "") -> list[str]:
         """The methods of the agent's requests so far."""
-        return [m["method"] for m in self.client.received if "id" in m and m.get("method", "").startswith(prefix or "")]
+        methods = [m["method"] for m in self.client.received if "id" in m and "method" in m]
+        return [method for method in methods if method.startswith(prefix)]
 
     async def settled(self) -> None:
         """Wait until the agent has read and acted on everything that was sent."""
