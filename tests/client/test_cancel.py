@@ -33,6 +33,17 @@ async def test_cancel_is_sent_once_and_updates_come_until_the_answer() -> None:
         assert not peer.all("$/cancel_request")
 
 
+async def test_a_turn_that_has_not_begun_cannot_be_cancelled() -> None:
+    async with talking() as (agent, peer):
+        session = await agent.new_session("/project")
+        turn = session.prompt("hello")
+        turn.cancel()
+        async with turn:
+            await peer.finish(await peer.expect_request("session/prompt"))
+            assert (await turn.wait()).stop_reason == "end_turn"
+        assert not peer.all("session/cancel")
+
+
 async def test_a_session_cancels_its_turn_and_nothing_when_it_has_none() -> None:
     async with prompted() as (session, peer, turn, prompt):
         session.cancel()
@@ -77,12 +88,13 @@ async def test_leaving_a_turn_early_cancels_it_and_waits_for_the_confirmation() 
                 async for _ in turn:
                     break
             assert turn.stop_reason == "cancelled"
+            assert [update async for update in turn] == []
             left.set()
 
         async with anyio.create_task_group() as group:
             group.start_soon(leave)
             prompt = await peer.expect_request("session/prompt")
-            await peer.update(said("one"))
+            await peer.update(said("one"), said("left lying"))
             await peer.expect("session/cancel")
             await peer.update(said("dropped"))
             await peer.barrier()
@@ -265,6 +277,21 @@ async def test_a_lost_agent_refuses_whatever_is_asked_of_it_at_once() -> None:
                 await session.agent.request("_anything")
             with pytest.raises(ConnectionClosed):
                 session.agent.notify("_anything")
+
+
+async def test_a_withdrawn_turn_whose_agent_is_lost_holds_up_nobody() -> None:
+    async with talking() as (agent, peer):
+        session = await agent.new_session("/project")
+        with anyio.CancelScope() as scope:
+            async with session.prompt("hello") as turn:
+                await peer.expect_request("session/prompt")
+                scope.cancel()
+                await turn.wait()
+        assert session.turn is turn
+        peer.stream.send_eof()
+        await agent.link.connection.wait_closed()
+        with anyio.fail_after(1), pytest.raises(ConnectionClosed):
+            await session.run("again")
 
 
 @pytest.mark.behaviour("G13")

@@ -169,7 +169,8 @@ async def test_requests_may_be_in_flight_together_and_are_answered_in_any_order(
         async with anyio.create_task_group() as group:
             for name in ("_a", "_b", "_c"):
                 group.start_soon(ask, agent, name)
-            requests = {name: await peer.expect_request(name) for name in ("_a", "_b", "_c")}
+            received = [await peer.expect(lambda message: message["method"][0] == "_") for _ in range(3)]
+            requests = {request["method"]: request for request in received}
             for name in ("_c", "_a", "_b"):
                 await peer.respond(requests[name], name.upper())
         assert results == {"_a": "_A", "_b": "_B", "_c": "_C"}

@@ -110,7 +110,7 @@ async def test_an_update_handler_that_fails_costs_neither_the_update_nor_the_tur
     assert "session/update failed" in caplog.text
 
 
-async def test_what_a_newer_agent_sends_never_breaks_the_turn() -> None:
+async def test_what_a_newer_agent_sends_never_breaks_the_turn(caplog: pytest.LogCaptureFixture) -> None:
     async with prompted() as (_, peer, turn, prompt):
         await peer.update(
             {"sessionUpdate": "hologram", "depth": 3},
@@ -132,6 +132,9 @@ async def test_what_a_newer_agent_sends_never_breaks_the_turn() -> None:
         assert isinstance(tool, ToolCall)
         assert tool.kind == "dream"
         assert turn.stop_reason == "bored"
+    assert [record.message for record in caplog.records if record.levelname != "DEBUG"] == [
+        "dropped a session/update that has no session or no kind of update"
+    ] * 2
 
 
 async def test_an_error_answer_comes_out_behind_the_updates_before_it() -> None:
