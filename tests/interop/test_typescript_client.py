@@ -51,6 +51,8 @@ def test_a_cancelled_turn_keeps_what_it_said_and_the_next_one_is_answered(
 ) -> None:
     run = drive(agent, project, [{**HANG, "cancelBy": by}, AFTERWARDS])
     assert run.turns() == [Ended("hang", "cancelled", None, "hanging"), ANSWERED]
+    by_notification, by_request = run.sent("session/cancel"), run.sent("$/cancel_request")
+    assert (len(by_notification), len(by_request)) == ((1, 0) if by == "session/cancel" else (0, 1))
 
 
 @by_either

@@ -46,6 +46,10 @@ class Run:
         """Parameters of the requests and notifications of the agent."""
         return [m["params"] for m in self._messages("received") if m.get("method") == method]
 
+    def sent(self, method: str) -> list[Message]:
+        """Parameters of the requests and notifications of the client."""
+        return [m["params"] for m in self._messages("sent") if m.get("method") == method]
+
     def updates(self, kind: str) -> list[Message]:
         updates = [params["update"] for params in self.received("session/update")]
         return [update for update in updates if update["sessionUpdate"] == kind]
