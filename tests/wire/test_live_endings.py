@@ -207,7 +207,7 @@ async def test_a_handler_that_ignores_its_cancel_is_answered_for_and_its_late_va
             await go_on.wait()
         return "late"
 
-    async with served(Routes({"stubborn": Route(stubborn)}), Limits(grace=0, drain=0)) as peer:
+    async with served(Routes({"stubborn": Route(stubborn)}), Limits(grace=0.01, drain=0)) as peer:
         peer.send(request(1, "stubborn"))
         assert await peer.ping() == []
         peer.send(cancel(1))
@@ -372,7 +372,7 @@ async def test_a_member_that_never_answers_does_not_strand_the_others() -> None:
         return "late"
 
     routes = Routes({"stubborn": Route(stubborn), "stray": Route(raises_stray_cancellation)})
-    async with served(routes, Limits(grace=0, drain=0)) as peer:
+    async with served(routes, Limits(grace=0.01, drain=0)) as peer:
         peer.send([request(1, "stubborn"), request(2, "stray"), request(3, "ping")])
         assert await peer.ping() == []
         peer.send(cancel(1))
