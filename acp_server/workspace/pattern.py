@@ -88,12 +88,8 @@ def _unrolled_length(source: str) -> int:
             last = open_groups.pop()
             open_groups[-1] += last
         elif token["least"] is not None:
-            times = int(token["least"][:9])
-            open_groups[-1] += last * (times - 1)
-            last *= times
+            open_groups[-1] += last * (int(token["least"][:9]) - 1)
         else:
             last = 1
             open_groups[-1] += 1
-        if last > LARGEST_PATTERN:
-            break
-    return max(last, sum(open_groups))
+    return sum(open_groups)

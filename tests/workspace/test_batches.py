@@ -252,21 +252,30 @@ async def test_a_consumer_that_leaves_closes_the_generator() -> None:
 
 @pytest.mark.usefixtures("endless_slices")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_native_cancellation_of_asyncio_stops_the_thread_too(anyio_backend: str) -> None:
-    source = Source()
+@pytest.mark.parametrize("at_work", [True, False])
+async def test_a_native_cancellation_of_asyncio_stops_the_thread_too(anyio_backend: str, at_work: bool) -> None:
+    entered, leave, closed = threading.Event(), threading.Event(), threading.Event()
 
-    async def consume() -> None:
-        async for _ in Batches(source.run(pulse=True)):
-            pytest.fail("there is nothing")
+    def source() -> Generator[int | None]:
+        try:
+            entered.set()
+            if at_work:
+                leave.wait(10)
+            while True:
+                yield None
+        finally:
+            closed.set()
 
-    task = asyncio.ensure_future(consume())
+    task = asyncio.ensure_future(Batches(source()).__anext__())
     with anyio.fail_after(10):
-        while not source.generated:
+        while not entered.is_set():
             await anyio.lowlevel.checkpoint()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await anyio.to_thread.run_sync(source.closed.wait, 5)
+        assert not (at_work and closed.is_set())
+        leave.set()
+        assert await anyio.to_thread.run_sync(closed.wait, 5)
 
 
 # The real thing

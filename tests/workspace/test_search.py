@@ -140,8 +140,16 @@ def test_the_first_hit_comes_before_the_rest_of_the_tree_is_looked_at(tmp_path: 
     assert [item for item in running if item is not None] == []
 
 
-def test_something_is_yielded_for_each_file_so_that_a_search_without_hits_can_stop(tmp_path: Path) -> None:
-    plant(tmp_path, {f"{n}": "hay" for n in range(50)})
+@pytest.mark.parametrize("content", ["hay", "", b"\0"])
+def test_something_is_yielded_for_each_file_so_that_a_search_without_hits_can_stop(
+    tmp_path: Path, content: str | bytes
+) -> None:
+    plant(tmp_path, {f"{n}": content for n in range(50)})
+    assert len(list(Search(Roots(tmp_path), "needle").run())) >= 50
+
+
+def test_something_is_yielded_for_each_directory_so_that_a_search_without_files_can_stop(tmp_path: Path) -> None:
+    plant(tmp_path, {f"{n}/": "" for n in range(50)})
     assert len(list(Search(Roots(tmp_path), "needle").run())) >= 50
 
 

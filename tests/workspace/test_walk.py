@@ -182,9 +182,9 @@ def test_an_ignore_file_that_is_a_pipe_does_not_hold_up_the_walk(tmp_path: Path)
 
 
 def test_an_endless_ignore_file_is_reported_and_not_read(tmp_path: Path) -> None:
-    plant(tmp_path, {".gitignore": "x\n" * 200_000, "x": ""})
+    plant(tmp_path, {".gitignore": "x\n" * 200_000, "x": "", "y/z": ""})
     items = list(walk(str(tmp_path)))
-    assert paths(tmp_path, items) == [".gitignore", "x"]
+    assert paths(tmp_path, items) == [".gitignore", "x", "y/z"]
     assert [item.reason for item in items if isinstance(item, Skipped)] == ["Too large for an ignore file"]
 
 
@@ -257,6 +257,8 @@ def test_without_a_path_all_directories_are_walked_and_each_file_comes_once(tmp_
     plant(tmp_path, {"cwd/.git/HEAD": "", "cwd/.gitignore": "vendor\n", "cwd/a": "", "cwd/vendor/v": "", "lib/l": ""})
     roots = Roots(tmp_path / "cwd", [tmp_path / "lib", tmp_path / "cwd" / "vendor", tmp_path / "cwd"])
     assert below(roots, None) == [".gitignore", "a", (tmp_path / "lib" / "l").as_posix(), "vendor/v"]
+    roots = Roots(tmp_path, [tmp_path / "lib"])
+    assert below(roots, None) == ["cwd/.gitignore", "cwd/a", "lib/l"]
 
 
 def test_a_path_stands_for_a_file_or_for_what_is_below_it(tmp_path: Path) -> None:
