@@ -1,0 +1,116 @@
+"""What is kept of a conversation."""
+
+from typing import Any
+
+import pytest
+
+from acp_server.session.history import SessionRecord, TurnRecord, iso
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def chunk(text: str, kind: str = "agent_message_chunk") -> dict[str, Any]:
+    return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+
+
+def test_text_of_one_kind_is_one_message_until_something_comes_between() -> None:
+    record = TurnRecord([{"type": "text", "text": "hi"}])
+    for kind, text in (
+        ("agent_thought_chunk", "hm"),
+        ("agent_message_chunk", "a"),
+        ("agent_message_chunk", "b"),
+    ):
+        record.add_text(kind, text)
+    record.add({"sessionUpdate": "tool_call", "toolCallId": "c"})
+    record.add_text("agent_message_chunk", "c")
+    expected = [
+        chunk("hm", "agent_thought_chunk"),
+        chunk("ab"),
+        {"sessionUpdate": "tool_call", "toolCallId": "c"},
+        chunk("c"),
+    ]
+    assert record.events == expected
+    assert list(record.replay()) == [chunk("hi", "user_message_chunk"), *expected]
+
+
+@pytest.mark.parametrize(("count", "pieces"), [(999, 999), (1000, 1000), (1001, 2), (3500, 503)])
+def test_many_small_pieces_are_kept_as_few_large_ones(count: int, pieces: int) -> None:
+    record = TurnRecord([])
+    for number in range(count):
+        record.add_text("agent_message_chunk", f"{number},")
+    (run,) = record._events
+    assert not isinstance(run, dict)
+    assert len(run.parts) == pieces
+    assert record.events == [chunk("".join(f"{number}," for number in range(count)))]
+
+
+def test_a_tool_call_is_kept_once_in_its_last_state() -> None:
+    record = TurnRecord([])
+    record.add({"sessionUpdate": "tool_call", "toolCallId": "a", "title": "look", "status": "pending"})
+    record.add({"sessionUpdate": "tool_call", "toolCallId": "b", "title": "see"})
+    record.add({"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed", "content": [1]})
+    # One that began in an earlier turn.
+    record.add({"sessionUpdate": "tool_call_update", "toolCallId": "z", "status": "failed"})
+    assert record.events == [
+        {"sessionUpdate": "tool_call", "toolCallId": "a", "title": "look", "status": "completed", "content": [1]},
+        {"sessionUpdate": "tool_call", "toolCallId": "b", "title": "see"},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "z", "status": "failed"},
+    ]
+
+
+def test_only_the_last_plan_and_usage_are_kept_and_no_state_of_the_moment() -> None:
+    record = TurnRecord([])
+    for kind in ("plan", "usage_update", "current_mode_update", "available_commands_update", "config_option_update"):
+        record.add({"sessionUpdate": kind, "n": 1})
+        record.add({"sessionUpdate": kind, "n": 2})
+    for kind in ("session_info_update", "notice", "_own"):
+        record.add({"sessionUpdate": kind})
+    assert record.events == [
+        {"sessionUpdate": "plan", "n": 2},
+        {"sessionUpdate": "usage_update", "n": 2},
+        {"sessionUpdate": "_own"},
+    ]
+
+
+def test_what_is_kept_is_not_changed_by_whoever_said_it() -> None:
+    record = TurnRecord([])
+    update = {"sessionUpdate": "tool_call", "toolCallId": "a", "title": "old"}
+    record.add(update)
+    update["title"] = "new"
+    assert record.events[0]["title"] == "old"
+
+
+def test_a_packed_turn_reads_the_same() -> None:
+    prompt = [{"type": "text", "text": "hi \ud800 \u2028", "_meta": {"n": 1.5, "none": None}}]
+    record = TurnRecord(prompt)
+    record.add_text("agent_message_chunk", "ein 😀")
+    record.add({"sessionUpdate": "plan", "entries": []})
+    before = list(record.replay())
+    record.pack()
+    record.pack()
+    assert list(record.replay()) == before
+    assert record.prompt == prompt
+
+
+def test_a_turn_that_cannot_be_packed_is_kept_as_it_is() -> None:
+    deep: Any = "bottom"
+    for _ in range(100_000):
+        deep = [deep]
+    record = TurnRecord([{"type": "text", "text": "hi", "_meta": {"deep": deep}}])
+    record.pack()
+    assert record.prompt[0]["_meta"]["deep"] is deep
+    while isinstance(deep, list):  # Taken apart by hand: freeing it in one go would overflow the stack.
+        deep = deep.pop()
+
+
+def test_only_completed_turns_are_context() -> None:
+    record = SessionRecord("s", "/p")
+    for status in ("completed", "failed", "canceled", "in_progress", "created"):
+        turn = TurnRecord([])
+        turn.status = status
+        record.turns.append(turn)
+    assert record.context() == record.turns[:1]
+
+
+def test_times_are_shown_in_utc_with_milliseconds() -> None:
+    assert iso(0.1234) == "1970-01-01T00:00:00.123Z"
