@@ -97,6 +97,16 @@ def test_deep_nesting_is_read_up_to_a_thousand_levels(depth: int) -> None:
     assert value == []
 
 
+@pytest.mark.behaviour("A8")
+@pytest.mark.parametrize("depth", range(900, 1024, 10))
+def test_nesting_that_one_parser_takes_and_the_other_may_not_is_no_other_error(depth: int) -> None:
+    try:
+        value = decode(b'["\\ud800",' + nested(depth) + b"]")
+    except DecodeError:
+        return
+    assert value[0] == "\ud800"
+
+
 @pytest.mark.behaviour("L6")
 def test_a_lone_surrogate_is_read_as_python_has_it() -> None:
     assert decode(b'{"\\ud800":["\\uDBFFx\\udc00", "\\ud83d\\ude00"]}') == {"\ud800": ["\udbffx\udc00", "\U0001f600"]}

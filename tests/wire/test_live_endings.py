@@ -21,7 +21,7 @@ SECRET = "hunter2"
 
 class Unwritable:
     def to_wire(self) -> Any:
-        raise ValueError(SECRET)
+        raise LookupError(SECRET)
 
 
 async def stray_cancellation() -> None:
