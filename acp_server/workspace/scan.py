@@ -23,7 +23,8 @@ LARGEST = 10
 LISTED_TODOS = 200
 SHOWN_CHARACTERS = 160
 
-_WORD = re.compile(r"\b(?:TODO|FIXME)\b(?!-)")
+# One by one, beginning with letters: that is found twenty times as fast as alternatives or a word's edge.
+_WORDS = [re.compile(rf"{word}(?<!\w{word})\b(?!-)") for word in ("TODO", "FIXME")]
 # The word counts behind what begins a comment in one of the usual languages, not in the middle of a sentence
 # or a string.
 _COMMENT = re.compile(r"#|(?<!:)//|/\*|^\s*\*|(?:^|\s)(?:--|;|%|REM\b)|<!--|\{-|\(\*|^\s*[\"']{3}")
@@ -155,7 +156,9 @@ def _todos(path: str, line: int, block: Block) -> Generator[Todo]:
     if block.continues or block.unfinished:
         return
     text, counted, end = block.text, 0, -1
-    while word := _WORD.search(text, end + 1):
+    for word in heapq.merge(*(pattern.finditer(text) for pattern in _WORDS), key=re.Match[str].start):
+        if word.start() < end:
+            continue
         begin = text.rfind("\n", 0, word.start()) + 1
         end = text.find("\n", word.end())
         end = len(text) if end < 0 else end
@@ -163,4 +166,5 @@ def _todos(path: str, line: int, block: Block) -> Generator[Todo]:
         if _COMMENT.search(before) or (not before.strip() and text[word.end() : word.end() + 1] in (":", "(")):
             line += text.count("\n", counted, begin)
             counted = begin
-            yield Todo(path, line, shown(text[word.start() : min(end, word.start() + SHOWN_CHARACTERS)].rstrip()))
+            said = text[word.start() : min(end, word.start() + SHOWN_CHARACTERS)]
+            yield Todo(path, line, shown(said.rstrip()))
