@@ -1,7 +1,7 @@
 """Runs a program one scheduler step at a time, and does something between two of them.
 
-A step is what a backend runs without interruption: one callback of asyncio's loop (a task up to its next wait is one), one
-task step of trio. Runs are deterministic: the same program takes the same steps, so what happens at step `n` can be
+A step is what a backend runs without interruption: one callback of asyncio's loop (a task up to its next wait is one),
+one task step of trio. Runs are deterministic: the same program takes the same steps, so what happens at step `n` can be
 repeated.
 """
 
