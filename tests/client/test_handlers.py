@@ -16,6 +16,7 @@ from acp_server.schema import (
     ReadTextFileResponse,
     WriteTextFileRequest,
 )
+from acp_server.tasks.grace import grace
 from acp_server.testing import memory_pair
 from tests.client.talking import SESSION, prompted, talking
 
@@ -160,6 +161,31 @@ async def test_a_handler_is_cut_when_the_agent_withdraws_its_request() -> None:
         await peer.notify("$/cancel_request", {"requestId": id})
         assert (await peer.response(id))["error"]["code"] == -32800
         assert cut.is_set()
+
+
+@pytest.mark.behaviour("G6", "D8")
+async def test_leaving_by_a_cancel_waits_for_the_cleanup_of_the_handlers() -> None:
+    entered = anyio.Event()
+    cleaned_up = False
+
+    async def slow(_params: dict[str, Any]) -> None:
+        nonlocal cleaned_up
+        entered.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with grace():
+                for _ in range(50):
+                    await anyio.lowlevel.checkpoint()
+                cleaned_up = True
+
+    with anyio.CancelScope() as scope:
+        async with talking(Handlers(methods={"_slow": slow})) as (_, peer):
+            await peer.request("_slow")
+            await entered.wait()
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert cleaned_up
 
 
 async def test_a_handler_that_ends_the_program_ends_it() -> None:

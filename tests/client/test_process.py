@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from acp_server.client import AgentExited, Patience, RemoteAgent, spawn_agent
+from acp_server.client.process import AgentProcess
 from acp_server.errors import ConnectionClosed, RequestTimeout, RpcError
 from acp_server.peer.connection import Limits
 from tests.client.processes import PATIENCE, Ear, gone
@@ -119,6 +120,9 @@ async def test_an_agent_that_closes_its_output_and_lives_is_lost_and_ended(spawn
         with pytest.raises(AgentExited, match="although it still runs") as exited:
             await agent.initialize()
         assert exited.value.exit_code is None
+        # Nobody waits a second time to see whether it will still end.
+        with anyio.fail_after(0.5), pytest.raises(AgentExited):
+            await agent.request("_again")
     gone(*pids)
 
 
@@ -178,6 +182,45 @@ async def test_an_agent_that_is_busy_writing_sees_the_end_of_its_input_all_the_s
     gone(*pids)
 
 
+async def test_what_an_agent_still_writes_when_it_ends_is_read(spawn: Spawn, ear: Ear) -> None:
+    heard: list[str] = []
+    async with spawn("long goodbye", on_stderr=heard.append) as agent:
+        await agent.initialize()
+    assert await ear.line() == "done"
+    assert heard == [f"bye {n}" for n in range(2000)]
+
+
+async def test_an_agent_that_does_not_go_by_itself_is_asked_to_before_it_is_killed(spawn: Spawn, ear: Ear) -> None:
+    async with spawn("waits to be terminated", patience=Patience(closed=0)):
+        await ear.pids()
+    assert await ear.line() == "terminated"
+
+
+async def test_a_process_is_ended_by_closing_its_input_and_only_once(ear: Ear) -> None:
+    process = await AgentProcess.start([sys.executable, "-S", "-E", FAKE, "good", ear.path])
+    assert await ear.pids() == [process.pid]
+    assert process.exit_code is None
+    await process.aclose()
+    assert await ear.line() == "saw the end"
+    assert process.exit_code == 0
+    await process.aclose()
+
+
+async def test_a_request_that_is_left_behind_with_the_block_fails_without_blaming_the_agent(spawn: Spawn) -> None:
+    errors: list[ConnectionClosed] = []
+
+    async def ask(agent: RemoteAgent) -> None:
+        try:
+            await agent.initialize()
+        except ConnectionClosed as error:
+            errors.append(error)
+
+    async with anyio.create_task_group() as group, spawn("mute") as agent:
+        group.start_soon(ask, agent)
+        await anyio.wait_all_tasks_blocked()
+    assert [type(error) for error in errors] == [ConnectionClosed]
+
+
 @pytest.mark.behaviour("D6", "G15")
 async def test_an_agent_that_does_not_read_can_be_left_with_much_unsent(spawn: Spawn, ear: Ear) -> None:
     limits = Limits(flush=0.1, grace=0.1, drain=0.1)
@@ -220,12 +263,12 @@ async def test_a_cancel_while_the_agent_is_being_ended_waits_for_the_end_and_goe
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as group:
             with anyio.CancelScope() as scope:
-                async with spawn("outlasts its input", patience=Patience(closed=0.3)):
-                    pids = await ear.pids()
+                async with spawn("takes its time") as agent:
+                    await agent.initialize()
                     group.start_soon(cancel, scope)
-                gone(*pids)
                 await anyio.lowlevel.checkpoint()
             assert scope.cancelled_caught
+        assert await ear.line() == "cleaned up"
 
 
 async def _cancel_natively(spawn: Spawn, ear: Ear) -> list[int]:

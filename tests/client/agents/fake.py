@@ -81,6 +81,21 @@ elif MODE == "outlasts its input":
     serve()
     tell("saw the end")
     time.sleep(60)
+elif MODE == "takes its time":
+    serve()
+    tell("saw the end")
+    time.sleep(0.2)
+    tell("cleaned up")
+elif MODE == "waits to be terminated":
+    signal.signal(signal.SIGTERM, lambda *_: (tell("terminated"), os._exit(0)))
+    tell(os.getpid())
+    time.sleep(60)
+elif MODE == "long goodbye":
+    serve()
+    for n in range(2000):
+        say("s", "x" * 1000)
+        warn(f"bye {n}")
+    tell("done")
 elif MODE == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     tell(os.getpid())
