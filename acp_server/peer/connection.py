@@ -13,16 +13,19 @@ from typing import Any
 
 import anyio
 
+from acp_server.errors import ConnectionClosed
 from acp_server.peer.inbound import Inbound
 from acp_server.peer.lane import Lane
-from acp_server.peer.outbound import OnLate, Outbox
+from acp_server.peer.outbound import OnLate, Outbox, in_notification
+from acp_server.peer.outcome import program_end
 from acp_server.peer.route import NoticeHandler, Routes
 from acp_server.peer.stream import Stream
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import DEFAULT_GRACE, Watch, grace
 from acp_server.tasks.spawn import Spawner
-from acp_server.tasks.tree import TaskTree
+from acp_server.tasks.tree import Node, TaskTree
 from acp_server.wire.endpoint import CANCEL_METHOD, Answered, Dropped, Endpoint, Event
 from acp_server.wire.framing import DEFAULT_LINE_LIMIT
 from acp_server.wire.messages import Notification, Request
@@ -42,9 +45,10 @@ class Limits:
     running: int | None = None
     """How many requests run at once; more wait their turn. None: as many as come."""
     drain: float = 1.0
-    """How long running requests may go on when the input has ended."""
+    """How long running requests and notifications may go on when the input has ended."""
     grace: float = DEFAULT_GRACE
-    """How long a cancelled request may clean up before it is answered all the same."""
+    """How long a cancelled request may clean up before it is answered all the same; and, at the end, all of them, and
+    then those who have `Connection.on_close` called."""
     flush: float = 2.0
     """How long the last frames may take to be written."""
 
@@ -56,18 +60,23 @@ class Connection:
         self.limits = limits or Limits()
         self.endpoint = Endpoint(self.limits.line)
         self.leaked = 0
-        """How many handlers refused to end and were left behind when the connection closed."""
+        """How many tasks refused to end and were left behind when the connection closed."""
         self._stream = stream
         self._routes = routes
+        # What the peer has us do, what we do after it, and what all that needs.
         self._work = Spawner(self._crashed)
+        self._cleaning = Spawner(self._crashed)
         self._house = Spawner(self._crashed)
+        self._cleanups = Node(None, "cleanups")
         self.writer = Writer(stream, self._writer_broken)
         self.watch = Watch(self.limits.grace, self._house)
-        self._lane = Lane(self._house.spawn)
+        self._lane = Lane(self._work.spawn)
         self._outbox = Outbox(self.endpoint, self.writer, self._lane.deliver)
         self._inbound = Inbound(self, routes, self.endpoint, self.writer, self._work, self.watch, self.limits.running)
         self._reading = anyio.CancelScope()
         self._closing: Cause | None = None
+        self._patience = 0.0
+        self._begun = False
         self._fatal: BaseException | None = None
         self._closed = anyio.Event()
         self._closers: list[Callable[[], Awaitable[None]]] = []
@@ -102,45 +111,64 @@ class Connection:
         await self.writer.room()
 
     def background(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Start cleanup that outlives the request it belongs to. Closing waits for it, within the grace."""
-        self._work.spawn(function, *args)
+        """Start cleanup that outlives the request it belongs to. Closing waits for it, within the grace, and then cuts
+        it. What it raises is logged. When the connection is closed, it is not started any more."""
+        self._cleaning.spawn(self._clean_up, function, args)
 
     # -- its life
 
     async def run(self) -> None:
         """Serve until the input ends or `close` is called; then answer, clean up and close the stream, within bounds.
 
-        Raises OSError or anyio's BrokenResourceError if reading failed; SystemExit or KeyboardInterrupt if a handler
-        did.
+        Being cancelled closes it in the same way and then propagates; being cancelled
+        natively once more, on asyncio, ends the cleaning up. Raises OSError or anyio's BrokenResourceError if reading
+        failed; SystemExit or KeyboardInterrupt if a handler did.
         """
+        if self._begun:
+            raise RuntimeError("a connection runs only once")
+        self._begun = True
+        # Its requests need not wait less because it was started by the handler of somebody else's notification.
+        token = in_notification.set(False)
         self._house.spawn(self.writer.run)
         try:
             with self._reading:
                 await self._read()
         except BaseException as error:
             # Cancelled from outside, or the input is broken: in neither case is there anything to drain.
-            if self._closing is None:
-                self._closing = Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN
+            self._cut(Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN)
             raise
         finally:
-            await self._wind_down()
+            try:
+                await self._wind_down()
+            finally:
+                in_notification.reset(token)
         if self._fatal is not None:
             raise self._fatal
 
     def close(self, cause: Cause = Cause.SHUTDOWN) -> None:
-        """Begin to close: all that runs is cut and answered, what still arrives is refused. Idempotent, never waits."""
+        """Begin to close: all that runs is cut and answered, what still arrives is refused. Idempotent, never waits.
+
+        It is `run` that then ends and lets go of the stream. Before it is called, our requests fail at once.
+        """
         if self._closing is None:
-            self._closing = cause
-            self.tree.root.cut(cause)
-            # Reading goes on while they clean up, for cleaning up may need answers.
-            self._house.spawn(self._stop_reading)
+            self._cut(cause)
+            if self._begun:
+                # Reading goes on while they clean up, for cleaning up may need answers.
+                self._house.spawn(self._stop_reading)
+            else:
+                self._reading.cancel()
+                self._outbox.close()
 
     async def wait_closed(self) -> None:
         """Wait until the connection is closed and the stream is let go."""
         await self._closed.wait()
 
     def on_close(self, closer: Callable[[], Awaitable[None]]) -> None:
-        """Have `closer` called when nothing runs for the peer any more, shielded and within the grace; in order."""
+        """Have `closer` called when nothing runs for the peer any more and no request of ours is waiting; once, in
+        order, uncut, and all of them within the grace. What one raises is logged. Raises ConnectionClosed if it is too
+        late for that."""
+        if self._cleanups.cause is not None:
+            raise ConnectionClosed
         self._closers.append(closer)
 
     def fail(self, error: BaseException) -> None:
@@ -153,7 +181,7 @@ class Connection:
             for event in self.endpoint.receive(data):
                 self._handle(event)
             if self.writer.size > _UNREAD_LIMIT:
-                await self.writer.room(_UNREAD_LIMIT)
+                await self.writer.below(_UNREAD_LIMIT)
         for event in self.endpoint.receive_eof():
             self._handle(event)
 
@@ -183,63 +211,100 @@ class Connection:
     def _call_inline(self, method: str, handler: NoticeHandler, params: Any) -> None:
         try:
             handler(self, params)
-        except Exception:
+        except BaseException as error:
+            if program_end(error) is not None:
+                raise
             logger.exception("the handler of %s failed", method)
 
+    def _cut(self, cause: Cause) -> None:
+        """Cut what runs for the peer, and refuse what comes. It may clean up for as long as the patience lasts."""
+        if self._closing is None:
+            self._closing = cause
+            self._patience = self._house.time() + self.limits.grace
+            self._lane.stop()
+            self.tree.root.cut(cause)
+
+    async def _idle(self) -> None:
+        await self._work.wait_idle()
+        await self._cleaning.wait_idle()
+
     async def _stop_reading(self) -> None:
-        with anyio.move_on_after(self.limits.grace):
-            await self._work.wait_idle()
-        self._reading.cancel()
+        try:
+            with anyio.CancelScope(deadline=self._patience):
+                await self._idle()
+        finally:
+            self._reading.cancel()
 
     async def _wind_down(self) -> None:
         limits = self.limits
-        self._outbox.close()
+        self._outbox.lose()
         try:
             with grace(limits.drain + 2 * limits.grace + limits.flush + 1):
                 if self._closing is None:
                     with anyio.move_on_after(limits.drain):
-                        await self._work.wait_idle()
-                    self._closing = self._closing or Cause.CLOSED
-                self.tree.root.cut(self._closing)
-                with anyio.move_on_after(limits.grace):
-                    await self._work.wait_idle()
+                        await self._idle()
+                    self._cut(Cause.CLOSED)
+                with anyio.CancelScope(deadline=self._patience):
+                    await self._idle()
                 self.watch.finish()
-                self._lane.stop()
+                self._outbox.close()
+                if self._closers:
+                    self.background(self._call_closers)
                 with anyio.move_on_after(limits.grace):
-                    await self._call_closers()
+                    await self._cleaning.wait_idle()
+                self._cleanups.cut(Cause.SHUTDOWN)
                 self.writer.close()
                 with anyio.move_on_after(limits.flush):
                     await self._house.wait_idle()
+                    await self._cleaning.wait_idle()
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
-            self.tree.root.cut(Cause.SHUTDOWN)
+            self._cut(Cause.SHUTDOWN)
+            self._outbox.close()
             self.watch.finish()
-            self._lane.stop()
+            self._cleanups.cut(Cause.SHUTDOWN)
+            self._lane.let_be()
+            self._cleanups.let_be()
             self.writer.abort()
-            self.leaked = self._work.running
+            self.leaked = self._work.running + self._cleaning.running
             if self.leaked:
-                logger.error("%d handlers ignored their cancellation and were left behind", self.leaked)
-            self._closed.set()
-            with grace(limits.flush):
-                await self._stream.aclose()
+                logger.error("%d tasks ignored their cancellation and were left behind", self.leaked)
+            try:
+                with grace(limits.flush):
+                    await self._stream.aclose()
+                    await self._house.wait_idle()
+            finally:
+                self._closed.set()
+
+    async def _clean_up(self, function: Callable[..., Coroutine[Any, Any, None]], args: tuple[Any, ...]) -> None:
+        node = self._cleanups.child(function.__qualname__)
+        _, error = await node.run(function, *args)
+        node.close()
+        if error is not None:
+            self._failed(f"the cleanup {node.label}", error)
 
     async def _call_closers(self) -> None:
         while self._closers:
             try:
                 await self._closers.pop(0)()
-            except Exception:
-                logger.exception("a callback for the end of the connection failed")
+            except BaseException as error:
+                # Be it because the time is up: those that are left do what they can do without waiting.
+                self._failed("a callback for the end of the connection", error)
 
     def _writer_broken(self) -> None:
-        if self._closing is None:
-            self._closing = Cause.CLOSED
         self._outbox.close()
-        self.tree.root.cut(Cause.CLOSED)
+        self._cut(Cause.CLOSED)
         self._reading.cancel()
 
+    def _failed(self, what: str, error: BaseException) -> None:
+        if (ending := program_end(error)) is not None:
+            self.fail(ending)
+        else:
+            logger.error("%s failed", what, exc_info=error)
+
     def _crashed(self, error: BaseException) -> None:
-        if not isinstance(error, anyio.get_cancelled_exc_class()):
-            logger.error("an internal task failed", exc_info=error)
+        if not is_cancellation(error):
+            self._failed("an internal task", error)
             self.close()
 
 

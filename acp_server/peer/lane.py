@@ -14,6 +14,9 @@ from typing import Any
 import anyio
 
 from acp_server.peer.outbound import in_notification
+from acp_server.peer.outcome import program_end
+from acp_server.tasks.failure import is_cancellation
+from acp_server.tasks.grace import let_be
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -23,13 +26,14 @@ Step = Callable[[], Awaitable[None] | None]
 class Lane:
     """The notifications of one connection. `start` starts a task for the coroutine function that it is given."""
 
-    __slots__ = ("_scope", "_start", "_steps", "_stopped")
+    __slots__ = ("_inner", "_scope", "_start", "_steps", "_stopped")
 
     def __init__(self, start: Callable[[Callable[..., Coroutine[Any, Any, None]], Awaitable[None]], None]) -> None:
         self._start = start
         # A notification, or (without a method) the delivery of an answer.
         self._steps: deque[tuple[str | None, Step]] = deque()
         self._scope: anyio.CancelScope | None = None
+        self._inner: anyio.CancelScope | None = None
         self._stopped = False
 
     def notify(self, method: str, step: Step) -> None:
@@ -45,15 +49,17 @@ class Lane:
             if pending is not None:
                 self._scope = anyio.CancelScope()
                 # The new task inherits the context, so that what its handler asks for need not wait for the handler.
-                self._start(self._run, _guarded(method, pending))
-        except Exception:
+                self._start(self._run, self._guard(method, pending))
+        except BaseException as error:
+            if program_end(error) is not None:
+                raise
             logger.exception("the handler of %s failed", method)
         finally:
             in_notification.reset(token)
 
     def deliver(self, wake: Callable[[], None]) -> None:
         """Call `wake` once everything that came before it has been handled. It must not raise."""
-        if self._scope is None:
+        if self._scope is None or self._stopped:
             wake()
         else:
             self._steps.append((None, wake))
@@ -61,36 +67,48 @@ class Lane:
     def stop(self) -> None:
         """Cut what is running and forget what is left, except that nobody is left waiting for a delivery."""
         self._stopped = True
+        self._forget()
         if self._scope is not None:
             self._scope.cancel()
+
+    def let_be(self) -> None:
+        """Leave alone what was cut and does not end, see `acp_server.tasks.grace.let_be`."""
+        if self._inner is not None:
+            let_be(self._inner)
 
     async def _run(self, first: Awaitable[None]) -> None:
         assert self._scope is not None
         try:
-            with self._scope:
+            with self._scope, anyio.CancelScope() as self._inner:
                 await first
                 while self._steps:
                     method, step = self._steps.popleft()
                     if method is None:
                         step()
                     else:
-                        await _guarded(method, _call(step))
+                        await self._guard(method, _call(step))
         finally:
-            self._scope = None
-            for method, step in self._steps:
-                if method is None:
-                    step()
-            self._steps.clear()
+            self._scope = self._inner = None
+            self._forget()
+
+    async def _guard(self, method: str, pending: Awaitable[None]) -> None:
+        try:
+            await pending
+        except BaseException as error:
+            # A cancellation is the handler's own, unless all of them are being cut.
+            if program_end(error) is not None or (self._stopped and is_cancellation(error)):
+                raise
+            logger.error("the handler of %s failed", method, exc_info=error)
+
+    def _forget(self) -> None:
+        steps = list(self._steps)
+        self._steps.clear()
+        for method, step in steps:
+            if method is None:
+                step()
 
 
 async def _call(step: Step) -> None:
     pending = step()
     if pending is not None:
         await pending
-
-
-async def _guarded(method: str, pending: Awaitable[None]) -> None:
-    try:
-        await pending
-    except Exception:
-        logger.exception("the handler of %s failed", method)

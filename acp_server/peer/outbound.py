@@ -71,20 +71,21 @@ class Outbound(Asked):
 class Outbox:
     """All that we send of our own accord."""
 
-    __slots__ = ("_closed", "_deliver", "_endpoint", "_signals", "_writer")
+    __slots__ = ("_closed", "_deliver", "_endpoint", "_lost", "_signals", "_writer")
 
     def __init__(self, endpoint: Endpoint, writer: Writer, deliver: Callable[[Callable[[], None]], None]) -> None:
         self._endpoint = endpoint
         self._writer = writer
         self._deliver = deliver
         self._signals = Signals()
+        self._lost = False
         self._closed = False
 
     async def request(self, method: str, params: Any, timeout: float | None, on_late: OnLate | None) -> Any:
         """See `Connection.request`."""
         signals = self._signals
         await signals.checkpoint_if_cancelled()
-        if self._closed:
+        if self._lost:
             raise ConnectionClosed(method)
         signal = signals.make()
         asked = Outbound(method, on_late, signal)
@@ -127,15 +128,23 @@ class Outbox:
         else:
             self._deliver(asked.wake)
 
-    def close(self) -> None:
-        """The peer will not answer any more: whoever waits is told, and nothing more is sent."""
-        self._closed = True
+    def lose(self) -> None:
+        """The peer will not answer any more: whoever waits is told, and nothing more is asked. Idempotent."""
+        self._lost = True
         for asked in self._endpoint.ledger.lose_all():
             assert isinstance(asked, Outbound)
             asked.wake()
 
+    def close(self) -> None:
+        """Nor is the peer told anything any more. Idempotent."""
+        self.lose()
+        self._closed = True
+
     def _withdraw(self, asked: Outbound, ticket: int) -> None:
+        # What the peer has not begun to see need not be cancelled, and will not be answered.
+        unseen = self._writer.take_back(ticket)
+        if unseen:
+            asked.wants_late_answer = False
         cancel = self._endpoint.withdraw(asked)
-        # What the peer has not begun to see need not be cancelled.
-        if cancel is not None and not self._writer.take_back(ticket) and not self._closed:
+        if cancel is not None and not unseen:
             self._writer.put(cancel)

@@ -77,14 +77,18 @@ class Writer:
         self._frames[index] = b""
         return True
 
-    async def room(self, limit: int = HIGH_WATER) -> None:
-        """Wait until no more than `limit` bytes are on their way. Raises ConnectionClosed if they never will be."""
+    async def room(self) -> None:
+        """Wait until no more is on its way than producers of updates may add to. Raises ConnectionClosed."""
+        await self.below(HIGH_WATER)
+        if self._broken:
+            raise ConnectionClosed
+
+    async def below(self, limit: int) -> None:
+        """Wait until no more than `limit` bytes are on their way, be it because they never will be written."""
         while self._size > limit:
             if self._room is None:
                 self._room = anyio.Event()
             await self._room.wait()
-        if self._broken:
-            raise ConnectionClosed
 
     def close(self) -> None:
         """Write what is there, then let `run` return."""
