@@ -11,13 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from acp_server.agent.handlers import method_handler, name_of, notification_handler, prompt_hook
+from acp_server.agent.handlers import name_of, prompt_hook
 from acp_server.errors import ResourceNotFound, UsageError
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
-from acp_server.schema.capabilities import McpCapabilities, PromptCapabilities
-from acp_server.schema.initialization import Implementation
 from acp_server.session.hooks import Hooks
 from acp_server.session.service import Service
 from acp_server.session.store import SessionStore
@@ -49,11 +47,8 @@ class Agent:
         store: SessionStore | None = None,
     ) -> None:
         self.name = name
-        self._hooks = Hooks(info=Implementation(name=name, version=version, title=title))
-        if accepts := list(accepts):
-            self._hooks.prompt_capabilities = PromptCapabilities(**dict.fromkeys(accepts, True))
-        if mcp := list(mcp):
-            self._hooks.mcp_capabilities = McpCapabilities(**dict.fromkeys(mcp, True))
+        info = {"name": name, "version": version} | ({} if title is None else {"title": title})
+        self._hooks = Hooks(info, accepts=tuple(accepts), mcp=tuple(mcp))
         if store is not None:
             self._hooks.store = store
         self._services: dict[Connection, Service] = {}
@@ -98,6 +93,9 @@ class Agent:
         still returns is dropped. At most 40 such functions run at once in one event loop; more wait their turn.
         """
 
+        # Not at the top: only agents with methods of their own need it, and it loads pydantic.
+        from acp_server.agent.methods import method_handler
+
         def register(function: F) -> F:
             self._add_method(name, Route(method_handler(function)))
             return function
@@ -111,6 +109,8 @@ class Agent:
         quick. Notifications that the protocol acts on itself are acted on first, in any case. Nothing is ever answered;
         parameters that do not fit are logged, and so is what the handler raises.
         """
+
+        from acp_server.agent.methods import notification_handler
 
         def register(function: F) -> F:
             self._hooks.notifications.append((name, Notice(notification_handler(function))))

@@ -113,8 +113,8 @@ def run(
         deadline.disarm()
         deadline.arm(_LOOP_ENDS, code, "the event loop does not end")
 
-    # What is loaded by now stays for the life of the program, and a request leaves no circles behind. To look for garbage
-    # among all that as often as the interpreter does of its own accord is a sixth of the cost of a prompt.
+    # What is loaded by now stays for the life of the program, and a request leaves no circles behind. To look for
+    # garbage among all that as often as the interpreter does of its own accord is a sixth of the cost of a prompt.
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
     try:

@@ -8,32 +8,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import CapabilityMissing, MalformedResponse, RpcError
 from acp_server.peer.connection import Connection
-from acp_server.schema.base import Model
-from acp_server.schema.capabilities import ClientCapabilities
-from acp_server.schema.initialization import Implementation
 from acp_server.session.params import read_result
+from acp_server.session.profile import ClientProfile
 from acp_server.session.terminal import Terminal
 
 if TYPE_CHECKING:
+    from acp_server.schema.base import Model
+    from acp_server.schema.capabilities import ClientCapabilities
     from acp_server.schema.elicitation import CreateElicitationResponse
     from acp_server.schema.elicitation_form import ElicitationSchema
     from acp_server.schema.permission import PermissionOption
     from acp_server.schema.tool_call import ToolCallUpdate
 
 logger = logging.getLogger("acp_server.session")
-
-
-@dataclass(slots=True)
-class ClientProfile:
-    """Who the client is and what it announced in `initialize`. Before that, nothing is announced."""
-
-    capabilities: ClientCapabilities = field(default_factory=ClientCapabilities)
-    info: Implementation | None = None
 
 
 @dataclass(frozen=True, slots=True)

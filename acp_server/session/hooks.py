@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from acp_server.peer.route import Notice, Route
 from acp_server.session.store import MemoryStore, SessionStore
@@ -12,9 +12,7 @@ from acp_server.session.store import MemoryStore, SessionStore
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
     from acp_server.schema.authentication import AuthMethod
-    from acp_server.schema.capabilities import McpCapabilities, PromptCapabilities
     from acp_server.schema.config_options import SessionMode
-    from acp_server.schema.initialization import Implementation
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.session.turn import Turn
@@ -28,7 +26,8 @@ AuthHook: TypeAlias = "Callable[[Call], Awaitable[None]]"
 class Hooks:
     """One agent, as its author declared it."""
 
-    info: Implementation
+    info: dict[str, str]
+    """`Implementation` on the wire: `name`, `version` and perhaps `title`."""
     prompt: PromptHook | None = None
     open_session: list[SessionHook] = field(default_factory=list["SessionHook"])
     """Called for each session that is made, loaded or resumed, before the client gets the answer."""
@@ -41,8 +40,10 @@ class Hooks:
     auth_required: bool = False
     """Whether sessions are refused until a client has authenticated."""
     logout: Callable[[Call], Awaitable[None]] | None = None
-    prompt_capabilities: PromptCapabilities | None = None
-    mcp_capabilities: McpCapabilities | None = None
+    accepts: tuple[Literal["image", "audio", "embedded_context"], ...] = ()
+    """What prompts may have beyond text and links."""
+    mcp: tuple[Literal["http", "sse"], ...] = ()
+    """Which MCP transports beyond stdio the agent connects to."""
     store: SessionStore = field(default_factory=MemoryStore)
     methods: dict[str, Route] = field(default_factory=dict[str, Route])
     notifications: list[tuple[str, Notice]] = field(default_factory=list[tuple[str, Notice]])

@@ -19,10 +19,10 @@ import anyio
 from acp_server.errors import AuthRequired, RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call
 from acp_server.schema.base import Model
-from acp_server.session.client import ClientProfile
 from acp_server.session.history import SessionRecord, iso
 from acp_server.session.hooks import Hooks
 from acp_server.session.params import absolute, problem, read
+from acp_server.session.profile import ClientProfile
 from acp_server.session.session import Session
 from acp_server.session.settings import choices
 from acp_server.tasks.grace import grace
@@ -39,10 +39,11 @@ logger = logging.getLogger("acp_server.session")
 class Lifecycle:
     """The sessions of one connection."""
 
-    def __init__(self, hooks: Hooks, profile: ClientProfile) -> None:
+    def __init__(self, hooks: Hooks, profile: ClientProfile, sessions: dict[str, Session]) -> None:
         self._hooks = hooks
         self._profile = profile
-        self.sessions: dict[str, Session] = {}
+        self.sessions = sessions
+        """Those that are open, by id."""
         self.authenticated = not hooks.auth_required
         # What is done to a session that exists is done one after the other, or two loads would leave two of them. A
         # lock lives as long as somebody holds it or waits for it.
@@ -122,10 +123,8 @@ class Lifecycle:
         call.after_answer(session.updates.open)
 
     def _servers(self, servers: Sequence[McpServer]) -> list[McpServer]:
-        offered = self._hooks.mcp_capabilities
-        usable = {"http": offered is not None and offered.http, "sse": offered is not None and offered.sse}
-        usable |= {"stdio": True}
-        kept = [server for server in servers if usable.get(server.type or "stdio")]
+        usable = {"stdio", *self._hooks.mcp}
+        kept = [server for server in servers if (server.type or "stdio") in usable]
         for server in servers:
             if server not in kept:
                 logger.warning("an MCP server of type %r is left out: this agent does not announce it", server.type)

@@ -1,29 +1,19 @@
 """`initialize`: agreeing on a version and telling what the agent can do (ACP, Initialization).
 
-Capabilities are derived from what the agent's author registered, so that nothing is announced that is not there.
+Capabilities are derived from what the agent's author registered, so that nothing is announced that is not there. It
+works on plain values and loads the types of the schema only where it must: this is what an editor waits for at its
+start.
 """
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from acp_server.peer.context import Call
-from acp_server.schema.authentication import AuthMethod
-from acp_server.schema.base import Model
-from acp_server.schema.capabilities import (
-    AgentAuthCapabilities,
-    AgentCapabilities,
-    LogoutCapabilities,
-    SessionAdditionalDirectoriesCapabilities,
-    SessionCapabilities,
-    SessionCloseCapabilities,
-    SessionDeleteCapabilities,
-    SessionListCapabilities,
-    SessionResumeCapabilities,
-)
-from acp_server.schema.initialization import InitializeRequest, InitializeResponse
-from acp_server.schema.types import PROTOCOL_VERSION
-from acp_server.session.client import ClientProfile
 from acp_server.session.hooks import Hooks
-from acp_server.session.params import read
+from acp_server.session.profile import ClientProfile
+
+PROTOCOL_VERSION: Final = 1
 
 
 class Negotiation:
@@ -34,42 +24,46 @@ class Negotiation:
         self._profile = profile
 
     def admit(self, call: Call) -> None:
-        """Take note of what the client announces, before anything behind its request is looked at."""
-        request = read(InitializeRequest, call)
-        self._profile.capabilities = request.client_capabilities
-        self._profile.info = request.client_info
+        """Take note of what the client announces, before anything behind its request is looked at. Raises
+        InvalidParams."""
+        version = call.params.get("protocolVersion")
+        if type(version) is not int or not 0 <= version <= 0xFFFF:
+            # All else is forgiven by the schema; this it may have to refuse.
+            from acp_server.schema.initialization import InitializeRequest
+            from acp_server.session.params import read
 
-    async def initialize(self, _call: Call) -> Model:
+            read(InitializeRequest, call)
+        self._profile.learn(call.params)
+
+    async def initialize(self, _call: Call) -> dict[str, Any]:
         """`initialize`. We speak one version, so it is the answer to any other (ACP, Version Negotiation)."""
-        return InitializeResponse(
-            protocol_version=PROTOCOL_VERSION,
-            agent_capabilities=self.capabilities(),
-            auth_methods=self._auth_methods(),
-            agent_info=self._hooks.info,
-        )
+        return {
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentCapabilities": self.capabilities(),
+            "authMethods": self._auth_methods(),
+            "agentInfo": self._hooks.info,
+        }
 
-    def capabilities(self) -> AgentCapabilities:
-        """What this agent can do."""
+    def capabilities(self) -> dict[str, Any]:
+        """What this agent can do: `AgentCapabilities` on the wire."""
         hooks = self._hooks
-        capabilities = AgentCapabilities()
+        capabilities: dict[str, Any] = {}
         if hooks.prompt is not None:
-            capabilities.load_session = True
-            capabilities.session_capabilities = SessionCapabilities(
-                list=SessionListCapabilities(),
-                delete=SessionDeleteCapabilities(),
-                additional_directories=SessionAdditionalDirectoriesCapabilities(),
-                resume=SessionResumeCapabilities(),
-                close=SessionCloseCapabilities(),
-            )
-        if hooks.prompt_capabilities is not None:
-            capabilities.prompt_capabilities = hooks.prompt_capabilities
-        if hooks.mcp_capabilities is not None:
-            capabilities.mcp_capabilities = hooks.mcp_capabilities
+            capabilities["loadSession"] = True
+            supported = ("list", "delete", "additionalDirectories", "resume", "close")
+            capabilities["sessionCapabilities"] = {name: {} for name in supported}
+        if hooks.accepts:
+            names = {"image": "image", "audio": "audio", "embedded_context": "embeddedContext"}
+            capabilities["promptCapabilities"] = {names[kind]: True for kind in hooks.accepts}
+        if hooks.mcp:
+            capabilities["mcpCapabilities"] = dict.fromkeys(hooks.mcp, True)
         if hooks.logout is not None:
-            capabilities.auth = AgentAuthCapabilities(logout=LogoutCapabilities())
+            capabilities["auth"] = {"logout": {}}
         return capabilities
 
-    def _auth_methods(self) -> list[AuthMethod]:
+    def _auth_methods(self) -> list[dict[str, Any]]:
+        methods = self._hooks.auth_methods
         # Terminal methods are only for clients that can run them (ACP, Authentication).
-        terminal = self._profile.capabilities.auth.terminal
-        return [method for method in self._hooks.auth_methods if terminal or method.type != "terminal"]
+        if any(method.type == "terminal" for method in methods) and not self._profile.capabilities.auth.terminal:
+            methods = [method for method in methods if method.type != "terminal"]
+        return [method.to_wire() for method in methods]

@@ -6,19 +6,21 @@ What does not fit becomes an error that says what is wrong, in words fit for the
 from __future__ import annotations
 
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any, TypeVar
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from acp_server.errors import InvalidParams, MalformedResponse
 from acp_server.peer.context import Call
-from acp_server.schema.base import Record
 
-T = TypeVar("T", bound=Record)
+if TYPE_CHECKING:
+    from acp_server.schema.base import Record
+
+T = TypeVar("T", bound="Record")
 
 
 def read(kind: type[T], call: Call) -> T:
     """The call's parameters. Raises InvalidParams, whose data lists each problem with its place, but not the input."""
+    from pydantic import ValidationError
+
     try:
         return kind.from_wire(call.params)
     except ValidationError as error:
@@ -29,6 +31,8 @@ def read(kind: type[T], call: Call) -> T:
 
 def read_result(kind: Any, method: str, result: Any) -> Any:
     """The result of a request of ours as `kind`, a class or a union. Raises MalformedResponse."""
+    from pydantic import ValidationError
+
     from acp_server.schema import from_wire
 
     try:

@@ -14,7 +14,6 @@ from typing import Any, Final, cast
 import anyio
 
 from acp_server.errors import InvalidRequest, RequestCancelled, ResourceNotFound
-from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
 from acp_server.peer.outcome import program_end
 from acp_server.schema.prompt import PromptRequest
@@ -22,10 +21,8 @@ from acp_server.session.hooks import Hooks, PromptHook
 from acp_server.session.params import problem, read
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn, TurnState
-from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.tree import NOTHING, Node
-from acp_server.wire.messages import Params
 
 logger = logging.getLogger("acp_server.session")
 
@@ -33,21 +30,17 @@ CANCELLED: Final[dict[str, Any]] = {"stopReason": "cancelled"}
 
 
 class Prompting:
-    """The prompts of one connection: which are taken, and the cancel that means them."""
+    """The prompts of one connection: which are taken, and what becomes of them."""
 
     def __init__(self, hooks: Hooks, sessions: Mapping[str, Session]) -> None:
         self._hooks = hooks
         self._sessions = sessions
-        capabilities = hooks.prompt_capabilities
         # Text and links are the baseline (ACP, Initialization: prompt capabilities).
-        self._content = {"text", "resource_link"}
-        if capabilities is not None:
-            offered = {
-                "image": capabilities.image,
-                "audio": capabilities.audio,
-                "resource": capabilities.embedded_context,
-            }
-            self._content |= {kind for kind, yes in offered.items() if yes}
+        self._content = {
+            "text",
+            "resource_link",
+            *("resource" if a == "embedded_context" else a for a in hooks.accepts),
+        }
 
     def admit(self, call: Call) -> None:
         """Register the turn of a prompt. Raises InvalidParams, ResourceNotFound, and InvalidRequest while another
@@ -73,14 +66,6 @@ class Prompting:
         """Run the turn; the prompt's answer."""
         prompt: _Prompt = call.admitted
         return prompt.serve()
-
-    def cancel(self, connection: Connection, params: Params | None) -> None:
-        """`session/cancel`: cut the turns of a session. Means nothing for a session that has none."""
-        if isinstance(params, dict):
-            session_id = params.get("sessionId")
-            session = self._sessions.get(session_id) if isinstance(session_id, str) else None
-            if session is not None:
-                session.cancel(Cause.SESSION)
 
 
 class _Prompt:

@@ -1,24 +1,29 @@
 """The agent's side of one connection: which of the protocol's methods it has, and what answers them.
 
-It joins negotiation, lifecycle and prompting into the routes that `acp_server.peer` serves; it decides nothing itself.
+It joins negotiation, lifecycle and prompting into the routes that `acp_server.peer` serves; it decides nothing
+itself. What sessions need is loaded with the first method that is about them, after `initialize` is answered.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
+from acp_server.errors import ResourceNotFound
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.stream import Stream
-from acp_server.session.client import ClientProfile
 from acp_server.session.hooks import Hooks
-from acp_server.session.lifecycle import Lifecycle
 from acp_server.session.negotiation import Negotiation
-from acp_server.session.params import problem, read
-from acp_server.session.prompting import Prompting
-from acp_server.session.session import Session
+from acp_server.session.profile import ClientProfile
 from acp_server.tasks.cause import Cause
+
+if TYPE_CHECKING:
+    from acp_server.session.lifecycle import Lifecycle
+    from acp_server.session.prompting import Prompting
+    from acp_server.session.session import Session
 
 
 class Service:
@@ -26,45 +31,57 @@ class Service:
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
-        self.profile = ClientProfile()
-        self._lifecycle = Lifecycle(hooks, self.profile)
-        self._prompting = Prompting(hooks, self._lifecycle.sessions)
-        self._negotiation = Negotiation(hooks, self.profile)
+        self._profile = ClientProfile()
+        self._negotiation = Negotiation(hooks, self._profile)
+        self._sessions: dict[str, Session] = {}
+
+    @cached_property
+    def _lifecycle(self) -> Lifecycle:
+        from acp_server.session.lifecycle import Lifecycle
+
+        return Lifecycle(self._hooks, self._profile, self._sessions)
+
+    @cached_property
+    def _prompting(self) -> Prompting:
+        from acp_server.session.prompting import Prompting
+
+        return Prompting(self._hooks, self._sessions)
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
         """The connection over `stream`, ready to `run`."""
         connection = Connection(stream, self.routes(), limits)
-        connection.on_close(self._lifecycle.close_all)
+        connection.on_close(self._close)
         return connection
 
     def interrupt(self) -> bool:
         """Cut all turns, as the user's interrupt at a terminal asks for. False if none ran."""
-        cut = [session.cancel(Cause.INTERRUPT) for session in list(self._lifecycle.sessions.values())]
+        cut = [session.cancel(Cause.INTERRUPT) for session in list(self._sessions.values())]
         return any(cut)
 
     def find(self, session_id: str) -> Session:
         """The open session with this id. Raises ResourceNotFound."""
-        return self._lifecycle.find(session_id)
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise ResourceNotFound("Session not found", data={"sessionId": session_id})
+        return session
 
     def routes(self) -> Routes:
         """What the client can ask and tell. A method that the agent has nothing for is not there."""
-        hooks, lifecycle, prompting = self._hooks, self._lifecycle, self._prompting
+        hooks = self._hooks
         routes = Routes()
         requests = routes.requests
         requests["initialize"] = Route(self._negotiation.initialize, admit=self._negotiation.admit, handshake=True)
         if hooks.prompt is not None:
-            requests["session/new"] = Route(lifecycle.new)
-            requests["session/load"] = Route(lifecycle.load)
-            requests["session/resume"] = Route(lifecycle.resume)
-            requests["session/list"] = Route(lifecycle.list)
-            requests["session/close"] = Route(lifecycle.close)
-            requests["session/delete"] = Route(lifecycle.delete)
-            requests["session/prompt"] = Route(prompting.prompt, admit=prompting.admit)
-            routes.on_notice("session/cancel", Notice(prompting.cancel, inline=True))
+            for name in ("new", "load", "resume", "list", "close", "delete"):
+                requests[f"session/{name}"] = self._session_route(name)
+            requests["session/prompt"] = Route(
+                lambda call: self._prompting.prompt(call), admit=lambda call: self._prompting.admit(call)
+            )
+            routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
         if hooks.modes or hooks.set_mode is not None:
-            requests["session/set_mode"] = Route(lifecycle.set_mode)
+            requests["session/set_mode"] = self._session_route("set_mode")
         if hooks.config_options or hooks.set_config_option is not None:
-            requests["session/set_config_option"] = Route(lifecycle.set_config_option)
+            requests["session/set_config_option"] = self._session_route("set_config_option")
         if hooks.authenticate:
             requests["authenticate"] = Route(self._authenticate)
         if hooks.logout is not None:
@@ -74,8 +91,23 @@ class Service:
             routes.on_notice(method, notice)
         return routes
 
+    def _session_route(self, name: str) -> Route:
+        def handler(call: Call) -> Awaitable[Any]:
+            method: Callable[[Call], Awaitable[Any]] = getattr(self._lifecycle, name)
+            return method(call)
+
+        return Route(handler)
+
+    def _cancel(self, _connection: Connection, params: Any) -> None:
+        """`session/cancel`: cut the turns of a session. Means nothing for a session that has none."""
+        session_id = cast("dict[str, Any]", params).get("sessionId") if isinstance(params, dict) else None
+        session = self._sessions.get(session_id) if isinstance(session_id, str) else None
+        if session is not None:
+            session.cancel(Cause.SESSION)
+
     async def _authenticate(self, call: Call) -> dict[str, Any]:
         from acp_server.schema.authentication import AuthenticateRequest
+        from acp_server.session.params import problem, read
 
         request = read(AuthenticateRequest, call)
         check = self._hooks.authenticate.get(request.method_id)
@@ -90,3 +122,7 @@ class Service:
         await self._hooks.logout(call)
         self._lifecycle.authenticated = not self._hooks.auth_required
         return {}
+
+    async def _close(self) -> None:
+        if self._sessions:
+            await self._lifecycle.close_all()

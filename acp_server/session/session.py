@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from acp_server.schema.base import Model
-from acp_server.session.client import Client, ClientProfile
+from acp_server.session.client import Client
 from acp_server.session.history import SessionRecord, iso
+from acp_server.session.profile import ClientProfile
 from acp_server.session.settings import Settings
 from acp_server.session.updates import Updates
 from acp_server.tasks.cause import Cause
@@ -24,6 +24,7 @@ from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
     from acp_server.peer.connection import Connection
+    from acp_server.schema.base import Model
     from acp_server.schema.mcp import McpServer
     from acp_server.schema.updates import AvailableCommand
     from acp_server.session.hooks import Hooks

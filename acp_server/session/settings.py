@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
-    from acp_server.session.client import ClientProfile
     from acp_server.session.history import SessionRecord
+    from acp_server.session.profile import ClientProfile
 
 Option: TypeAlias = "SessionConfigSelect | SessionConfigBoolean"
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import logging
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.errors import AcpError, RpcError
 from acp_server.peer.connection import Connection
-from acp_server.schema.terminal import TerminalExitStatus, TerminalOutputResponse, WaitForTerminalExitResponse
 from acp_server.session.params import read_result
 from acp_server.tasks.grace import grace
+
+if TYPE_CHECKING:
+    from acp_server.schema.terminal import TerminalExitStatus, TerminalOutputResponse
 
 logger = logging.getLogger("acp_server.session")
 
@@ -37,12 +39,16 @@ class Terminal:
 
     async def output(self) -> TerminalOutputResponse:
         """What it has printed so far, whether that was truncated, and its exit status if it has ended."""
+        from acp_server.schema.terminal import TerminalOutputResponse
+
         response = read_result(TerminalOutputResponse, "terminal/output", await self._ask("terminal/output"))
         self._ended = self._ended or response.exit_status is not None
         return response
 
     async def wait_for_exit(self) -> TerminalExitStatus:
         """Wait until its command ends. Being cancelled meanwhile withdraws the question, not the command."""
+        from acp_server.schema.terminal import TerminalExitStatus, WaitForTerminalExitResponse
+
         result = await self._ask("terminal/wait_for_exit")
         response = read_result(WaitForTerminalExitResponse, "terminal/wait_for_exit", result)
         self._ended = True

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
 import anyio.lowlevel
 
 from acp_server.errors import TurnEnded
-from acp_server.schema.base import Model
-from acp_server.schema.content import ContentBlock
-from acp_server.schema.plan import Plan, PlanEntry
-from acp_server.schema.prompt import PromptRequest
-from acp_server.session.client import Client
 from acp_server.session.history import TurnRecord
-from acp_server.session.updates import ChunkKind
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
+    from acp_server.schema.base import Model
+    from acp_server.schema.content import ContentBlock
+    from acp_server.schema.plan import PlanEntry
+    from acp_server.schema.prompt import PromptRequest
+    from acp_server.session.client import Client
     from acp_server.session.session import Session
+    from acp_server.session.updates import ChunkKind
 
 
 class TurnState(Enum):
@@ -86,6 +86,8 @@ class Turn:
     def prompt(self) -> Sequence[ContentBlock]:
         """The user's message as content blocks (ACP, Content)."""
         if self._request is None:
+            from acp_server.schema.prompt import PromptRequest
+
             self._request = PromptRequest.from_wire(self._params)
         return self._request.prompt
 
@@ -130,6 +132,8 @@ class Turn:
 
     async def plan(self, entries: Sequence[PlanEntry]) -> None:
         """Show the plan, all of it; it replaces the one before (ACP, Agent Plan)."""
+        from acp_server.schema.plan import Plan
+
         await self.update(Plan(entries=list(entries)))
 
     async def update(self, update: Model) -> None:
