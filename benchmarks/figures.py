@@ -40,6 +40,7 @@ WORKLOADS = (
             Figure("start-cpu", "CPU, spawn -> initialize answer", "ms", 0.45),
             Figure("first-prompt-cpu", "CPU, spawn -> first prompt answered", "ms"),
             Figure("resident", "RSS after initialize", "MB", 0.8),
+            Figure("first-prompt-resident", "RSS after a first prompt", "MB"),
         ),
     ),
     Workload(workloads.stream, (Figure("stream", "CPU per streamed session/update", "us", 0.3),)),

@@ -64,6 +64,7 @@ def _start(command: Command) -> Costs:
             "start-cpu": cpu * MILLI,
             "first-prompt-cpu": subject.cpu_seconds * MILLI,
             "resident": resident * MEGA,
+            "first-prompt-resident": subject.resident_bytes * MEGA,
         }
 
 
