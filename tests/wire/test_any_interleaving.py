@@ -144,6 +144,7 @@ class Interleaving(RuleBasedStateMachine):
         was_waiting = asked.state is AskState.WAITING
         frame = self.endpoint.withdraw(asked)
         assert frame == (line_of_cancel(asked) if was_waiting else None)
+        assert asked.state is not AskState.WAITING
 
     @rule()
     def lose_all(self) -> None:
