@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
+from typing import Final
 
 import anyio
 import click
@@ -18,10 +19,16 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from acp_server.cli.ask import choose
 from acp_server.cli.builtin import COMMAND
 from acp_server.cli.screen import Screen, clean, use_standard_output
-from acp_server.client import Handlers, RemoteAgent, RemoteSession, spawn_agent
+from acp_server.client import Handlers, Patience, RemoteAgent, RemoteSession, spawn_agent
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, UsageError
 from acp_server.schema import AuthMethodAgent, PromptResponse, RequestPermissionRequest, SessionUpdate
+
+_PATIENCE: Final = Patience(closed=2, terminated=1)
+"""A user who leaves sits and waits."""
+
+_NOTICE: Final = 0.2
+"""Seconds until an interrupt is noticed, at the latest."""
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -55,7 +62,7 @@ class _Chat:
     def run(self) -> int:
         handlers = Handlers(permission=self._permission)
         try:
-            agents = spawn_agent(self._command, handlers, cwd=self._cwd, on_stderr=self._heard)
+            agents = spawn_agent(self._command, handlers, cwd=self._cwd, on_stderr=self._heard, patience=_PATIENCE)
             with self._portal.wrap_async_context_manager(agents) as agent:
                 self._converse(self._open(agent))
         except OSError as error:
@@ -116,7 +123,7 @@ class _Chat:
         stopped = False
         while not (answers or errors):
             try:
-                self._happened.get()()
+                self._next()()
             except KeyboardInterrupt:
                 if stopped:
                     raise
@@ -130,6 +137,14 @@ class _Chat:
         for answer in answers:
             if answer.stop_reason != "end_turn":
                 self._screen.line(f"  ({answer.stop_reason})", fg="yellow")
+
+    def _next(self) -> Callable[[], object]:
+        while True:
+            try:
+                # Not in one go: an interrupt just before the waiting (on Windows, any) is noticed only after it.
+                return self._happened.get(timeout=_NOTICE)
+            except Empty:
+                continue
 
     def _catch_up(self) -> None:
         while not self._happened.empty():

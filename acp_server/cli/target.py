@@ -8,7 +8,6 @@ import inspect
 import logging
 import os
 import sys
-import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +24,7 @@ def load(target: str) -> Servable:
     """The agent of `module:attribute` or `file.py:attribute`. Raises UsageError, with one line that says what is
     wrong."""
     place, attribute = _split(target)
+    sys.path.insert(0, os.getcwd())
     module = _from_file(Path(place)) if _is_file(place) else _from_name(place)
     return _servable(_attribute(module, place, attribute), f"{place}:{attribute}")
 
@@ -44,13 +44,11 @@ def _is_file(place: str) -> bool:
 def _from_name(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(f"{name!r} is neither the name of a module nor of a file that ends in .py")
-    sys.path.insert(0, os.getcwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            hint = f"; is it the file {name}.py?" if Path(f"{name}.py").is_file() else ""
-            raise UsageError(f"there is no module {error.name!r} here{hint}") from None
+            raise UsageError(f"there is no module {error.name!r} here") from None
         raise _failed(name, error) from None
     except (Exception, SystemExit) as error:
         raise _failed(name, error) from None
@@ -105,10 +103,10 @@ def _servable(value: Any, name: str) -> Servable:
             raise _failed(f"{name}()", error) from None
         name += "()"
     if not _is_agent(value):
-        raise UsageError(f"{name} is a {type(value).__name__}; expected an agent")
+        raise UsageError(f"{name} is of type {type(value).__name__}; expected an agent")
     return value
 
 
 def _failed(what: str, error: BaseException) -> UsageError:
     logger.debug("%s failed", what, exc_info=error)
-    return UsageError(f"{what} failed: {traceback.format_exception_only(error)[-1].strip()}")
+    return UsageError(f"{what} failed: {type(error).__name__}: {' '.join(str(error).split())}")

@@ -1,0 +1,246 @@
+"""`acp-server chat` at a real terminal."""
+
+import os
+import pty
+import select
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.agent.processes.driver import Driven, environment, started
+
+CHAT = [sys.executable, "-m", "acp_server.cli", "chat"]
+TALKER = [sys.executable, "-m", "acp_server.cli", "serve", "tests.cli.talker"]
+PATIENCE = 20.0
+
+# A session of its own with the terminal as its controlling one, as a window gives it to its shell: only so does
+# Ctrl-C become a signal.
+AT_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+class Terminal:
+    """The user's side."""
+
+    def __init__(self, fd: int, program: Driven) -> None:
+        self.fd = fd
+        self.program = program
+        self._seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self.fd, text.encode())
+
+    def expect(self, *texts: str) -> str:
+        """Wait until the texts have appeared, in this order; everything up to the last of them."""
+        before = ""
+        end = time.monotonic() + PATIENCE
+        for text in texts:
+            while text not in self._seen:
+                ready, _, _ = select.select([self.fd], [], [], max(0.0, end - time.monotonic()))
+                data = b""
+                if ready:
+                    try:
+                        data = os.read(self.fd, 65536)
+                    except OSError:
+                        pass  # nobody is at the other end any more
+                assert data, f"waited for {text!r} after {before!r}, saw {self._seen!r}"
+                self._seen += data.decode(errors="replace").replace("\r\n", "\n")
+            end_of_text = self._seen.index(text) + len(text)
+            before += self._seen[:end_of_text]
+            self._seen = self._seen[end_of_text:]
+        return before
+
+    def answers(self, key: str) -> bool:
+        """Type something; whether that leads to any output within a second."""
+        self.type(key)
+        return bool(select.select([self.fd], [], [], 1.0)[0])
+
+    def leave(self) -> None:
+        self.type("\x04")
+        assert self.program.exit_code() == 0
+
+
+@contextmanager
+def chat(*arguments: str, agent: list[str] = TALKER, cwd: Path | None = None) -> Iterator[Terminal]:
+    ours, theirs = pty.openpty()
+    mode = termios.tcgetattr(theirs)
+    mode[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, mode)
+    command = [sys.executable, "-c", AT_TERMINAL, *CHAT, *arguments, *agent]
+    env = environment(TERM="dumb", NO_COLOR="1")
+    try:
+        with started(command, stdin=theirs, stdout=theirs, start_new_session=True, env=env, cwd=cwd) as program:
+            os.close(theirs)
+            yield Terminal(ours, program)
+    finally:
+        os.close(ours)
+
+
+def test_it_says_who_is_there_and_shows_what_is_answered() -> None:
+    with chat() as user:
+        user.expect("Talker 7", "Ctrl-C stops a turn, Ctrl-D leaves.", "> ")
+        user.type("hello\n")
+        user.expect("You said hello.\n", "> ")
+        user.type("   \n")
+        user.expect("> ")
+        user.type("plan\n")
+        user.expect("[>] Think\n", "> ")
+        user.leave()
+        assert user.program.stderr == ""
+
+
+def test_without_a_command_it_is_the_built_in_agent_in_the_given_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("needle\n")
+    with chat("--cwd", str(tmp_path), agent=[]) as user:
+        user.expect("acp-server", f"in {tmp_path}", "> ")
+        user.type("/search needle\n")
+        user.expect("Search for needle", "a.txt:1:1: needle", "[completed]", "> ")
+        user.leave()
+
+
+def test_ctrl_c_stops_the_turn_and_the_conversation_goes_on() -> None:
+    with chat() as user:
+        user.expect("> ")
+        for _ in range(2):
+            user.type("hang\n")
+            user.expect("hanging")
+            user.type("\x03")
+            user.expect("stopped\n", "(cancelled)\n", "> ")
+        user.type("still there?\n")
+        user.expect("You said still there?.", "> ")
+        user.leave()
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"])
+def test_ctrl_c_and_ctrl_d_at_the_prompt_leave(key: str) -> None:
+    with chat() as user:
+        user.expect("> ")
+        # Python does not notice an interrupt in the short time between the prompt and the waiting for a key.
+        while not user.answers(key):
+            pass
+        assert user.program.exit_code() == 0
+
+
+def test_a_second_ctrl_c_leaves_an_agent_that_does_not_stop() -> None:
+    with chat() as user:
+        user.expect("> ")
+        user.type("stubborn\n")
+        user.expect("stubborn")
+        user.type("\x03")
+        user.expect("no\n")
+        user.type("\x03")
+        assert user.program.exit_code() == 130
+
+
+@pytest.mark.parametrize(
+    ("typed", "result"),
+    [
+        ("1\n", "allowed: True, chosen: yes"),
+        ("2\n", "allowed: False, chosen: no"),
+        ("\n", "allowed: False, chosen: None"),
+        ("\x04", "allowed: False, chosen: None"),
+        ("3\nmaybe\n0\n1\n", "allowed: True, chosen: yes"),
+    ],
+)
+def test_a_permission_is_asked_for_with_the_offered_options(typed: str, result: str) -> None:
+    with chat() as user:
+        user.expect("> ")
+        user.type("permission\n")
+        user.expect("* Delete everything [pending]", "? Delete everything\n", "1) Allow it\n", "2) Refuse it\n", ": ")
+        user.type(typed)
+        user.expect(result, "> ")
+        user.leave()
+
+
+def test_ctrl_c_at_a_question_stops_the_turn() -> None:
+    with chat() as user:
+        user.expect("> ")
+        user.type("permission\n")
+        user.expect("2) Refuse it\n", ": ")
+        while not user.answers("\x03"):
+            pass
+        user.expect("(cancelled)\n", "> ")
+        user.leave()
+
+
+def test_a_question_that_is_withdrawn_at_once_does_not_stay_in_the_way() -> None:
+    with chat() as user:
+        user.expect("> ")
+        user.type("withdraw\n")
+        user.expect("withdrawn", "> ")
+        user.leave()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [("error", "Internal error (-32603)\n"), ("refuse", "(refusal)\n")],
+)
+def test_a_turn_that_does_not_end_well_says_so(prompt: str, said: str) -> None:
+    with chat() as user:
+        user.expect("> ")
+        user.type(f"{prompt}\n")
+        user.expect(said, "> ")
+        user.leave()
+
+
+def test_an_agent_that_dies_ends_the_conversation_with_its_last_words() -> None:
+    with chat() as user:
+        user.expect("> ")
+        user.type("exit\n")
+        user.expect("the agent exited with status 9")
+        assert user.program.exit_code() == 1
+
+
+def test_an_agent_that_wants_to_be_logged_in_is_logged_in() -> None:
+    with chat(agent=[*TALKER[:-1], "tests.cli.talker:locked"]) as user:
+        user.expect("? Log in by\n", "1) By a word\n", ": ")
+        user.type("1\n")
+        user.expect("> ")
+        user.type("hello\n")
+        user.expect("You said hello.", "> ")
+        user.leave()
+
+
+@pytest.mark.parametrize(("target", "typed"), [("locked", "\n"), ("never", "")])
+def test_without_a_login_there_is_no_conversation(target: str, typed: str) -> None:
+    with chat(agent=[*TALKER[:-1], f"tests.cli.talker:{target}"]) as user:
+        if typed:
+            user.expect(": ")
+            user.type(typed)
+        user.expect("Authentication required (-32000)")
+        assert user.program.exit_code() == 1
+
+
+def test_a_command_that_does_not_exist_is_said_in_one_line() -> None:
+    with chat(agent=["no-such-agent-here"]) as user:
+        assert user.program.exit_code() == 2
+        assert user.program.stderr == "acp-server: no-such-agent-here cannot be started: No such file or directory\n"
+
+
+def test_what_the_command_gets_as_options_is_its_own() -> None:
+    with chat(agent=["sh", "-c", "echo options: $0 $1 >&2; exit 3", "--cwd", "--help"]) as user:
+        user.expect("options: --cwd --help")
+        assert user.program.exit_code() == 1
+
+
+def test_prompts_may_come_from_a_pipe() -> None:
+    with started([*CHAT, *TALKER]) as program:
+        program.send(b"one\ntwo\n")
+        program.close_input()
+        lines: list[bytes] = []
+        try:
+            while True:
+                lines.append(program.next_line())
+        except EOFError:
+            pass
+        assert program.exit_code() == 0
+        text = b"\n".join(lines)
+        assert text.index(b"You said one.") < text.index(b"You said two.")

@@ -1,0 +1,85 @@
+"""The commands, and what is said of a wrong command line."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import acp_server
+from acp_server.cli import commands, main
+from tests.agent.processes.driver import environment
+
+
+def test_each_command_is_there_with_the_words_that_the_overview_has_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    overview = capsys.readouterr().out
+    for name in ("serve", "chat", "demo", "trace", "schema"):
+        assert f"\n  {name} " in overview
+        assert main([name, "--help"]) == 0
+        assert capsys.readouterr().out.startswith(f"Usage: acp-server {name} ")
+        assert getattr(import_module(f"acp_server.cli.{name}"), name) is commands.get_command(None, name)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"acp-server {acp_server.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nosuch"], "No such command 'nosuch'"),
+        (["serve", "a", "b"], "unexpected extra argument"),
+        (["--nosuch"], "--nosuch"),
+        (["serve", "--backend", "curio"], "'curio' is not one of 'asyncio', 'trio'"),
+        (["serve", "--log-level", "loud"], "'loud' is not one of"),
+        (["trace"], "Missing argument 'FILE'"),
+        (["trace", "no/such/file"], "'no/such/file' does not exist"),
+        (["demo", "no/such/folder"], "'no/such/folder' does not exist"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""
+
+
+def test_the_overview_imports_no_command() -> None:
+    code = (
+        "import sys; from acp_server.cli import main; main(['--help'])\n"
+        "print([name for name in sys.modules if name.startswith('acp_server.') and name.count('.') > 1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=20, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_serving_imports_nothing_of_the_other_commands() -> None:
+    code = (
+        "import sys; from acp_server.cli import main; main([])\n"
+        "unwanted = ('acp_server.client', 'acp_server.testing', 'acp_server.cli.screen', 'trio', 'rich')\n"
+        "print([name for name in unwanted if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input="",
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    assert done.stderr == "[]\n"
+
+
+def test_the_schema_command_checks_and_writes(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path)
+    assert main(["schema", "--check", folder]) == 1
+    assert "stale: " in capsys.readouterr().err
+    assert main(["schema", folder]) == 0
+    assert main(["schema", "--check", folder]) == 0

@@ -1,0 +1,223 @@
+"""`acp-server serve` as an editor starts it."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.agent.processes.driver import PLAIN, ROOT, Driven, environment, started
+
+COMMAND = [sys.executable, "-m", "acp_server.cli"]
+BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+
+
+def initialize(agent: Driven) -> str:
+    result = agent.call(0, "initialize", protocolVersion=1)
+    assert result["protocolVersion"] == 1
+    return result["agentInfo"]["name"]
+
+
+def run(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, *arguments], input="", cwd=cwd, env=environment(), capture_output=True, text=True, timeout=30
+    )
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", [[], ["serve"]])
+def test_without_a_target_the_built_in_agent_is_served(backend: str, name: list[str]) -> None:
+    with started([*COMMAND, *name, "--backend", backend]) as agent:
+        assert initialize(agent) == "acp-server"
+        assert agent.finish() == 0
+        assert agent.stderr == ""
+
+
+def test_the_console_script_is_the_same() -> None:
+    script = shutil.which("acp-server", path=str(Path(sys.executable).parent))
+    assert script
+    with started([script]) as agent:
+        assert initialize(agent) == "acp-server"
+        assert agent.finish() == 0
+
+
+@pytest.mark.behaviour("A13")
+@BACKENDS
+def test_a_target_is_served_and_what_it_prints_when_imported_is_no_protocol(backend: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import os, subprocess\n"
+        "print('from python', flush=True)\n"
+        "os.write(1, b'from below\\n')\n"
+        "subprocess.run(['echo', 'from a child'])\n"
+        "from tests.agent.processes.plain import Plain\n"
+        "agent = Plain()\n"
+    )
+    with started([*COMMAND, "serve", "mine:agent", "--backend", backend], cwd=tmp_path) as agent:
+        assert agent.call(1, "echo", a=1) == {"a": 1}
+        agent.close_input()
+        assert agent.rest() == []
+        assert agent.exit_code() == 0
+        assert agent.stderr.splitlines() == ["from python", "from below", "from a child"]
+
+
+@pytest.mark.parametrize("target", ["nosuch:agent", "nosuch.py", "os:path", "os:nosuch", "broken.py"])
+def test_a_mistake_is_one_line_on_standard_error_and_exit_code_2(target: str, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    done = run("serve", target, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("acp-server: ")
+
+
+def test_the_traceback_of_a_failed_import_is_shown_at_log_level_debug(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    done = run("serve", "broken.py", "--log-level", "debug", cwd=tmp_path)
+    assert done.returncode == 2
+    assert 'broken.py", line 1, in <module>' in done.stderr
+    assert done.stderr.splitlines()[-1] == "acp-server: broken.py failed: ZeroDivisionError: division by zero"
+
+
+def test_a_closed_standard_input_is_one_line_and_exit_code_2() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND], env=environment(), capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "acp-server: standard input is closed, so there is nobody to serve\n"
+
+
+def test_a_recording_is_made_and_shown(tmp_path: Path) -> None:
+    with started([*COMMAND, "--record", str(tmp_path / "it")]) as agent:
+        initialize(agent)
+        assert agent.finish() == 0
+    entries = [json.loads(text) for text in (tmp_path / "it").read_text().splitlines()]
+    assert [(entry["dir"], entry["msg"]["id"]) for entry in entries] == [("in", 0), ("out", 0)]
+    done = run("trace", str(tmp_path / "it"))
+    assert done.returncode == 0
+    assert "--> #0 initialize" in done.stdout.splitlines()[0]
+    assert "<-- #0 initialize" in done.stdout.splitlines()[1]
+
+
+def test_a_recording_that_cannot_be_made_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    done = run("--record", str(tmp_path / "no" / "such"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"acp-server: cannot record to {tmp_path}/no/such: No such file or directory\n"
+
+
+def test_a_backend_that_is_not_installed_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util\nfind = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *more: None if name == 'trio' else find(name, *more)\n"
+    )
+    env = environment(PYTHONPATH=f"{tmp_path}:{ROOT}")
+    done = subprocess.run([*COMMAND, "--backend", "trio"], env=env, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "acp-server: the backend trio is not installed: pip install 'acp-server[trio]'\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_with_the_code_that_a_shell_expects(number: int) -> None:
+    with started(COMMAND) as agent:
+        initialize(agent)
+        agent.signal(number)
+        assert agent.rest() == []
+        assert agent.exit_code() == 128 + number
+
+
+def test_whoever_starts_it_at_a_terminal_is_told_what_it_waits_for() -> None:
+    ours, theirs = pty.openpty()
+    with started(COMMAND, stdin=theirs) as agent:
+        agent.wait_for_stderr("acp-server chat")
+        os.write(ours, b"\x04")
+        assert agent.exit_code() == 0
+    os.close(ours)
+    os.close(theirs)
+
+
+# The log
+
+
+def failing(folder: Path) -> str:
+    (folder / "failing.py").write_text(
+        "import logging\n"
+        "from acp_server.peer.connection import Connection\n"
+        "from acp_server.peer.route import Route, Routes\n"
+        "async def fail(call):\n"
+        "    logging.getLogger('mine').info('told')\n"
+        "    raise ValueError('secret' * call.params.get('size', 1))\n"
+        "class Agent:\n"
+        "    def connect(self, stream, limits=None):\n"
+        "        return Connection(stream, Routes({'fail': Route(fail)}), limits)\n"
+        "    def interrupt(self, connection):\n"
+        "        return False\n"
+        "agent = Agent()\n"
+    )
+    return str(folder / "failing.py")
+
+
+def test_the_log_goes_to_standard_error_from_warnings_on(tmp_path: Path) -> None:
+    with started([*COMMAND, "serve", failing(tmp_path)]) as agent:
+        agent.request(1, "fail")
+        assert agent.next()["error"] == {"code": -32603, "message": "Internal error"}
+        assert agent.finish() == 0
+        assert "ERROR acp_server.peer: fail failed\nTraceback" in agent.stderr
+        assert "told" not in agent.stderr
+
+
+def test_the_log_can_go_to_a_file_at_any_level_and_errors_are_still_on_standard_error(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with started([*COMMAND, "serve", failing(tmp_path), "--log-file", str(log), "--log-level", "INFO"]) as agent:
+        agent.request(1, "fail")
+        agent.next()
+        assert agent.finish() == 0
+        assert "INFO mine: told" in log.read_text()
+        assert "ERROR acp_server.peer: fail failed\nTraceback" in log.read_text()
+        assert "told" not in agent.stderr
+        assert "fail failed" in agent.stderr
+
+
+def test_a_log_file_that_cannot_be_written_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    done = run("--log-file", str(tmp_path / "no" / "such"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"acp-server: cannot log to {tmp_path}/no/such: No such file or directory\n"
+
+
+def test_a_client_that_never_reads_the_log_is_served_all_the_same(tmp_path: Path) -> None:
+    source, sink = os.pipe()
+    with started([*COMMAND, "serve", failing(tmp_path)], stderr=sink) as agent:
+        os.close(sink)
+        for id in range(40):
+            agent.request(id, "fail", size=1000)
+            assert agent.next()["error"]["code"] == -32603
+        seen = os.read(source, 1 << 20)
+        agent.request(100, "fail")
+        agent.next()
+        assert agent.finish() == 0
+        rest = b""
+        while data := os.read(source, 1 << 20):
+            rest += data
+    os.close(source)
+    assert b"secret" in seen
+    assert b" log entries were lost, for nobody read them)\n" in rest
+    assert b"fail failed" in rest
+
+
+def test_a_client_that_closes_the_log_is_served_all_the_same(tmp_path: Path) -> None:
+    source, sink = os.pipe()
+    with started([*COMMAND, "serve", failing(tmp_path)], stderr=sink) as agent:
+        os.close(sink)
+        os.close(source)
+        for id in range(3):
+            agent.request(id, "fail")
+            assert agent.next()["error"]["code"] == -32603
+        assert agent.finish() == 0
+
+
+def test_the_plain_agent_is_served_by_its_path() -> None:
+    with started([*COMMAND, "serve", f"{PLAIN}:Plain"]) as agent:
+        assert agent.call(1, "echo") == {}
+        assert agent.finish() == 0

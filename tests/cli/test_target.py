@@ -1,0 +1,131 @@
+"""What the command line may name as the agent to serve, and what it says if that is wrong."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_server.cli.target import load
+from acp_server.errors import UsageError
+from tests.agent.processes.plain import Plain
+
+SOURCE = """
+from tests.agent.processes.plain import Plain
+import neighbour_of_it
+agent = other = Plain()
+class Nested:
+    inner = Plain()
+def make():
+    return other
+async def coroutine():
+    return other
+def needy(name):
+    return other
+def failing():
+    raise ValueError("no key in the environment")
+def wrong():
+    return 7
+number = 7
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory with an agent in a file, and neighbours."""
+    (tmp_path / "my_agent.py").write_text(SOURCE)
+    (tmp_path / "neighbour_of_it.py").write_text("")
+    (tmp_path / "broken.py").write_text("import logging\nraise RuntimeError('first line\\nsecond line')\n")
+    (tmp_path / "leaving.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "torn.py").write_text("def f(:\n")
+    (tmp_path / "needs.py").write_text("import something_not_installed\n")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "module.py").write_text("from my_agent import agent\n")
+    (tmp_path / "json.py").write_text("from tests.agent.processes.plain import Plain\nagent = Plain()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = dict(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - set(before):
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "my_agent",
+        "my_agent:agent",
+        "my_agent:",
+        "my_agent:Nested.inner",
+        "my_agent:make",
+        "my_agent:Plain",
+        "my_agent.py",
+        "my_agent.py:other",
+        "./my_agent.py:make",
+        "package.module",
+        "package/module.py:agent",
+        "json.py",
+    ],
+)
+def test_an_agent_is_found_in_a_module_of_the_working_directory_or_in_a_file(folder: Path, target: str) -> None:
+    assert isinstance(load(target), Plain)
+
+
+def test_an_absolute_path_needs_no_working_directory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    assert isinstance(load(f"{folder}/my_agent.py:other"), Plain)
+
+
+def test_a_file_named_like_a_module_that_is_in_use_does_not_take_its_place(folder: Path) -> None:
+    import json
+
+    load("json.py")
+    assert sys.modules["json"] is json
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nosuch", "there is no module 'nosuch' here"),
+        ("package.nosuch", "there is no module 'package.nosuch' here"),
+        ("nosuch.inner", "there is no module 'nosuch' here"),
+        ("nosuch.py", "there is no file nosuch.py"),
+        ("package/nosuch:agent", "there is no file package/nosuch"),
+        ("package/", "there is no file package"),
+        ("no such", "'no such' is neither the name of a module nor of a file that ends in .py"),
+        ("my-agent", "'my-agent' is neither the name of a module nor of a file that ends in .py"),
+        ("package", "package has no attribute 'agent'"),
+        ("my_agent:nosuch", "my_agent has no attribute 'nosuch'; did you mean my_agent:agent?"),
+        ("my_agent.py:Nested.nosuch", "my_agent.py has no attribute 'nosuch'; did you mean my_agent.py:agent?"),
+        ("my_agent:number", "my_agent:number is of type int; expected an agent"),
+        ("my_agent:wrong", "my_agent:wrong() is of type int; expected an agent"),
+        ("my_agent:needy", "my_agent:needy is no agent, and cannot be called without arguments to make one"),
+        (
+            "my_agent:coroutine",
+            "my_agent:coroutine is an async function; expected an agent or a function that returns one",
+        ),
+        ("my_agent:failing", "my_agent:failing() failed: ValueError: no key in the environment"),
+        ("broken", "broken failed: RuntimeError: first line second line"),
+        ("broken.py", "broken.py failed: RuntimeError: first line second line"),
+        ("leaving", "leaving failed: SystemExit: 3"),
+        ("torn.py", "torn.py failed: SyntaxError: invalid syntax (torn.py, line 1)"),
+        ("needs", "needs failed: ModuleNotFoundError: No module named 'something_not_installed'"),
+    ],
+)
+def test_a_mistake_is_said_in_one_line(folder: Path, target: str, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        load(target)
+    assert str(raised.value) == said
+
+
+def test_the_traceback_of_a_failed_import_is_in_the_log_at_level_debug(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "acp_server.cli"), pytest.raises(UsageError):
+        load("broken.py")
+    (record,) = caplog.records
+    assert record.levelno == logging.DEBUG
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], RuntimeError)

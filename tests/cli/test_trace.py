@@ -1,0 +1,155 @@
+"""What `acp-server trace` makes of a recording."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_server.cli import main
+from acp_server.cli.trace import rows
+from acp_server.testing.transcript import Direction, Entry
+
+
+def message(t: float, direction: Direction, **members: Any) -> Entry:
+    return Entry(t, direction, {"jsonrpc": "2.0", **members})
+
+
+def titles(*entries: Entry) -> list[str]:
+    return [f"{row.direction} {row.title}" for row in rows(list(entries))]
+
+
+def test_an_answer_names_its_request_and_how_long_it_took() -> None:
+    assert titles(
+        message(10.0, "in", id=1, method="initialize", params={}),
+        message(10.025, "out", id=1, result={}),
+        message(11.0, "in", id=2, method="slow"),
+        message(13.5, "out", id=2, error={"code": -32603, "message": "Internal error"}),
+    ) == [
+        "in #1 initialize",
+        "out #1 initialize 25.0 ms",
+        "in #2 slow",
+        "out #2 slow 2.50 s FAILED",
+    ]
+
+
+def test_ids_belong_to_a_direction_and_have_a_type() -> None:
+    assert titles(
+        message(0, "in", id=1, method="ours"),
+        message(1, "out", id=1, method="theirs"),
+        message(2, "in", id="1", method="text"),
+        message(3, "in", id=1, result=None),
+        message(4, "out", id="1", result=None),
+        message(5, "out", id=1, result=None),
+        message(6, "out", id=1, result=None),
+    )[3:] == [
+        "in #1 theirs 2.00 s",
+        'out #"1" text 2.00 s',
+        "out #1 ours 5.00 s",
+        "out #1 answers no request",
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"result": {"stopReason": "cancelled"}},
+        {"result": {"outcome": {"outcome": "cancelled"}}},
+        {"error": {"code": -32800, "message": "Request cancelled"}},
+    ],
+)
+def test_cancels_and_what_was_cancelled_are_marked(answer: dict[str, Any]) -> None:
+    found = list(
+        rows(
+            [
+                message(0, "in", id=7, method="session/prompt"),
+                message(0, "in", method="$/cancel_request", params={"requestId": 7}),
+                message(0, "in", method="$/cancel_request", params={"requestId": 8}),
+                message(0, "in", method="session/cancel", params={"sessionId": "s"}),
+                message(0, "out", id=7, **answer),
+            ]
+        )
+    )
+    assert [row.title for row in found] == [
+        "#7 session/prompt",
+        "cancel #7 session/prompt",
+        "cancel #8 which is not waiting for an answer",
+        "session/cancel",
+        "#7 session/prompt 0.0 ms CANCELLED",
+    ]
+    assert {row.colour for row in found[1:]} == {"yellow"}
+
+
+def test_what_was_never_answered_comes_last() -> None:
+    assert titles(
+        message(1, "out", id=0, method="fs/read_text_file"),
+        message(2, "in", method="session/cancel"),
+    ) == ["out #0 fs/read_text_file", "in session/cancel", "out #0 fs/read_text_file"]
+
+
+def test_updates_say_what_they_are() -> None:
+    update = {"sessionUpdate": "plan", "entries": []}
+    (row, odd) = rows(
+        [
+            message(0, "out", method="session/update", params={"sessionId": "s", "update": update}),
+            message(0, "out", method="session/update", params={"sessionId": "s"}),
+        ]
+    )
+    assert (row.title, row.rest) == ("session/update plan", '{"entries":[]}')
+    assert (odd.title, odd.rest) == ("session/update", '{"sessionId":"s"}')
+
+
+def test_members_of_a_batch_are_shown_one_by_one() -> None:
+    batch = [{"id": 1, "method": "a"}, {"id": 2, "method": "b"}, 7]
+    assert titles(Entry(0, "in", batch))[:3] == ["in #1 a", "in #2 b", "in no message"]
+
+
+def test_lines_that_are_no_messages_are_shown_too() -> None:
+    found = list(rows([Entry(0, "in", raw="what?"), Entry(0, "in", skipped=100), Entry(0, "in", None)]))
+    assert [(row.title, row.rest, row.colour) for row in found] == [
+        ("not JSON", "what?", "red"),
+        ("a line of more than 100 bytes", "", "red"),
+        ("no message", "null", "red"),
+    ]
+
+
+def recording(folder: Path, *messages: dict[str, Any]) -> str:
+    lines = [json.dumps({"t": 1e9 + n, "dir": "in", "msg": message}) for n, message in enumerate(messages)]
+    (folder / "recording").write_text("\n".join(lines) + "\n")
+    return str(folder / "recording")
+
+
+def test_lines_are_cut_to_the_width_unless_they_are_wanted_in_full(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    file = recording(tmp_path, {"method": "long", "params": {"text": "x" * 100}}, {"method": "short", "params": {}})
+    assert main(["trace", file]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith('    0.000 --> long  {"text":"xxx')
+    assert first.endswith("xxx...")
+    assert len(first) == 60
+    assert second == "    1.000 --> short  {}"
+    assert main(["trace", "--full", file]) == 0
+    assert "x" * 100 in capsys.readouterr().out
+
+
+def test_what_a_message_contains_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = recording(tmp_path, {"method": "a\u009b2Jb", "params": {"c": "\u0085d\ud800"}})
+    with (tmp_path / "recording").open("a") as more:
+        more.write('{"t":1,"dir":"out","raw":"\\u001b[2J"}\n')
+    assert main(["trace", file]) == 0
+    out = capsys.readouterr().out
+    assert not {"\x1b", "\x9b", "\x85"} & set(out)
+
+
+def test_an_empty_recording_is_an_empty_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").write_text("")
+    assert main(["trace", str(tmp_path / "empty")]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_what_is_no_recording_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "other").write_text("hello\n")
+    assert main(["trace", str(tmp_path / "other")]) == 2
+    assert capsys.readouterr().err == f"acp-server: {tmp_path}/other, line 1: not an entry of a recording\n"
