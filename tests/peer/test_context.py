@@ -1,0 +1,114 @@
+"""What a handler gets to know about its request."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from acp_server.errors import ConnectionClosed, RequestTimeout
+from acp_server.peer.context import Call
+from acp_server.peer.route import Notice, Route, Routes
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.tree import NOTHING
+from tests.wire.live import notification, request, served
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("params", "shown", "meta"),
+    [
+        (None, {}, {}),
+        ({}, {}, {}),
+        ({"a": 1}, {"a": 1}, {}),
+        ({"a": 1, "_meta": {"b": 2}}, {"a": 1, "_meta": {"b": 2}}, {"b": 2}),
+        ({"_meta": None}, {"_meta": None}, {}),
+        ({"_meta": [1]}, {"_meta": [1]}, {}),
+    ],
+)
+async def test_a_call_shows_its_request(params: Any, shown: Any, meta: Any) -> None:
+    async def handle(call: Call) -> Any:
+        assert (call.method, call.is_cancelled, call.cause, call.offered) == ("handle", False, None, NOTHING)
+        return {"id": call.id, "params": call.params, "meta": call.meta}
+
+    async with served(Routes({"handle": Route(handle)})) as peer:
+        peer.send(request("seven", "handle", params))
+        assert await peer.answer("seven") == {"id": "seven", "params": shown, "meta": meta}
+
+
+async def test_positional_parameters_show_as_none_where_they_are_admitted() -> None:
+    seen: list[Any] = []
+
+    async def add(a: int) -> Any:
+        from jsonrpcserver import Success
+
+        return Success(a)
+
+    route = Route(foreign=add, admit=lambda call: seen.append((call.params, call.meta)))
+    async with served(Routes({"add": route})) as peer:
+        peer.send(request(1, "add", [1]))
+        assert await peer.answer(1) == 1
+    assert seen == [({}, {})]
+
+
+async def test_a_call_asks_and_tells_the_peer() -> None:
+    late: list[Any] = []
+
+    async def handle(call: Call) -> Any:
+        call.notify_peer("told", {"n": 1})
+        with pytest.raises(RequestTimeout):
+            await call.request_peer("slow", timeout=0, on_late=late.append)
+        return await call.request_peer("asked", {"n": 2})
+
+    async with served(Routes({"handle": Route(handle)})) as peer:
+        peer.send(request(1, "handle"))
+        assert await peer.next() == notification("told", {"n": 1})
+        message = await peer.next()
+        while message["method"] != "asked":
+            message = await peer.next()
+        assert message["params"] == {"n": 2}
+        peer.send({"jsonrpc": "2.0", "id": message["id"], "result": "yes"})
+        assert await peer.answer(1) == "yes"
+
+
+async def test_what_admission_prepared_reaches_the_handler() -> None:
+    def admit(call: Call) -> None:
+        call.admitted = "prepared"
+
+    async def handle(call: Call) -> Any:
+        return call.admitted
+
+    async with served(Routes({"handle": Route(handle, admit=admit)})) as peer:
+        peer.send(request(1, "handle"))
+        assert await peer.answer(1) == "prepared"
+
+
+async def test_the_cause_of_a_lost_connection_can_be_read() -> None:
+    seen: list[Cause | None] = []
+
+    async def handle(call: Call) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            seen.append(call.cause)
+            with pytest.raises(ConnectionClosed):
+                with anyio.CancelScope(shield=True):
+                    await call.request_peer("anybody?")
+
+    async with served(Routes({"handle": Route(handle)})) as peer:
+        peer.send(request(1, "handle"))
+        await peer.ping()
+        peer.send_eof()
+        assert (await peer.answer(1))["code"] == -32800
+    assert seen == [Cause.CLOSED]
+
+
+async def test_several_can_listen_to_one_notification_in_the_order_of_joining() -> None:
+    heard: list[str] = []
+    routes = Routes()
+    for name in "abc":
+        routes.on_notice("note", Notice(lambda _connection, _params, name=name: heard.append(name)))
+    async with served(routes) as peer:
+        peer.send(notification("note"))
+        await peer.ping()
+    assert heard == ["a", "b", "c"]
