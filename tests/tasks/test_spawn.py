@@ -131,6 +131,29 @@ async def test_its_clock_is_that_of_the_event_loop() -> None:
     assert before <= Spawner(_unexpected).time() <= anyio.current_time()
 
 
+async def test_it_knows_which_tasks_a_cancel_has_a_hold_of() -> None:
+    spawner = Spawner(_unexpected)
+    seen: dict[str, bool] = {}
+    tasks: list[object] = []
+    go = anyio.Event()
+
+    async def task() -> None:
+        tasks.append(spawner.current())
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await go.wait()
+            seen["behind the shield"] = spawner.is_reached(tasks[0])
+
+    spawner.spawn(task)
+    await anyio.wait_all_tasks_blocked()
+    seen["shielded"] = spawner.is_reached(tasks[0])
+    go.set()
+    await spawner.wait_idle()
+    seen["ended"] = spawner.is_reached(tasks[0])
+    assert seen == {"shielded": False, "behind the shield": True, "ended": False}
+
+
 @pytest.mark.behaviour("B4")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_native_cancel_before_the_first_step_does_not_lose_the_task() -> None:

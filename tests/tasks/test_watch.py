@@ -159,3 +159,40 @@ async def test_it_can_be_set_from_a_plain_callback() -> None:
     asyncio.get_running_loop().call_soon(watch.add, called.set, context=contextvars.Context())
     await called.wait()
     await spawner.wait_idle()
+
+
+async def test_what_is_added_while_finishing_is_called_by_the_next_finish_and_by_no_task() -> None:
+    spawner = Spawner(_raise)
+    watch = Watch(0, spawner)
+    called: list[int] = []
+
+    def again() -> None:
+        called.append(len(called))
+        watch.add(again)
+
+    watch.add(again)
+    watch.finish()
+    assert called == [0]
+    await spawner.wait_idle()
+    watch.finish()
+    assert called == [0, 1]
+    assert spawner.running == 0
+
+
+async def test_a_call_may_drop_others_while_finishing() -> None:
+    spawner = Spawner(_raise)
+    watch = Watch(LONG, spawner)
+    called: list[str] = []
+
+    def second() -> None:
+        called.append("second")
+
+    def first() -> None:
+        called.append("first")
+        watch.drop(second)
+
+    watch.add(first)
+    watch.add(second)
+    watch.finish()
+    assert called == ["first"]
+    await spawner.wait_idle()
