@@ -124,7 +124,7 @@ def test_a_cut_at_any_step_leaves_one_answer_and_nothing_else(
         assert late or heeds_cancel
 
 
-@pytest.mark.behaviour("B8", "D9", "E7", "E11", "G1")
+@pytest.mark.behaviour("B8", "D9", "E11", "G1")
 @pytest.mark.parametrize("second", WAYS)
 @ways
 @backends
