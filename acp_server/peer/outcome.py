@@ -29,7 +29,7 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
     failures = [] if error is None else list(failures_in(error))
     disconnected = all(isinstance(failure, ConnectionClosed) for failure in failures)
     if cause is not None:
-        if not disconnected:
+        if not all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures):
             logger.warning("%s failed while it was being cancelled (%s)", call.method, cause.value, exc_info=error)
         if cause.asked_for and call.offered is not NOTHING:
             return call.offered, None

@@ -211,4 +211,6 @@ class Client:
         from acp_server.schema.terminal import CreateTerminalResponse
 
         created = read_result(CreateTerminalResponse, "terminal/create", result)
-        self.connection.background(Terminal(self.connection, self._session_id, created.terminal_id).let_go)
+        terminal = Terminal(self.connection, self._session_id, created.terminal_id)
+        # In one message, which also ends the command: the connection may be about to close.
+        self.connection.background(terminal.release_quietly)

@@ -83,7 +83,11 @@ class Terminal:
         if not self._released and not self._ended:
             await self._quietly("kill")
         if not self._released:
-            await self._quietly("release")
+            await self.release_quietly()
+
+    async def release_quietly(self) -> None:
+        """Release it: under a shield, for a second at most, and never failing."""
+        await self._quietly("release")
 
     async def _quietly(self, step: str) -> None:
         # A terminal that cannot be let go must not cost the turn its answer.
