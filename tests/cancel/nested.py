@@ -22,8 +22,7 @@ from acp_server.peer.writer import Writer
 from acp_server.tasks.grace import grace
 from acp_server.testing.memory import MemoryStream, memory_pair
 from tests.cancel.stepper import Steps, tasks
-
-CANCELLED = {"code": -32800, "message": "Request cancelled"}
+from tests.peer.handlers import CANCELLED
 
 
 def line(**message: Any) -> bytes:

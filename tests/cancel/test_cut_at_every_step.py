@@ -6,7 +6,8 @@ import pytest
 
 from acp_server.tasks.cause import Cause
 from tests.cancel import stepper
-from tests.cancel.nested import CANCEL, CANCELLED, Story, tell
+from tests.cancel.nested import CANCEL, Story, tell
+from tests.peer.handlers import CANCELLED
 
 Way = Callable[[Story], None]
 

@@ -15,11 +15,10 @@ from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 from acp_server.testing.faults import FaultyStream
 from acp_server.testing.memory import memory_pair
+from tests.peer.handlers import CANCELLED
 from tests.wire.live import Peer, cancel, request, served
 
 pytestmark = pytest.mark.anyio
-
-CANCELLED = {"code": -32800, "message": "Request cancelled"}
 
 
 class Worker:

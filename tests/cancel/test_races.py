@@ -15,11 +15,10 @@ from acp_server.peer.route import Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.testing.faults import FaultyStream
 from acp_server.testing.memory import memory_pair
+from tests.peer.handlers import CANCELLED
 from tests.wire.live import Peer, cancel, request, served
 
 pytestmark = pytest.mark.anyio
-
-CANCELLED = {"code": -32800, "message": "Request cancelled"}
 
 
 def result(id: Any, value: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import pytest
 from acp_server.peer.connection import Limits
 from acp_server.peer.context import Call
 from acp_server.peer.route import Route, Routes
-from tests.cancel.nested import CANCELLED
 from tests.cancel.stepper import tasks
+from tests.peer.handlers import CANCELLED
 from tests.wire.live import Peer, cancel, request, served
 
 pytestmark = pytest.mark.anyio

@@ -1,0 +1,110 @@
+"""Nodes that share the scope of their parent."""
+
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.tree import NOTHING, Node, TaskTree
+from tests.tasks.stray import stray_cancellation
+
+pytestmark = pytest.mark.anyio
+
+
+async def _seven() -> int:
+    return 7
+
+
+async def test_cutting_a_sharing_node_interrupts_its_parents_body_and_is_recorded_on_it_alone() -> None:
+    parent = TaskTree().root.child("request")
+    child = parent.child("turn", shares_scope=True)
+    seen: list[Any] = []
+
+    async def body() -> str:
+        seen.append(await child.run(anyio.sleep_forever))
+        # The scope is cancelled: who goes on may only do what needs no waiting, or is shielded.
+        with pytest.raises(anyio.get_cancelled_exc_class()):
+            await anyio.lowlevel.checkpoint()
+        return "answer"
+
+    async def cut() -> None:
+        child.cut(Cause.SESSION)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(cut)
+        assert await parent.run(body) == ("answer", None)
+    assert seen == [(NOTHING, None)]
+    assert (parent.cause, child.cause) == (None, Cause.SESSION)
+
+
+async def test_what_a_sharing_node_returns_or_raises_is_handed_back() -> None:
+    parent = TaskTree().root.child("request")
+    error = ValueError("x")
+    seen: list[Any] = []
+
+    async def fail() -> None:
+        child.cut(Cause.SESSION)
+        raise error
+
+    async def body() -> None:
+        seen.append(await parent.child("one", shares_scope=True).run(_seven))
+        seen.append(await child.run(fail))
+
+    child = parent.child("two", shares_scope=True)
+    await parent.run(body)
+    assert seen == [(7, None), (NOTHING, error)]
+
+
+async def test_a_cancellation_in_a_sharing_node_that_was_not_cut_is_an_error() -> None:
+    stray = await stray_cancellation()
+    parent = TaskTree().root.child("request")
+
+    async def leak() -> None:
+        raise stray
+
+    async def body() -> Any:
+        return await parent.child("turn", shares_scope=True).run(leak)
+
+    assert await parent.run(body) == ((NOTHING, stray), None)
+
+
+async def test_cutting_the_parent_of_a_sharing_node_cuts_both() -> None:
+    parent = TaskTree().root.child("request")
+    child = parent.child("turn", shares_scope=True)
+
+    async def body() -> Any:
+        return await child.run(_cut_and_wait, parent)
+
+    assert await parent.run(body) == ((NOTHING, None), None)
+    assert child.cause is Cause.PEER
+
+
+async def test_letting_a_sharing_node_be_frees_what_its_parent_runs() -> None:
+    parent = TaskTree().root.child("request")
+    child = parent.child("turn", shares_scope=True)
+
+    async def stubborn() -> str:
+        child.cut(Cause.SESSION)
+        with pytest.raises(anyio.get_cancelled_exc_class()):
+            await anyio.lowlevel.checkpoint()
+        parent.let_be()
+        await anyio.lowlevel.checkpoint()
+        return "at last"
+
+    assert await parent.run(child.run, stubborn) == (("at last", None), None)
+
+
+async def test_a_sharing_node_can_be_cut_before_its_parent_runs() -> None:
+    parent = TaskTree().root.child("request")
+    child = parent.child("turn", shares_scope=True)
+    child.cut(Cause.SESSION)
+    child.let_be()
+    assert await parent.run(child.run, pytest.fail) == ((NOTHING, None), None)
+
+
+async def _cut_and_wait(node: Node) -> None:
+    node.cut(Cause.PEER)
+    await anyio.lowlevel.checkpoint()
+    pytest.fail("it went on")
