@@ -185,8 +185,6 @@ class AgentProcess:
             self._exited.set()
             await anyio.sleep(_LINGER)
             await self.stream.end_input()
-            assert self._process.stderr is not None
-            await self._process.stderr.aclose()
 
     async def _listen(self) -> None:
         assert self._process.stderr is not None

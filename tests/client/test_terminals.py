@@ -12,6 +12,7 @@ import pytest
 
 from acp_server.client import Handlers, LocalTerminals
 from acp_server.client.terminals import OUTPUT_BYTES
+from acp_server.schema import CreateTerminalRequest
 from tests.client.processes import PATIENCE, Ear, gone
 from tests.client.talking import SESSION, Scripted, talking
 
@@ -177,6 +178,14 @@ async def test_release_ends_what_the_command_left_running() -> None:
         gone(pid)
 
 
+async def test_a_command_has_not_ended_before_what_it_left_writing_is_read() -> None:
+    child = "while os.getppid() == parent: pass"
+    async with shell() as agent:
+        id = await agent.python(f"import os; parent = os.getpid()\nif not os.fork():\n  {child}\n  print('late')")
+        await agent.ask("wait_for_exit", id)
+        assert (await agent.ask("output", id))["output"] == "late\n"
+
+
 async def test_waiting_for_the_exit_can_be_withdrawn_and_leaves_the_command_running(ear: Ear) -> None:
     async with shell() as agent:
         id = await agent.python(f"{tell(ear, '0')}; {SLEEP}")
@@ -188,13 +197,38 @@ async def test_waiting_for_the_exit_can_be_withdrawn_and_leaves_the_command_runn
 
 
 @pytest.mark.behaviour("B17")
-async def test_a_terminal_whose_creation_is_withdrawn_leaves_no_process() -> None:
-    async with shell() as agent:
-        params = {"sessionId": SESSION, "command": sys.executable, "args": ["-S", "-c", SLEEP]}
-        for _ in range(3):
-            request = agent.peer.new_request("terminal/create", params)
-            cancel = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": request["id"]}}
-            await agent.peer.send(request, cancel)
-            assert (await agent.peer.response(request["id"]))["error"]["code"] == -32800
-            assert not psutil.Process().children()
-            await agent.peer.barrier()
+async def test_a_terminal_whose_creation_is_withdrawn_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminals = LocalTerminals()
+    request = CreateTerminalRequest(session_id=SESSION, command="sleep", args=["60"])
+    started: list[int] = []
+    really = anyio.open_process
+
+    async def open_process(*args: Any, **options: Any) -> Any:
+        process = await really(*args, **options)
+        started.append(process.pid)
+        scope.cancel()
+        return process
+
+    monkeypatch.setattr(anyio, "open_process", open_process)
+    with anyio.CancelScope() as scope:
+        await terminals.create(request)
+    assert scope.cancelled_caught
+    assert len(started) == 1
+    gone(*started)
+
+
+@pytest.mark.parametrize("ticks", range(12))
+async def test_a_cancel_at_any_moment_of_starting_a_command_leaves_no_process(ticks: int) -> None:
+    terminals = LocalTerminals()
+    request = CreateTerminalRequest(session_id=SESSION, command="sleep", args=["60"])
+
+    async def cancel() -> None:
+        for _ in range(ticks):
+            await anyio.lowlevel.checkpoint()
+        scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        with anyio.CancelScope() as scope:
+            group.start_soon(cancel)
+            await terminals.create(request)
+    await terminals.aclose()
