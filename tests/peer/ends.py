@@ -8,9 +8,11 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from acp_server.errors import ConnectionClosed
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call
 from acp_server.peer.route import Notice, Route, Routes
+from acp_server.tasks.grace import grace
 from acp_server.testing import FaultyStream, memory_pair
 
 PATIENCE = 10.0
@@ -188,3 +190,35 @@ class Answers:
 
     def cancel(self, name: str) -> None:
         self.scopes[name].cancel()
+
+
+class Handlers:
+    """Handlers that note how they end."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.go = anyio.Event()
+
+    def routes(self) -> Routes:
+        return Routes({"wait": Route(self.wait), "nested": Route(self.nested), "hang": Route(self.hang)})
+
+    async def wait(self, call: Call) -> str:
+        await self.go.wait()
+        call.notify_peer("progress")
+        return "done"
+
+    async def nested(self, call: Call) -> Any:
+        try:
+            return await call.request_peer("ask")
+        except ConnectionClosed as closed:
+            self.log.append(closed.method)
+            raise
+
+    async def hang(self, call: Call) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.log.append(call.cause)
+            with grace():
+                await anyio.lowlevel.checkpoint()
+                self.log.append("clean")

@@ -1,0 +1,91 @@
+"""The stream breaks, in one direction or the other: that is the end, told apart from a clean one where it matters."""
+
+import errno
+import logging
+
+import anyio
+import pytest
+
+from acp_server.errors import ConnectionClosed
+from acp_server.peer.connection import Limits
+from acp_server.tasks.cause import Cause
+from tests.peer.ends import CANCELLED, Answers, Handlers, request, serving, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.behaviour("G8", "G9", "G16")
+async def test_a_peer_that_no_longer_takes_anything_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    handlers = Handlers()
+    with caplog.at_level(logging.INFO, "acp_server"):
+        async with serving(handlers.routes(), Limits(drain=60)) as end, anyio.create_task_group() as group:
+            answers = Answers(end.connection)
+            group.start_soon(answers.ask, "a")
+            await end.next()
+            end.send(request(1, "hang"))
+            await end.barrier()
+            end.faults.break_sending()
+            # There is more to read behind it, which is not read.
+            end.send(request(2, "ping"))
+            for number in range(3, 10):
+                end.send(request(number, "hang"))
+            await end.connection.wait_closed()
+            await until(lambda: answers.of)
+            assert isinstance(answers.of["a"], ConnectionClosed)
+            with pytest.raises(ConnectionClosed):
+                await end.connection.request("ask")
+            with pytest.raises(ConnectionClosed):
+                end.connection.notify("say")
+            with pytest.raises(ConnectionClosed):
+                await end.connection.send_room()
+    assert end.raised is None
+    assert set(handlers.log) == {Cause.CLOSED, "clean"}
+    assert [record.getMessage() for record in caplog.records] == ["the peer no longer reads: BrokenResourceError"]
+
+
+@pytest.mark.behaviour("G8")
+async def test_a_peer_that_goes_away_while_it_is_drained_is_not_waited_for() -> None:
+    handlers = Handlers()
+    async with serving(handlers.routes(), Limits(drain=60)) as end:
+        end.send(request(1, "hang"))
+        await end.barrier()
+        end.send_eof()
+        await anyio.wait_all_tasks_blocked()
+        assert handlers.log == []
+        end.faults.break_sending()
+        end.connection.notify("say")
+        await end.connection.wait_closed()
+    assert handlers.log == [Cause.CLOSED, "clean"]
+
+
+@pytest.mark.behaviour("G10")
+@pytest.mark.parametrize("problem", [OSError(errno.EIO, "I/O error"), anyio.BrokenResourceError(), ValueError("x")])
+async def test_a_read_error_is_no_end_of_input(problem: Exception) -> None:
+    handlers = Handlers()
+    async with serving(handlers.routes(), Limits(drain=60)) as end, anyio.create_task_group() as group:
+        answers = Answers(end.connection)
+        group.start_soon(answers.ask, "a")
+        await end.next()
+        end.send(request(1, "hang"))
+        await end.barrier()
+        end.faults.fail_reading(problem)
+        # The peer can still hear.
+        assert await end.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
+        await until(lambda: answers.of)
+        assert isinstance(answers.of["a"], ConnectionClosed)
+    assert end.raised is problem
+    assert handlers.log == [Cause.CLOSED, "clean"]
+
+
+@pytest.mark.behaviour("G8")
+async def test_a_stream_with_errors_of_its_own_is_broken_too(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as end:
+
+        async def fail(data: bytes) -> None:
+            raise ValueError("not one that we know")
+
+        end.faults.send = fail
+        end.send(request(1, "ping"))
+        await end.connection.wait_closed()
+    assert end.raised is None
+    assert [record.getMessage() for record in caplog.records] == ["an internal task failed"]

@@ -1,0 +1,287 @@
+"""The peer ends its input: waiters fail, handlers are stopped within a bound, what is ready gets out."""
+
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server.errors import ConnectionClosed
+from acp_server.peer.connection import Limits
+from acp_server.peer.context import Call
+from acp_server.peer.route import Route, Routes
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import grace
+from tests.peer.ends import (
+    CANCELLED,
+    Answers,
+    End,
+    Handlers,
+    assert_over,
+    cancel,
+    hang,
+    listen,
+    notification,
+    request,
+    result,
+    serving,
+    until,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+# Our requests
+
+
+@pytest.mark.behaviour("G1", "G16")
+async def test_the_end_of_input_fails_all_that_waits_by_name_and_at_once() -> None:
+    async with serving(limits=Limits(drain=5)) as end, anyio.create_task_group() as group:
+        answers = Answers(end.connection)
+        for name in "abc":
+            group.start_soon(answers.ask, name, f"ask/{name}")
+        for _ in range(3):
+            await end.next()
+        end.send_eof()
+        await until(lambda: len(answers.of) == 3)
+        for name in "abc":
+            assert isinstance(answers.of[name], ConnectionClosed)
+            assert answers.of[name].method == f"ask/{name}"
+            assert not answers.scopes[name].cancel_called
+
+
+@pytest.mark.behaviour("G1", "G13")
+async def test_what_the_lost_peer_was_asked_is_not_withdrawn() -> None:
+    async with serving(Handlers().routes()) as end, anyio.create_task_group() as group:
+        answers = Answers(end.connection)
+        group.start_soon(answers.ask, "a")
+        await end.next()
+        end.send(request(1, "nested"))
+        await end.next()
+        end.send_eof()
+        assert [message.get("method") for message in await end.rest()] == [None]
+        answers.cancel("a")
+
+
+@pytest.mark.behaviour("G2")
+async def test_after_the_end_of_input_nothing_is_asked_any_more_but_the_peer_is_still_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[str] = []
+
+    async def work(call: Call) -> str:
+        try:
+            await call.request_peer("ask")
+        except ConnectionClosed:
+            told.append("lost")
+        with pytest.raises(ConnectionClosed):
+            await call.request_peer("ask again")
+        with grace(), pytest.raises(ConnectionClosed):
+            await call.request_peer("ask under a shield")
+        call.notify_peer("progress")
+        return "done"
+
+    async with serving(Routes({"work": Route(work)}), Limits()) as end:
+        end.send(request(1, "work"))
+        await end.next()
+        end.send_eof()
+        assert await end.rest() == [notification("progress"), result(1, "done")]
+    with pytest.raises(ConnectionClosed):
+        await end.connection.request("ask")
+    with pytest.raises(ConnectionClosed):
+        end.connection.notify("say")
+    assert told == ["lost"]
+    assert not caplog.records
+
+
+@pytest.mark.behaviour("G3")
+async def test_a_request_that_is_not_yet_written_at_the_end_of_input_fails_too() -> None:
+    async with serving(limits=Limits(flush=0)) as end, anyio.create_task_group() as group:
+        end.faults.stall_sending()
+        answers = Answers(end.connection)
+        for name in ("half written", "queued"):
+            group.start_soon(answers.ask, name)
+            await end.faults.stalled.wait()
+        await until(lambda: end.connection.endpoint.ledger.outgoing == 2)
+        end.send_eof()
+        await until(lambda: len(answers.of) == 2)
+        assert all(isinstance(outcome, ConnectionClosed) for outcome in answers.of.values())
+
+
+@pytest.mark.behaviour("G4")
+@pytest.mark.parametrize("waits_behind", ["nothing", "a notification"])
+async def test_an_answer_right_before_the_end_of_input_is_delivered(waits_behind: str) -> None:
+    async def slow(_params: Any) -> None:
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+
+    routes = Handlers().routes()
+    listen(routes, "slow", slow)
+    async with serving(routes, Limits()) as end:
+        end.send(request(1, "nested"))
+        await end.next()
+        before = [notification("slow")] if waits_behind == "a notification" else []
+        end.send(*before, result(0, "in time"))
+        end.send_eof()
+        assert await end.rest() == [result(1, "in time")]
+
+
+# Handlers
+
+
+@pytest.mark.behaviour("G5", "G6")
+async def test_what_runs_at_the_end_of_input_may_finish_if_it_does_so_soon() -> None:
+    handlers = Handlers()
+    async with serving(handlers.routes(), Limits(drain=5)) as end:
+        end.send(request(1, "wait"), request(2, "wait"), request(3, "ping"))
+        end.send_eof()
+        assert await end.next() == result(3, "pong")
+        handlers.go.set()
+        came = await end.rest()
+        assert [message for message in came if "id" in message] == [result(1, "done"), result(2, "done")]
+        assert [message for message in came if "id" not in message] == [notification("progress")] * 2
+
+
+@pytest.mark.behaviour("G5", "I2")
+async def test_notifications_before_the_end_of_input_are_handled_like_requests() -> None:
+    heard: list[Any] = []
+
+    async def slow(params: Any) -> None:
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        heard.append(params)
+
+    routes = Routes()
+    listen(routes, "slow", slow)
+    async with serving(routes, Limits()) as end:
+        end.send(notification("slow", [1]), notification("slow", [2]))
+        end.send_eof()
+        await end.connection.wait_closed()
+    assert heard == [[1], [2]]
+
+
+@pytest.mark.behaviour("G6")
+async def test_what_does_not_finish_is_cut_cleaned_up_and_answered() -> None:
+    handlers = Handlers()
+    cut: list[str] = []
+
+    async def hangs(_params: Any) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cut.append("notification")
+
+    routes = handlers.routes()
+    listen(routes, "hangs", hangs)
+    async with serving(routes, Limits(drain=0.01)) as end:
+        end.send(request(1, "hang"), request(2, "nested"), notification("hangs"), notification("hangs"))
+        assert (await end.next())["method"] == "ask"
+        end.send_eof()
+        assert sorted((m["id"], m["error"]["code"]) for m in await end.rest()) == [(1, -32800), (2, -32800)]
+    assert handlers.log == ["ask", Cause.CLOSED, "clean"]
+    assert cut == ["notification"]
+
+
+@pytest.mark.behaviour("G6")
+@pytest.mark.parametrize("where", ["request", "notification", "background", "callback"])
+async def test_what_refuses_to_end_is_counted_and_left_behind(where: str, caplog: pytest.LogCaptureFixture) -> None:
+    go_on = anyio.Event()
+
+    async def stubborn() -> None:
+        while not go_on.is_set():
+            try:
+                await go_on.wait()
+            except anyio.get_cancelled_exc_class():
+                pass
+
+    async def handler(_call: Any) -> None:
+        await stubborn()
+
+    routes = Routes({"ping": Route(hang), "stubborn": Route(handler)})
+    listen(routes, "stubborn", handler)
+    end = End(routes, Limits(drain=0, grace=0.01, flush=0.01))
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(end.run)
+            match where:
+                case "request":
+                    end.send(request(1, "stubborn"))
+                case "notification":
+                    end.send(notification("stubborn"))
+                case "background":
+                    end.connection.background(stubborn)
+                case _:
+                    end.connection.on_close(stubborn)
+            await anyio.wait_all_tasks_blocked()
+            end.send_eof()
+            await end.connection.wait_closed()
+        assert end.raised is None
+        assert "1 tasks ignored their cancellation" in caplog.text
+        go_on.set()
+        await until(lambda: not end.connection._work.running and not end.connection._cleaning.running)
+    assert_over(end.connection, leaked=1)
+
+
+@pytest.mark.behaviour("G6")
+async def test_what_outlives_its_request_is_waited_for_and_then_cut() -> None:
+    log: list[str] = []
+
+    async def quick() -> None:
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        log.append("quick")
+
+    async def slow() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            log.append("cut")
+
+    async with serving(limits=Limits(drain=0.01, grace=0.01)) as end:
+        end.connection.background(quick)
+        end.connection.background(slow)
+    assert log == ["quick", "cut"]
+    assert end.connection.leaked == 0
+    # Too late to begin.
+    end.connection.background(slow)
+    await until(lambda: not end.connection._cleaning.running)
+    assert log == ["quick", "cut"]
+
+
+@pytest.mark.behaviour("G1", "E11")
+async def test_a_cancel_and_the_end_of_input_in_one_read_have_one_outcome(caplog: pytest.LogCaptureFixture) -> None:
+    handlers = Handlers()
+    async with serving(handlers.routes()) as end:
+        end.send(request(1, "hang"))
+        await end.barrier()
+        end.send(cancel(1))
+        end.send_eof()
+        assert await end.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
+    assert handlers.log == [Cause.PEER, "clean"]
+    assert not caplog.records
+
+
+@pytest.mark.behaviour("G5")
+async def test_answers_that_are_ready_are_written_whole_even_if_the_peer_is_slow_to_take_them() -> None:
+    async def big(_call: Call) -> str:
+        return "x" * 1_000_000
+
+    async with serving(Routes({"big": Route(big)}), Limits()) as end:
+        end.faults.stall_sending(after=1000)
+        end.send(request(1, "big"), request(2, "big"))
+        end.send_eof()
+        await end.faults.stalled.wait()
+        end.faults.release()
+        assert [len(message["result"]) for message in await end.rest()] == [1_000_000] * 2
+
+
+@pytest.mark.behaviour("G15")
+async def test_a_peer_that_takes_nothing_holds_up_the_end_for_so_long_and_no_longer() -> None:
+    async with serving(limits=Limits(drain=0, flush=0.01)) as end:
+        end.faults.stall_sending()
+        end.send(request(1, "ping"))
+        await end.faults.stalled.wait()
+        end.send_eof()
+        await end.connection.wait_closed()
+    assert end.raised is None
+    assert end.faults.sent == 0
