@@ -126,7 +126,7 @@ def test_a_cut_at_any_step_leaves_one_answer_and_nothing_else(
 
 
 @pytest.mark.behaviour("B8", "D9", "E11", "G1")
-@pytest.mark.parametrize("second", WAYS)
+@pytest.mark.parametrize("second", [by_hand, by_eof, by_close, by_scope])
 @ways
 @backends
 def test_a_second_cut_changes_nothing_for_the_worse(backend: str, way: Way, second: Way) -> None:

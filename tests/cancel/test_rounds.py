@@ -19,8 +19,8 @@ from tests.wire.live import Peer, cancel, request, served
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS = 2_500
-"""Of each of the four kinds."""
+ROUNDS = 2_000
+"""Of each of the five kinds."""
 CHUNK = 250
 """Rounds that are under way at once."""
 SLACK = 100
