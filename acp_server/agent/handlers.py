@@ -30,9 +30,6 @@ def prompt_hook(function: Callable[..., Any]) -> PromptHook:
             try:
                 async for piece in pieces:
                     await show(turn, piece)
-                    if turn.is_cancelled:
-                        # A generator that never really waits would not notice.
-                        break
             finally:
                 await pieces.aclose()
 

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from acp_server.session.updates import ChunkKind
 
 
+_PACE: Final = 0.02
+"""Seconds for which a handler may talk before the rest of the program gets a chance to run."""
+
+
 class TurnState(Enum):
     """Where a turn is in its life, and where it can go from there."""
 
@@ -73,6 +77,7 @@ class Turn:
         self.ended_at: float | None = None
         self.record: Final = TurnRecord(self._params["prompt"])
         self._updates = session.updates
+        self._pause_at = time.monotonic() + _PACE
         self._id: str | None = None
 
     @property
@@ -146,8 +151,9 @@ class Turn:
         wire = update.to_wire()
         self._updates.send(wire)
         self.record.add(wire)
-        if self._updates.crowded:
-            await self._updates.room()
+        now = time.monotonic()
+        if now > self._pause_at or self._updates.crowded:
+            await self._pause(now)
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
         if self.ended_at is not None:
@@ -158,8 +164,17 @@ class Turn:
             return
         self._updates.text(kind, text)
         self.record.add_text(kind, text)
+        now = time.monotonic()
+        if now > self._pause_at or self._updates.crowded:
+            await self._pause(now)
+
+    async def _pause(self, now: float) -> None:
+        # A handler that never waits for anything itself would let nothing be written, and no cancel be read.
+        self._pause_at = now + _PACE
         if self._updates.crowded:
             await self._updates.room()
+        else:
+            await anyio.lowlevel.checkpoint()
 
     async def _refuse(self) -> NoReturn:
         # For the same reason: it may be that the handler catches this and goes on talking.

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import anyio
+import anyio.lowlevel
 
 from acp_server.tasks.spawn import Spawner
 
@@ -90,6 +91,8 @@ class Watch:
                         await anyio.sleep_until(deadline)
                     else:
                         self._call_first()
+                        # What is called may come back at once; the others are to run all the same.
+                        await anyio.lowlevel.checkpoint()
         finally:
             self._scope = None
             self._running = False

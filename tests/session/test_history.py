@@ -97,7 +97,9 @@ def test_a_turn_that_cannot_be_packed_is_kept_as_it_is() -> None:
     for _ in range(100_000):
         deep = [deep]
     record = TurnRecord([{"type": "text", "text": "hi", "_meta": {"deep": deep}}])
+    record.add_text("agent_message_chunk", "a")
     record.pack()
+    assert record.events == [chunk("a")]
     assert record.prompt[0]["_meta"]["deep"] is deep
     while isinstance(deep, list):  # Taken apart by hand: freeing it in one go would overflow the stack.
         deep = deep.pop()

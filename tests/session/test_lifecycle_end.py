@@ -110,6 +110,21 @@ async def test_a_turn_that_outstays_and_one_that_waits_behind_it_are_answered_be
         assert (session in store.ids) is (method == "session/close")
 
 
+@pytest.mark.behaviour("F18", "F22")
+async def test_the_turn_is_answered_before_the_close_also_if_the_time_of_both_is_over_at_once() -> None:
+    agent, sessions = talker()
+    async with editing(agent, Limits(grace=0, drain=0.05)) as editor:
+        for _ in range(10):
+            session = await editor.open()
+            sessions[-1].data = through = anyio.Event()
+            id = await editor.prompt(session, "outstay")
+            await editor.client.expect(lambda message: "re: outstay" in str(message))
+            ended = await editor.client.request("session/close", {"sessionId": session})
+            assert await editor.answer(ended) == {}
+            assert [message["id"] for message in editor.client.received[-2:]] == [id, ended]
+            through.set()
+
+
 @pytest.mark.behaviour("K6", "D6")
 async def test_every_closer_is_called_whatever_the_others_do(caplog: pytest.LogCaptureFixture) -> None:
     agent, sessions = talker()
@@ -146,12 +161,13 @@ async def test_the_end_of_the_connection_closes_all_sessions_at_once() -> None:
     async def hangs() -> None:
         await anyio.sleep_forever()
 
-    async with editing(agent, Limits(grace=0.3, drain=0.05)) as editor:
-        for _ in range(10):
-            await editor.open()
-        for session in sessions:
-            session.on_close(lambda: closed.append("closed"))
-            session.on_close(hangs)
+    with anyio.fail_after(2):
+        async with editing(agent, Limits(grace=0.3, drain=0.05)) as editor:
+            for _ in range(10):
+                await editor.open()
+            for session in sessions:
+                session.on_close(lambda: closed.append("closed"))
+                session.on_close(hangs)
     assert len(closed) == 10
 
 

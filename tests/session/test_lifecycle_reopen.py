@@ -141,6 +141,24 @@ async def test_sessions_outlive_their_connection(method: str) -> None:
 
 
 @REOPENS
+async def test_a_session_that_fails_to_open_again_is_kept_as_it_was(method: str) -> None:
+    agent, _ = talker()
+    fails = False
+
+    @agent.session
+    def prepare(session: Session) -> None:
+        if fails:
+            raise ValueError
+
+    async with editing(agent) as editor:
+        session = await editor.open("/old", additionalDirectories=["/more"])
+        fails = True
+        await editor.refusal(method, setup(session, cwd="/new"))
+        (listed,) = (await editor.client.result("session/list", {}))["sessions"]
+        assert (listed["cwd"], listed["additionalDirectories"]) == ("/old", ["/more"])
+
+
+@REOPENS
 @pytest.mark.behaviour("F18", "F5")
 async def test_opening_a_session_again_ends_its_running_turn_first(method: str) -> None:
     agent, sessions = talker()

@@ -203,42 +203,6 @@ async def test_a_cancel_behind_the_end_of_a_turn_leaves_its_stop_reason() -> Non
         assert await editor.answer(id) == {"stopReason": "refusal"}
 
 
-@BOTH_CANCELS
-@pytest.mark.behaviour("F3", "E1")
-async def test_a_cancel_while_a_finished_turn_is_being_saved_changes_nothing(by: str) -> None:
-    from acp_server import MemoryStore
-
-    saving, saved = anyio.Event(), anyio.Event()
-
-    class SlowStore(MemoryStore):
-        def save(self, record: Any) -> Any:
-            super().save(record)
-            return self._slow() if record.turns else None
-
-        async def _slow(self) -> None:
-            saving.set()
-            await saved.wait()
-
-    agent = Agent("slow to save", store=SlowStore())
-    turns: list[Turn] = []
-
-    @agent.prompt
-    async def prompt(turn: Turn) -> None:
-        turns.append(turn)
-
-    async with editing(agent) as editor:
-        session = await editor.open()
-        id = await editor.prompt(session)
-        await saving.wait()
-        await (editor.cancel(session) if by == "session" else editor.withdraw(id))
-        # Its answer is not out yet, so it still runs as far as the client can know.
-        assert await editor.code(await editor.prompt(session)) == INVALID_REQUEST
-        saved.set()
-        assert await editor.answer(id) == END_TURN
-        assert turns[0].cause is None
-        assert turns[0].state.value == "completed"
-
-
 @pytest.mark.behaviour("F6")
 async def test_cancelling_one_session_leaves_the_turn_of_another_alone() -> None:
     agent, _, turns = listener()

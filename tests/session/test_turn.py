@@ -1,5 +1,6 @@
 """What a prompt handler can say, until when, and how much."""
 
+import time
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -222,6 +223,32 @@ async def test_a_generator_that_never_waits_is_cancelled_soon_and_lets_others_wo
         assert await editor.answer(short) == END_TURN
         assert await editor.answer(id) == CANCELLED
         assert count < 10_000
+
+
+@pytest.mark.behaviour("B6")
+async def test_a_handler_that_blocks_between_its_words_still_lets_them_out_and_can_be_cancelled() -> None:
+    agent = Agent("blocks")
+    written: list[int] = []
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> AsyncIterator[Any]:
+        for _ in range(100):
+            # Work that never waits, as with a model's blocking client.
+            end = time.monotonic() + 0.01
+            while time.monotonic() < end:
+                pass
+            yield "word "
+            yield schema.UsageUpdate(used=1, size=2)
+            written.append(len(editor.said()))
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session)
+        await editor.client.expect("session/update")
+        await editor.cancel(session)
+        assert await editor.answer(id) == CANCELLED
+        assert len(written) < 50
+        assert written[-1] > 0
 
 
 @pytest.mark.behaviour("K7")
