@@ -41,7 +41,7 @@ async def test_what_is_dead_but_not_collected_is_not_waited_for(ear: Ear) -> Non
         assert not group.is_there
         assert await group.gone(0.5)
         group.terminate()
-        os.waitpid(pid, os.WNOHANG)
+        os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222 - it is there already
         with pytest.raises(ProcessLookupError):
             os.killpg(process.pid, 0)
         group.kill()
@@ -55,7 +55,7 @@ class Pieces(anyio.abc.Process):
     def __init__(self) -> None:
         self._ended = anyio.Event()
         self._code: int | None = None
-        self.stdin_closed = 0
+        self._stdin, self._stdout, self._stderr = _Stdin(self._ended), _Stdout(self._ended), _Stderr(self._ended)
 
     async def wait(self) -> int:
         await self._ended.wait()
@@ -63,6 +63,7 @@ class Pieces(anyio.abc.Process):
         return 0
 
     async def aclose(self) -> None:
+        await self._stderr.aclose()
         await self.wait()
 
     def terminate(self) -> None: ...
@@ -81,24 +82,25 @@ class Pieces(anyio.abc.Process):
 
     @property
     def stdin(self) -> Any:
-        return _Stdin(self)
+        return self._stdin
 
     @property
     def stdout(self) -> Any:
-        return _Stdout(self._ended)
+        return self._stdout
 
     @property
     def stderr(self) -> Any:
-        return _Stderr(self._ended)
+        return self._stderr
 
 
 class _Stdin:
-    def __init__(self, process: Pieces) -> None:
-        self._process = process
+    def __init__(self, ended: anyio.Event) -> None:
+        self.closed = 0
+        self._ended = ended
 
     async def aclose(self) -> None:
-        self._process.stdin_closed += 1
-        self._process._ended.set()
+        self.closed += 1
+        self._ended.set()
 
 
 class _Stdout:
@@ -114,6 +116,7 @@ class _Stderr(anyio.abc.ByteReceiveStream):
     def __init__(self, ended: anyio.Event) -> None:
         self._ended = ended
         self._said = False
+        self._closed = False
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         if self._said:
@@ -121,10 +124,13 @@ class _Stderr(anyio.abc.ByteReceiveStream):
         await self._ended.wait()
         for _ in range(20):
             await anyio.lowlevel.checkpoint()
+            if self._closed:
+                raise anyio.ClosedResourceError
         self._said = True
         return b"Traceback"
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        self._closed = True
 
 
 async def test_the_last_words_are_waited_for_and_the_end_happens_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,4 +152,4 @@ async def test_the_last_words_are_waited_for_and_the_end_happens_once(monkeypatc
     # By now the number may be that of somebody else's process.
     await process.aclose()
     assert signals == []
-    assert pieces.stdin_closed == 1
+    assert pieces.stdin.closed == 1

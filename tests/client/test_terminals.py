@@ -179,9 +179,14 @@ async def test_release_ends_what_the_command_left_running() -> None:
 
 
 async def test_a_command_has_not_ended_before_what_it_left_writing_is_read() -> None:
-    child = "while os.getppid() == parent: pass"
+    code = (
+        "import os, time; parent = os.getpid()\n"
+        "if not os.fork():\n"
+        "  while os.getppid() == parent: pass\n"
+        "  time.sleep(0.05); print('late')"
+    )
     async with shell() as agent:
-        id = await agent.python(f"import os; parent = os.getpid()\nif not os.fork():\n  {child}\n  print('late')")
+        id = await agent.python(code)
         await agent.ask("wait_for_exit", id)
         assert (await agent.ask("output", id))["output"] == "late\n"
 

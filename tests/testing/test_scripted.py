@@ -13,6 +13,7 @@ from acp_server.peer.context import Call
 from acp_server.peer.route import Route, Routes
 from acp_server.peer.stream import Stream
 from acp_server.testing import FaultyStream, MemoryStream, ScriptedAgent, ScriptedClient, memory_pair, scripted
+from acp_server.testing.scripted import is_response
 
 pytestmark = pytest.mark.anyio
 
@@ -71,6 +72,13 @@ async def test_responses_are_found_whenever_they_came_and_by_the_type_of_their_i
         assert (await client.response(0))["result"] == "zero"
         assert (await client.response("0"))["result"] == "one"
         assert (await client.response("a"))["error"] == {"code": -1, "message": "no"}
+
+
+@pytest.mark.parametrize("id", [False, 0.0, "0", None])
+def test_an_id_of_another_type_is_another_id(id: object) -> None:
+    assert is_response({"jsonrpc": "2.0", "id": 0, "result": 1}, 0)
+    assert not is_response({"jsonrpc": "2.0", "id": id, "result": 1}, 0)
+    assert not is_response({"jsonrpc": "2.0", "id": 0, "method": "x"}, 0)
 
 
 async def test_requests_are_answered_by_script_until_they_are_left_alone_again() -> None:
