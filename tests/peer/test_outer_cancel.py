@@ -1,0 +1,118 @@
+"""Whoever serves a connection is cancelled: it ends properly, within bounds, and the cancellation goes on."""
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server.errors import ConnectionClosed
+from acp_server.peer.connection import Limits
+from acp_server.peer.context import Call
+from acp_server.peer.route import Route, Routes
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import grace
+from tests.peer.ends import CANCELLED, PATIENCE, Answers, End, Handlers, assert_over, request, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.behaviour("D8", "G14")
+async def test_a_cancel_from_outside_cleans_up_within_bounds_and_goes_on() -> None:
+    handlers = Handlers()
+    closed: list[str] = []
+    end = End(handlers.routes(), Limits(drain=60))
+
+    async def closer() -> None:
+        await anyio.lowlevel.checkpoint()
+        closed.append("closed")
+
+    end.connection.on_close(closer)
+    answers = Answers(end.connection)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as others:
+            others.start_soon(answers.ask, "a")
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(end.connection.run)
+                    await end.next()
+                    end.send(request(1, "hang"))
+                    await until(lambda: end.connection.tree.size)
+                    await anyio.wait_all_tasks_blocked()
+                    scope.cancel()
+    assert scope.cancelled_caught
+    assert isinstance(answers.of["a"], ConnectionClosed)
+    assert handlers.log == [Cause.SHUTDOWN, "clean"]
+    assert closed == ["closed"]
+    assert await end.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
+    assert_over(end.connection)
+
+
+async def test_a_cancel_before_the_first_step_still_ends_properly() -> None:
+    end = End(Routes(), None)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await end.connection.run()
+    assert scope.cancelled_caught
+    await end.connection.wait_closed()
+    assert await end.rest() == []
+    assert_over(end.connection)
+
+
+@pytest.mark.behaviour("D8", "G14")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("when", ["reading", "with close", "with the loss"])
+async def test_a_native_cancel_cleans_up_and_goes_on(when: str) -> None:
+    import asyncio
+
+    handlers = Handlers()
+    end = End(handlers.routes(), Limits(drain=60))
+    task = asyncio.create_task(end.connection.run())
+    end.send(request(1, "hang"))
+    await end.barrier()
+    if when == "with close":
+        end.connection.close()
+    elif when == "with the loss":
+        end.connection._reading.cancel()
+    task.cancel()
+    with anyio.fail_after(PATIENCE), pytest.raises(asyncio.CancelledError):
+        await task
+    assert handlers.log == [Cause.SHUTDOWN, "clean"]
+    assert await end.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
+    assert_over(end.connection)
+
+
+@pytest.mark.behaviour("D8", "G14")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_second_native_cancel_ends_the_cleaning_up() -> None:
+    import asyncio
+
+    cleaning = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def slow(_call: Call) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with grace():
+                cleaning.set()
+                await go_on.wait()
+
+    end = End(Routes({"slow": Route(slow)}), Limits(grace=60))
+    task = asyncio.create_task(end.connection.run())
+    answers = Answers(end.connection)
+    asking = asyncio.create_task(answers.ask("a"))
+    end.send(request(1, "slow"))
+    assert (await end.next())["method"] == "ask"
+    await until(lambda: end.connection.tree.size)
+    await anyio.wait_all_tasks_blocked()
+    task.cancel()
+    with anyio.fail_after(PATIENCE):
+        await cleaning.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await end.connection.wait_closed()
+        await asking
+        assert isinstance(answers.of["a"], ConnectionClosed)
+        go_on.set()
+        await until(lambda: not end.connection._work.running)
+    assert_over(end.connection, leaked=1)
