@@ -221,11 +221,14 @@ async def test_a_choice_outlives_the_connection_but_not_its_offer() -> None:
     async with editing(agent) as editor:
         session = await editor.open()
         for method, params in (
-            ("session/set_mode", {"modeId": "code"}),
             ("session/set_config_option", {"configId": "model", "value": "large"}),
             ("session/set_config_option", {"configId": "voice", "value": "bass"}),
+            ("session/set_mode", {"modeId": "code"}),
         ):
             await editor.client.result(method, {"sessionId": session, **params})
+            kept = await store.load(session)
+            assert kept is not None
+        assert (kept.mode, kept.config) == ("code", {"model": "large", "voice": "bass"})
     later = Agent("later", store=store)
     later.modes(schema.SessionMode(id="ask", name="Ask"))
     later.config_options(SELECT, schema.SessionConfigSelect(**{**dict(GROUPED), "options": GROUPED.options[:1]}))

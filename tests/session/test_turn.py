@@ -225,8 +225,11 @@ async def test_a_generator_that_never_waits_is_cancelled_soon_and_lets_others_wo
         assert count < 10_000
 
 
+@pytest.mark.parametrize(
+    "piece", ["word ", schema.AgentMessageChunk(content=schema.TextContent(text="word "), message_id="m")]
+)
 @pytest.mark.behaviour("B6")
-async def test_a_handler_that_blocks_between_its_words_still_lets_them_out_and_can_be_cancelled() -> None:
+async def test_a_handler_that_blocks_between_its_words_still_lets_them_out_and_can_be_cancelled(piece: Any) -> None:
     agent = Agent("blocks")
     written: list[int] = []
 
@@ -237,8 +240,7 @@ async def test_a_handler_that_blocks_between_its_words_still_lets_them_out_and_c
             end = time.monotonic() + 0.01
             while time.monotonic() < end:
                 pass
-            yield "word "
-            yield schema.UsageUpdate(used=1, size=2)
+            yield piece
             written.append(len(editor.said()))
 
     async with editing(agent) as editor:
