@@ -135,6 +135,7 @@ async def test_a_terminal_that_comes_into_being_after_the_cancel_is_released(by:
             assert released["params"] == {"sessionId": session, "terminalId": "t9"}
         assert await editor.ask(session, "other") == END_TURN
         assert not outcomes
+        assert not editor.asked("terminal/kill")
 
 
 @BOTH_CANCELS
