@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.inbound import Inbound
@@ -284,6 +285,8 @@ class Connection:
             self._failed(f"the cleanup {node.label}", error)
 
     async def _call_closers(self) -> None:
+        # Whoever waited for an answer goes on first.
+        await anyio.lowlevel.checkpoint()
         while self._closers:
             try:
                 await self._closers.pop(0)()
