@@ -147,7 +147,6 @@ class _Prompt:
     def _left(self) -> None:
         """The prompt is answered and its handler through, or it never began: the session is free for the next turn."""
         turn = self._turn
-        turn.end()
         turn.node.close()
         self._call.connection.watch.drop(self._give_up)
         turn.session.leave(turn)

@@ -202,6 +202,8 @@ class Turn:
     def end(self, error: BaseException | None = None) -> None:
         """It is over, or its answer is out: decide how it ended. `error` is what the handler raised. The first time
         counts."""
+        if self.ended_at is not None:
+            return
         if self.cause is not None:
             self.move(TurnState.CANCELED if self.cause.asked_for else TurnState.FAILED)
         else:
