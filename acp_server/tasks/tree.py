@@ -127,8 +127,8 @@ class Node:
             if scope is not None:
                 scope.cancel()
         for node in fresh:
-            # One callback may have closed the node of another.
-            if node.on_cut is not None and not node.closed:
+            # One callback may have closed the node of another, which then has none.
+            if node.on_cut is not None:
                 try:
                     node.on_cut(node)
                 except Exception:

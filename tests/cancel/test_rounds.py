@@ -103,6 +103,7 @@ async def test_thousands_of_rounds_in_the_queue_leave_nothing(anyio_backend_name
             # From both ends of the queue.
             peer.send(*(cancel(id) for id in sorted(ids, key=lambda id: min(id - ids[0], ids[-1] - id))))
             assert await _answers(peer, ids) == [CANCELLED] * len(ids)
+            assert not peer.connection._inbound._queue
             peer.send(cancel("first"))
             assert await peer.answer("first") == CANCELLED
 
