@@ -7,7 +7,7 @@ and the announced capabilities are derived from that.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -33,7 +33,7 @@ class Agent:
 
     `name`, `title`, `version`: told to clients. `accepts`: content beyond text and links that prompts may have:
     `image`, `audio`, `embedded_context`. `mcp`: MCP transports beyond stdio that the agent connects to: `http`, `sse`.
-    `store`: where sessions are kept; in memory by default.
+    `store`: where sessions are kept; in memory by default. Raises UsageError for anything else in `accepts` or `mcp`.
     """
 
     def __init__(
@@ -47,8 +47,12 @@ class Agent:
         store: SessionStore | None = None,
     ) -> None:
         self.name = name
+        accepts, mcp = tuple(accepts), tuple(mcp)
+        unknown = {*accepts} - {"image", "audio", "embedded_context"} | {*mcp} - {"http", "sse"}
+        if unknown:
+            raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
         info = {"name": name, "version": version} | ({} if title is None else {"title": title})
-        self._hooks = Hooks(info, accepts=tuple(accepts), mcp=tuple(mcp))
+        self._hooks = Hooks(info, accepts=accepts, mcp=mcp)
         if store is not None:
             self._hooks.store = store
         self._services: dict[Connection, Service] = {}
@@ -157,7 +161,8 @@ class Agent:
         an `AuthRequired` with a message (ACP, Authentication).
 
         `required`: until a client has logged in, `session/new`, `load`, `resume`, `list` and `delete` are refused with
-        -32000. Sessions that are open after a `logout` stay usable.
+        -32000. Sessions that are open after a `logout` stay usable. That holds for one connection: if credentials are
+        kept longer than that, raise `AuthRequired` in a session handler while there are none, instead.
         """
         from acp_server.schema.authentication import AuthMethodAgent
 
@@ -168,6 +173,26 @@ class Agent:
             return function
 
         return register
+
+    def terminal_login(
+        self,
+        id: str,
+        *,
+        name: str,
+        description: str | None = None,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Offer a login that the client runs in an interactive terminal, by starting this program once more with `args`
+        and `env` added (ACP, Terminal authentication); exit status 0 means success. Told only to clients that can."""
+        from acp_server.schema.authentication import AuthMethodTerminal
+
+        method = AuthMethodTerminal(id=id, name=name, description=description)
+        if args:
+            method.args = list(args)
+        if env:
+            method.env = dict(env)
+        self._hooks.auth_methods.append(method)
 
     def logout(self, function: F) -> F:
         """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""

@@ -31,6 +31,12 @@ def test_what_is_registered_twice_is_refused() -> None:
         agent.mount({"_m": method})
 
 
+@pytest.mark.parametrize("wrong", [{"accepts": ["image", "video"]}, {"accepts": "image"}, {"mcp": ["stdio"]}])
+def test_what_cannot_be_announced_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="cannot announce"):
+        Agent("wrong", **wrong)
+
+
 @pytest.mark.parametrize("register", ["session", "set_mode", "set_config_option", "logout"])
 def test_what_is_no_function_is_refused(register: str) -> None:
     with pytest.raises(UsageError, match="expected a function, got int"):

@@ -128,6 +128,31 @@ async def test_after_a_logout_new_sessions_need_a_login_and_open_ones_go_on() ->
         await editor.open()
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+async def test_a_login_in_a_terminal_is_offered_to_clients_that_can_run_one(terminal: bool) -> None:
+    agent = Agent("terminal")
+    agent.terminal_login("plain", name="Plain")
+    agent.terminal_login("term", name="Term", description="In a terminal", args=["--login"], env={"K": "v"})
+
+    @agent.authenticate("key", name="Key")
+    async def key(call: Call) -> None: ...
+
+    async with editing(agent, initialize=False) as editor:
+        offered = (await editor.initialize({"auth": {"terminal": terminal}}))["authMethods"]
+        plain = {"type": "terminal", "id": "plain", "name": "Plain"}
+        term = {
+            "type": "terminal",
+            "id": "term",
+            "name": "Term",
+            "description": "In a terminal",
+            "args": ["--login"],
+            "env": {"K": "v"},
+        }
+        assert offered == [*([plain, term] if terminal else []), {"id": "key", "name": "Key"}]
+        # It is never asked for over the protocol.
+        assert (await editor.refusal("authenticate", {"methodId": "term"}))["code"] == INVALID_PARAMS
+
+
 async def test_an_agent_without_logins_has_no_methods_for_them() -> None:
     agent = Agent("open")
 
