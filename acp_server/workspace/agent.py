@@ -11,8 +11,8 @@ from anyio import to_thread
 
 from acp_server import __version__
 from acp_server.agent.app import Agent
-from acp_server.errors import InvalidParams
 from acp_server.schema.updates import AvailableCommand, UnstructuredCommandInput
+from acp_server.session.params import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
 from acp_server.workspace.commands import COMMANDS, ReadCommand, ScanCommand, SearchCommand, help_text, parse_command
@@ -26,9 +26,7 @@ agent = Agent("acp-server", version=__version__, title="acp-server workspace")
 @agent.session
 async def prepare(session: Session) -> None:
     """Find out where the session may look, and offer the commands."""
-    if not await to_thread.run_sync(os.path.isdir, session.cwd):
-        raise InvalidParams("Invalid params: cwd is not a directory")
-    session.data = Roots(session.cwd, session.record.additional_directories)
+    session.data = await to_thread.run_sync(_roots, session.cwd, session.record.additional_directories)
     await session.set_commands(
         [
             AvailableCommand(
@@ -39,6 +37,15 @@ async def prepare(session: Session) -> None:
             for command in COMMANDS
         ]
     )
+
+
+def _roots(cwd: str, directories: list[str]) -> Roots:
+    if not os.path.isdir(cwd):
+        raise problem("cwd", "is not a directory")
+    try:
+        return Roots(cwd, directories)
+    except (Refusal, ValueError):
+        raise problem("additionalDirectories", "has a path that cannot exist here") from None
 
 
 @agent.prompt
