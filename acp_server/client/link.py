@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import anyio
-from pydantic import ValidationError
 
-from acp_server.errors import CapabilityMissing, ConnectionClosed, MalformedResponse
+from acp_server.errors import CapabilityMissing, ConnectionClosed
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.outbound import OnLate
 from acp_server.peer.route import Routes
 from acp_server.peer.stream import Stream
 from acp_server.schema import AgentCapabilities
 from acp_server.schema.methods import METHODS, is_announced
+from acp_server.session.params import read_result
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 
@@ -88,14 +88,9 @@ class Link:
         """Send a request of the protocol, given as a model: its result as a model."""
         known = METHODS[method]
         self.need(method, known.capability)
-        result = await self.request(method, params, timeout=timeout, on_late=on_late)
-        try:
-            return known.read_result(result)
-        except ValidationError as error:
-            from acp_server.schema.problems import explain
-
-            what = "; ".join(f"{problem['path']}: {problem['message']}" for problem in explain(error))
-            raise MalformedResponse(method, what) from None
+        return read_result(
+            known.result_type, method, await self.request(method, params, timeout=timeout, on_late=on_late)
+        )
 
     def announced(self, capability: str | None) -> bool:
         """Whether the agent has announced `capability`, written as in `acp_server.schema.methods`; True for None."""

@@ -2,9 +2,9 @@
 
 import warnings
 
-from tests.client.processes import ear
+from tests.client.processes import ear, spawn
 
-__all__ = ["ear"]
+__all__ = ["ear", "spawn"]
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

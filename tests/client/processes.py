@@ -1,13 +1,18 @@
 """For tests with real processes: hearing from them without guessing at times, and seeing that they are gone."""
 
 import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psutil
 import pytest
+
+from acp_server.client import Patience, RemoteAgent, spawn_agent
 
 PATIENCE = 15.0
 """Seconds after which a test that waits for a process has failed. None ever waits that long."""
@@ -61,3 +66,19 @@ def _runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+FAKE = str(Path(__file__).parent / "agents" / "fake.py")
+HURRY = Patience(closed=0.1, terminated=0.1)
+
+Spawn = Callable[..., AbstractAsyncContextManager[RemoteAgent]]
+
+
+@pytest.fixture
+def spawn(ear: Ear) -> Spawn:
+    """Start the fake agent in one of its modes."""
+
+    def spawn(mode: str = "good", **options: Any) -> AbstractAsyncContextManager[RemoteAgent]:
+        return spawn_agent([sys.executable, "-S", "-E", FAKE, mode, ear.path], **options)
+
+    return spawn
