@@ -42,6 +42,7 @@ schema: $(READY)
 	@$(BIN)/acp-server schema $(ARGS)
 
 conformance: $(READY)
+	@[ -d conformance ] || { echo "make: the conformance suite is not written yet" >&2; exit 1; }
 	@$(BIN)/python -m conformance $(ARGS)
 
 coverage: $(READY) $(NODE_READY)
