@@ -114,13 +114,13 @@ class _SearchOutput(_Output):
     def last_words(self) -> str:
         search = self.search
         words = f"{_FENCE}\n" if self.open else ""
-        found = f"{_count(search.hits, 'hit')} in {_count(search.files, 'file')}"
+        hits, files = _count(search.hits, "hit"), _count(search.files, "file")
         if search.complete:
-            words += f"{found}.\n"
-        elif search.gave_up:
-            words += f"Partial results: {found}. The pattern is too slow for these files.\n"
+            words += f"{hits} in {files}.\n"
         else:
-            words += f"Partial results: {found} before it was stopped.\n"
+            # The file that a search was stopped in may have hits, and is not searched.
+            words += f"Partial results: {hits}, and {files} searched to the end, before "
+            words += "the pattern turned out to be too slow.\n" if search.gave_up else "it was stopped.\n"
         if search.skipped:
             words += f"{_count(len(search.skipped), 'place')} could not be searched.\n"
         return words

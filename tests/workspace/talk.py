@@ -5,6 +5,7 @@ message names a place of the machine that the client did not name.
 """
 
 import json
+import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
 from contextlib import asynccontextmanager
@@ -15,16 +16,34 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+import pytest
 
 from acp_server import Limits
 from acp_server.workspace import agent
 from acp_server.workspace.walk import files_below
 from tests.session.editor import CALM, Editor, editing
 
+from .trees import plant
+
 HIDDEN = "hidden-place"
 """Where a project really is; clients know it by another name."""
 ROOT = str(Path(__file__).resolve().parents[2])
 FINAL = ("completed", "failed")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project by the name that the client has for it."""
+    plant(tmp_path / HIDDEN, {"README.md": "first\nneedle\n", "src/app.py": "# TODO: needle\n"})
+    (tmp_path / "project").symlink_to(tmp_path / HIDDEN, target_is_directory=True)
+    return tmp_path / "project"
+
+
+@pytest.fixture(autouse=True)
+def nothing_worth_a_warning(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Nothing of what a client or a project can do is a fault of the agent's."""
+    yield
+    assert not [record.getMessage() for record in caplog.get_records("call") if record.levelno >= logging.WARNING]
 
 
 @dataclass(frozen=True)
@@ -42,8 +61,11 @@ class Told:
     @property
     def hits(self) -> list[str]:
         """What was said between the first two fences, line by line."""
-        _, _, rest = self.text.partition("~~~~\n")
-        return rest.partition("~~~~\n")[0].splitlines()
+        lines = self.text.split("\n")
+        if "~~~~" not in lines:
+            return []
+        begin = lines.index("~~~~") + 1
+        return lines[begin : lines.index("~~~~", begin)]
 
     @property
     def call(self) -> dict[str, Any]:
@@ -115,6 +137,7 @@ class Held:
 
     def __init__(self, after: int) -> None:
         self.after = after
+        self.reached = threading.Event()
         self.go_on = threading.Event()
 
     def files_below(self, roots: Any, path: str | None) -> Iterator[Any]:
@@ -123,6 +146,7 @@ class Held:
             yield item
             files += isinstance(item, str)
             while files == self.after and not self.go_on.wait(0.001):
+                self.reached.set()
                 yield None
 
 

@@ -1,6 +1,5 @@
 """The built-in agent in a conversation: its commands, its sessions, and the directories that it is given."""
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -12,26 +11,12 @@ from acp_server.workspace import search as search_module
 from acp_server.workspace.commands import help_text
 from tests.session.editor import CANCELLED, END_TURN
 
-from .talk import HIDDEN, Held, Talk, talking
+from .talk import HIDDEN, Held, Talk, nothing_worth_a_warning, project, talking
 from .trees import plant
 
+__all__ = ["nothing_worth_a_warning", "project"]
 pytestmark = pytest.mark.anyio
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="paths as POSIX has them")
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A project by the name that the client has for it."""
-    plant(tmp_path / HIDDEN, {"README.md": "first\nneedle\n", "src/app.py": "# TODO: needle\n"})
-    (tmp_path / "project").symlink_to(tmp_path / HIDDEN, target_is_directory=True)
-    return tmp_path / "project"
-
-
-@pytest.fixture(autouse=True)
-def nothing_worth_a_warning(caplog: pytest.LogCaptureFixture) -> Any:
-    """Nothing of what a client or a project can do is a fault of the agent's."""
-    yield
-    assert not [record.getMessage() for record in caplog.get_records("call") if record.levelname != "INFO"]
 
 
 # Commands
@@ -154,7 +139,7 @@ async def test_a_path_outside_is_refused_and_nothing_of_it_is_told(project: Path
 async def test_a_working_directory_that_vanishes_between_two_prompts_is_no_fault(project: Path) -> None:
     async with talking() as talk:
         session = await talk.open(str(project))
-        shutil.rmtree(os.path.realpath(project))
+        shutil.rmtree(project.parent / HIDDEN)
         told = await talk.tell(session, "/search needle")
         assert told.answer == END_TURN
         assert told.text == "0 hits in 0 files.\n1 place could not be searched.\n"
@@ -172,7 +157,7 @@ async def test_a_working_directory_that_vanishes_in_the_middle_of_a_search_ends_
         session = await talk.open(str(project))
         id = await talk.prompt(session, "/search needle")
         await talk.client.expect(lambda m: "README.md:2:1" in str(m))
-        shutil.rmtree(os.path.realpath(project))
+        shutil.rmtree(project.parent / HIDDEN)
         held.go_on.set()
         told = await talk.told(session, id)
         assert told.answer == END_TURN
