@@ -1,5 +1,6 @@
 """Requests of the peer: cancels that mean nothing, admission, giving up."""
 
+import logging
 from contextvars import ContextVar
 from typing import Any
 
@@ -12,7 +13,7 @@ from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
-from tests.peer.handlers import CANCELLED, Handlers
+from tests.peer.handlers import CANCELLED, Handlers, logged
 from tests.wire.live import cancel, notification, request, served
 
 pytestmark = pytest.mark.anyio
@@ -253,6 +254,7 @@ async def test_giving_up_twice_or_too_late_changes_nothing(caplog: pytest.LogCap
         await peer.ping()
         calls[0].give_up("third")
         assert await peer.ping() == []
+    assert logged(caplog, logging.WARNING) == ["handle does not end although it was cancelled; answered without it"]
     assert "nobody hears this" in caplog.text
     assert calls[0].node.closed
 
