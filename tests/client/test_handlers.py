@@ -163,7 +163,7 @@ async def test_a_handler_is_cut_when_the_agent_withdraws_its_request() -> None:
         assert cut.is_set()
 
 
-@pytest.mark.behaviour("G6", "D8")
+@pytest.mark.behaviour("D8")
 async def test_leaving_by_a_cancel_waits_for_the_cleanup_of_the_handlers() -> None:
     entered = anyio.Event()
     cleaned_up = False

@@ -95,7 +95,6 @@ async def test_a_permission_request_that_crosses_the_cancel_is_not_even_shown() 
         assert await peer.result("session/request_permission", permission()) == YES
 
 
-@pytest.mark.behaviour("E12", "F9")
 async def test_a_yes_that_comes_after_the_cancel_is_answered_as_cancelled() -> None:
     release = anyio.Event()
     entered = anyio.Event()

@@ -70,7 +70,7 @@ async def test_updates_keep_the_state_of_the_session() -> None:
         assert (session.title, session.updated_at) == (None, "2026-01-01T00:00:00Z")
 
 
-@pytest.mark.behaviour("I8")
+@pytest.mark.behaviour("I3")
 async def test_a_loaded_session_has_had_its_history_when_it_is_there() -> None:
     async with talking(capabilities=EVERYTHING) as (agent, peer):
         seen: list[SessionUpdate] = []
@@ -152,7 +152,6 @@ async def test_settings_are_sent_and_remembered() -> None:
         ]
 
 
-@pytest.mark.behaviour("F18")
 async def test_closing_a_session_cancels_its_turn_first() -> None:
     async with talking(capabilities=EVERYTHING) as (agent, peer):
         session = await agent.new_session("/project")
