@@ -19,6 +19,7 @@ from acp_server.peer.inbound import Inbound
 from acp_server.peer.lane import Lane
 from acp_server.peer.outbound import OnLate, Outbox, in_notification
 from acp_server.peer.outcome import program_end
+from acp_server.peer.report import report
 from acp_server.peer.route import NoticeHandler, Routes
 from acp_server.peer.stream import Stream
 from acp_server.peer.writer import Writer
@@ -215,7 +216,7 @@ class Connection:
         except BaseException as error:
             if program_end(error) is not None:
                 raise
-            logger.exception("the handler of %s failed", method)
+            report(f"the handler of {method}", error)
 
     def _cut(self, cause: Cause) -> None:
         """Cut what runs for the peer, and refuse what comes. It may clean up for as long as the patience lasts."""
@@ -303,7 +304,7 @@ class Connection:
         if (ending := program_end(error)) is not None:
             self.fail(ending)
         else:
-            logger.error("%s failed", what, exc_info=error)
+            report(what, error)
 
     def _crashed(self, error: BaseException) -> None:
         if not is_cancellation(error):

@@ -6,7 +6,6 @@ answers to our own requests, so that nobody sees an answer before the notificati
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -15,10 +14,9 @@ import anyio
 
 from acp_server.peer.outbound import in_notification
 from acp_server.peer.outcome import program_end
+from acp_server.peer.report import report
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import let_be
-
-logger = logging.getLogger("acp_server.peer")
 
 Step = Callable[[], Awaitable[None] | None]
 
@@ -53,7 +51,7 @@ class Lane:
         except BaseException as error:
             if program_end(error) is not None:
                 raise
-            logger.exception("the handler of %s failed", method)
+            report(f"the handler of {method}", error)
         finally:
             in_notification.reset(token)
 
@@ -98,7 +96,7 @@ class Lane:
             # A cancellation is the handler's own, unless all of them are being cut.
             if program_end(error) is not None or (self._stopped and is_cancellation(error)):
                 raise
-            logger.error("the handler of %s failed", method, exc_info=error)
+            report(f"the handler of {method}", error)
 
     def _forget(self) -> None:
         steps = list(self._steps)

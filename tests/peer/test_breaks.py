@@ -2,6 +2,7 @@
 
 import errno
 import logging
+from typing import Any
 
 import anyio
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.connection import Limits
 from acp_server.tasks.cause import Cause
-from tests.peer.ends import CANCELLED, Answers, Handlers, request, serving, until
+from acp_server.wire.messages import Notification
+from tests.peer.ends import CANCELLED, Answers, Handlers, listen, notification, request, serving, until
 
 pytestmark = pytest.mark.anyio
 
@@ -89,3 +91,27 @@ async def test_a_stream_with_errors_of_its_own_is_broken_too(caplog: pytest.LogC
         await end.connection.wait_closed()
     assert end.raised is None
     assert [record.getMessage() for record in caplog.records] == ["an internal task failed"]
+
+
+@pytest.mark.behaviour("G1", "G8")
+async def test_what_only_notices_that_the_peer_is_gone_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as end:
+
+        async def asks(_params: Any = None) -> None:
+            async with anyio.create_task_group() as group:
+                group.start_soon(end.connection.request, "a")
+                group.start_soon(end.connection.request, "b")
+
+        def says(_params: Any) -> None:
+            end.connection.notify("say")
+
+        listen(end.connection._routes, "asks", asks)
+        listen(end.connection._routes, "says", says, inline=True)
+        end.send(notification("asks"))
+        end.connection.background(asks)
+        for _ in range(4):
+            await end.next()
+        end.send_eof()
+        await end.connection.wait_closed()
+        end.connection._notice(Notification("says", None))
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []

@@ -80,6 +80,24 @@ async def test_while_what_was_cut_cleans_up_answers_are_heard_and_requests_refus
     assert heard == []
 
 
+@pytest.mark.behaviour("C9")
+async def test_while_cleanup_that_outlived_its_request_asks_answers_are_heard() -> None:
+    got: list[Any] = []
+
+    async def release() -> None:
+        got.append(await end.connection.request("terminal/release"))
+
+    async with serving() as end:
+        await end.barrier()
+        end.connection.background(release)
+        end.connection.close()
+        assert (await end.next())["method"] == "terminal/release"
+        end.send(result(0, "released"))
+        await until(lambda: got)
+        assert await end.rest() == []
+    assert got == ["released"]
+
+
 @pytest.mark.behaviour("D3", "D6")
 async def test_what_does_not_end_when_we_close_is_waited_for_once_and_answered() -> None:
     go_on = anyio.Event()
@@ -222,6 +240,8 @@ async def test_callbacks_run_once_in_order_behind_everything_else(caplog: pytest
         async def closer() -> None:
             assert isinstance(answers.of["a"], ConnectionClosed)
             assert handlers.log == [Cause.SHUTDOWN, "clean"]
+            with pytest.raises(ConnectionClosed):
+                end.connection.notify("say")
             await anyio.lowlevel.checkpoint()
             log.append(name)
             if name == "first":

@@ -12,7 +12,7 @@ from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.writer import HIGH_WATER
-from tests.peer.ends import CANCELLED, Answers, cancel, hang, listen, notification, request, result, serving, until
+from tests.peer.ends import CANCELLED, Answers, End, cancel, hang, listen, notification, request, result, serving, until
 
 pytestmark = pytest.mark.anyio
 
@@ -140,6 +140,26 @@ async def test_a_connection_that_a_notification_started_keeps_its_own_order() ->
         end.send(notification("start"))
         await until(lambda: "over" in log)
     assert log == [["before"], "answer", "over"]
+
+
+@pytest.mark.behaviour("I4")
+async def test_a_notification_handler_that_has_served_a_connection_may_still_wait_for_an_answer() -> None:
+    got: list[Any] = []
+    routes = Routes()
+    async with serving(routes) as end:
+
+        async def serve_and_ask(_params: Any) -> None:
+            inner = End(Routes(), None)
+            inner.send_eof()
+            await inner.connection.run()
+            got.append(await end.connection.request("ask"))
+
+        listen(routes, "go", serve_and_ask)
+        end.send(notification("go"))
+        await end.next()
+        end.send(result(0, "answer"))
+        await until(lambda: got)
+    assert got == ["answer"]
 
 
 # Cancels
