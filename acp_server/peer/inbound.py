@@ -7,7 +7,7 @@ is, `acp_server.peer.outcome` decides.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,9 @@ class Inbound:
         self._running = 0
         # Those that wait for another to end, each with the context that it arrived in.
         self._queue: OrderedDict[Call, tuple[Route, Context]] = OrderedDict()
+        # Those that have a task to begin in. Each task takes the first: trio runs new tasks in any order, and handlers
+        # begin in the order of arrival.
+        self._ready: deque[tuple[Call, Route]] = deque()
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
@@ -119,9 +122,11 @@ class Inbound:
 
     def _start(self, call: Call, route: Route, context: Context | None) -> None:
         self._running += 1
-        self._spawner.spawn(self._serve, call, route, context=context)
+        self._ready.append((call, route))
+        self._spawner.spawn(self._serve_next, context=context)
 
-    async def _serve(self, call: Call, route: Route) -> None:
+    async def _serve_next(self) -> None:
+        call, route = self._ready.popleft()
         try:
             if not call.node.closed:
                 call.started = True
