@@ -121,6 +121,10 @@ def run(
         anyio.run(main, backend=backend)
     except KeyboardInterrupt:
         logger.info("interrupted")
+    except UsageError:
+        # Nobody was served, so standard error, which may be one pipe with the output, is for saying why.
+        claim.release()
+        raise
     finally:
         claim.close()
         deadline.disarm()

@@ -10,6 +10,7 @@ import click
 
 from acp_server.agent.claim import Claim
 from acp_server.cli import logs
+from acp_server.errors import UsageError
 
 
 @click.command()
@@ -43,13 +44,18 @@ def serve(target: str | None, log_level: str, log_file: Path | None, record: Pat
     """
     # First of all, so that nothing that the module prints when it is imported reaches the client.
     claim = Claim()
-    logs.configure(log_level, log_file)
-    if target is None:
-        from acp_server.workspace import agent
-    else:
-        from acp_server.cli.target import load
+    try:
+        logs.configure(log_level, log_file)
+        if target is None:
+            from acp_server.workspace import agent
+        else:
+            from acp_server.cli.target import load
 
-        agent = load(target)
+            agent = load(target)
+    except UsageError:
+        # Nobody is served, so standard error, which may be one pipe with the output, is for saying why.
+        claim.release()
+        raise
     if os.isatty(claim.input):
         sys.stderr.write("Serving on this terminal: type JSON-RPC, or leave with Ctrl-D and try `acp-server chat`.\n")
 

@@ -186,6 +186,31 @@ def test_a_log_file_that_cannot_be_written_is_one_line_and_exit_code_2(tmp_path:
     assert done.stderr == f"acp-server: cannot log to {tmp_path}/no/such: No such file or directory\n"
 
 
+@BACKENDS
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nonsense"], "there is no module 'nonsense' here"),
+        (["--log-file", "no/such"], "cannot log to no/such: No such file or directory"),
+        (["--record", "no/such"], "cannot record to no/such: No such file or directory"),
+    ],
+)
+def test_why_nothing_is_served_is_said_even_where_output_and_errors_are_one_pipe(
+    backend: str, arguments: list[str], complaint: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [*COMMAND, "serve", *arguments, "--backend", backend],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=tmp_path,
+        env=environment(),
+        text=True,
+        timeout=30,
+    )
+    assert (done.returncode, done.stdout) == (2, f"acp-server: {complaint}\n")
+
+
 def test_a_client_that_never_reads_the_log_is_served_all_the_same(tmp_path: Path) -> None:
     source, sink = os.pipe()
     with started([*COMMAND, "serve", failing(tmp_path)], stderr=sink) as agent:
