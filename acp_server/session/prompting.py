@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import anyio
 
-from acp_server.errors import InvalidRequest, RequestCancelled, ResourceNotFound
+from acp_server.errors import ConnectionClosed, InvalidRequest, RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call
 from acp_server.peer.outcome import program_end
 from acp_server.schema.prompt import PromptRequest
@@ -21,12 +21,15 @@ from acp_server.session.hooks import Hooks, PromptHook
 from acp_server.session.params import problem, read
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn, TurnState
-from acp_server.tasks.failure import is_cancellation
+from acp_server.tasks.failure import failures_in
 from acp_server.tasks.tree import NOTHING, Node
 
 logger = logging.getLogger("acp_server.session")
 
 CANCELLED: Final[dict[str, Any]] = {"stopReason": "cancelled"}
+
+_OF_THE_CANCEL: Final = (ConnectionClosed, RequestCancelled)
+"""How requests to a client fail that stopped the turn or is gone; the handler is not to blame."""
 
 
 class Prompting:
@@ -94,7 +97,7 @@ class _Prompt:
         if cause is None:
             assert error is not None
             raise error
-        if error is not None and not is_cancellation(error):
+        if error is not None and not all(isinstance(failure, _OF_THE_CANCEL) for failure in failures_in(error)):
             logger.warning("a turn failed while it was being cancelled (%s)", cause.value, exc_info=error)
             if program_end(error) is not None:
                 # Raised for the program's sake. The answer is that of a cancelled request all the same.

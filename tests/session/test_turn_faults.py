@@ -11,7 +11,13 @@ import pytest
 import trio
 
 from acp_server import Agent, RpcError, Turn, TurnEnded, grace
-from acp_server.errors import INTERNAL_ERROR, INVALID_REQUEST, REQUEST_CANCELLED
+from acp_server.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    REQUEST_CANCELLED,
+    ConnectionClosed,
+    RequestCancelled,
+)
 from tests.session.editor import CANCELLED, END_TURN, QUICK, editing
 
 pytestmark = pytest.mark.anyio
@@ -179,6 +185,33 @@ async def test_whatever_a_cancelled_handler_does_the_stop_reason_is_cancelled(en
             await editor.client.expect("session/update")
             await (editor.cancel(session) if by_session else editor.withdraw(id))
             assert await editor.answer(id) == CANCELLED
+
+
+@pytest.mark.behaviour("G8")
+@pytest.mark.parametrize("fate", [ConnectionClosed(), RequestCancelled(), ValueError("cleanup")])
+async def test_only_what_a_cancelled_turn_itself_did_wrong_is_worth_a_warning(
+    fate: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Agent("ends")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        await turn.say("here")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise fate
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session)
+        await editor.client.expect("session/update")
+        await editor.cancel(session)
+        assert await editor.answer(id) == CANCELLED
+    own = isinstance(fate, ValueError)
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == (
+        ["a turn failed while it was being cancelled (session)"] if own else []
+    )
 
 
 @pytest.mark.behaviour("F2", "D7")
