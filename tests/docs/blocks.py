@@ -1,0 +1,31 @@
+"""The Python examples in the guides: each has a name behind `python` on its first line, and runs by itself."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+_BLOCK = re.compile(r"^```python ?(?P<name>.*)\n(?P<source>(?:.*\n)*?)```$", re.MULTILINE)
+
+
+@cache
+def blocks() -> dict[tuple[str, str], str]:
+    """The sources by guide and name, each at the line at which it stands in its guide."""
+    found: dict[tuple[str, str], str] = {}
+    for guide in sorted(DOCS.glob("*.md")):
+        text = guide.read_text("utf-8")
+        for block in _BLOCK.finditer(text):
+            key = (guide.name, block["name"])
+            assert block["name"], f"{guide.name}: a block without a name"
+            assert key not in found, f"{guide.name}: two blocks are called {block['name']}"
+            found[key] = "\n" * text.count("\n", 0, block.start("source")) + block["source"]
+    return found
+
+
+def run(guide: str, name: str) -> dict[str, Any]:
+    """Execute a block as a module of its own: what it defines."""
+    namespace: dict[str, Any] = {"__name__": f"{guide}:{name}"}
+    exec(compile(blocks()[guide, name], str(DOCS / guide), "exec"), namespace)
+    return namespace

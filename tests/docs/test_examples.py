@@ -1,0 +1,411 @@
+"""Every Python example in the guides runs and does what the guide says of it; so do the facts in their tables."""
+
+import dataclasses
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from acp_server import Agent, Cause, Limits, Turn
+from acp_server.agent.record import RecordedStream, Recorder
+from acp_server.client import connect_agent
+from acp_server.testing import ScriptedAgent, ScriptedClient, memory_pair, scripted
+from tests.session.editor import CANCELLED, END_TURN, Editor, editing
+
+from .blocks import DOCS, blocks, run
+
+pytestmark = pytest.mark.anyio
+BIN = str(Path(sys.executable).parent)
+AGENT = [sys.executable, "-m", "acp_server.cli"]
+
+
+@asynccontextmanager
+async def opened(name: str, guide: str = "agents.md", **capabilities: Any) -> AsyncGenerator[tuple[Editor, str, Any]]:
+    """A session with the agent of a block: an editor, the session's id, and what the block defines."""
+    example = run(guide, name)
+    async with editing(example["agent"], capabilities=capabilities or None) as editor:
+        yield editor, await editor.open(), example
+
+
+# All of them
+
+
+def test_every_block_is_tested_and_every_tested_block_is_there() -> None:
+    text = Path(__file__).read_text("utf-8")
+    tested = {("agents.md", name) for name in re.findall(r'opened\("(\w+)"\)', text)}
+    tested |= {(guide, name) for name, guide in re.findall(r'opened\("(\w+)", "([\w.]+)"\)', text)}
+    tested |= set(re.findall(r'run\("([\w.]+)", "(\w+)"\)', text))
+    assert tested == set(blocks())
+
+
+def test_every_link_in_the_guides_leads_somewhere() -> None:
+    links = [
+        (guide.name, link) for guide in DOCS.glob("*.md") for link in re.findall(r"\]\(([^)#:]+)\)", guide.read_text())
+    ]
+    assert len(links) > 1
+    assert not [(guide, link) for guide, link in links if not (DOCS / link).exists()]
+
+
+# agents.md
+
+
+async def test_agents_whole() -> None:
+    async with opened("whole") as (editor, session, _):
+        assert await editor.ask(session, "one two") == END_TURN
+        assert editor.said() == ["one ", "two "]
+
+
+async def test_agents_updates() -> None:
+    async with opened("updates") as (editor, session, _):
+        assert await editor.ask(session, "one two") == {"stopReason": "max_tokens"}
+        kinds = [update["sessionUpdate"] for update in editor.client.updates()]
+        assert kinds == ["plan", "tool_call", "tool_call_update", "agent_thought_chunk", "agent_message_chunk"]
+        assert editor.said() == ["2 words."]
+
+
+async def test_agents_sessions() -> None:
+    async with opened("sessions") as (editor, session, example):
+        assert await editor.ask(session, "/folder") == END_TURN
+        assert await editor.ask(session, "second") == END_TURN
+        assert editor.said() == ["/project", "Earlier you said '/folder'. "]
+        notebook = example["agent"].find_session(editor.connection, session).data
+        assert notebook.open
+        await editor.client.result("session/close", {"sessionId": session})
+        assert not notebook.open
+        kinds = [update["sessionUpdate"] for update in editor.client.updates()]
+        assert kinds[0] == "available_commands_update"
+        assert kinds[-1] == "session_info_update"
+
+
+async def test_agents_methods() -> None:
+    example = run("agents.md", "methods")
+    async with editing(example["agent"]) as editor:
+        client = editor.client
+        assert await client.result("_index/build", {"paths": ["a", "b"]}) == {"done": 2}
+        assert await client.result("_index/count", {"limit": 7, "_meta": {"x": 1}}) == 7
+        refused = await editor.refusal("_index/build", {"paths": "a"})
+        assert (refused["code"], refused["data"]["problems"][0]["path"]) == (-32602, "paths")
+        await client.notify("_index/opened", {"path": "a.txt"})
+        await editor.settled()
+        assert example["opened"] == ["a.txt"]
+
+        begun = anyio.Event()
+
+        async def hang(path: str) -> None:
+            if path == "b":
+                begun.set()
+                await anyio.sleep_forever()
+
+        example["index"] = hang
+        id = await client.request("_index/build", {"paths": ["a", "b"]})
+        await begun.wait()
+        await editor.withdraw(id)
+        assert await editor.answer(id) == {"done": 1}
+
+
+async def test_agents_mount() -> None:
+    async with editing(run("agents.md", "mount")["agent"]) as editor:
+        assert await editor.client.result("_math/add", {"a": 1, "b": 2}) == 3
+
+
+@pytest.mark.parametrize("choice", ["yes", "no"])
+async def test_agents_client(choice: str) -> None:
+    async with opened("client") as (editor, session, _):
+        client = editor.client
+        client.answer("fs/read_text_file", {"content": "hush"})
+        client.answer("fs/write_text_file", {})
+        client.answer("session/request_permission", {"outcome": {"outcome": "selected", "optionId": choice}})
+        assert await editor.ask(session, "a.txt") == END_TURN
+        written = [message["params"] for message in client.all("fs/write_text_file")]
+        expected = {"sessionId": session, "path": "/project/a.txt", "content": "HUSH"}
+        assert written == ([expected] if choice == "yes" else [])
+        assert client.updates()[-1]["status"] == ("completed" if choice == "yes" else "failed")
+
+
+async def test_agents_client_that_has_no_files() -> None:
+    async with editing(run("agents.md", "client")["agent"], capabilities={}) as editor:
+        assert await editor.ask(await editor.open(), "a.txt") == END_TURN
+        assert editor.said() == ["This client has no files to offer."]
+        assert not editor.asked()
+
+
+async def test_agents_terminal() -> None:
+    async with opened("terminal") as (editor, session, _):
+        client = editor.client
+        client.answer("terminal/create", {"terminalId": "t1"})
+        client.answer("terminal/wait_for_exit", {"exitCode": 0})
+        client.answer("terminal/output", {"output": "built", "truncated": False, "exitStatus": {"exitCode": 0}})
+        client.answer("terminal/release", {})
+        assert await editor.ask(session) == END_TURN
+        assert client.updates()[-1]["rawOutput"] == "built"
+        assert editor.asked("terminal/")[-1] == "terminal/release"
+
+
+async def test_agents_terminal_that_is_left_by_a_cancel() -> None:
+    async with opened("terminal") as (editor, session, _):
+        client = editor.client
+        client.answer("terminal/create", {"terminalId": "t1"})
+        client.answer("terminal/kill", {})
+        client.answer("terminal/release", {})
+        id = await editor.prompt(session)
+        await client.expect("terminal/wait_for_exit")
+        await editor.cancel(session)
+        assert await editor.answer(id) == CANCELLED
+        assert editor.asked("terminal/")[-2:] == ["terminal/kill", "terminal/release"]
+
+
+async def test_agents_settings() -> None:
+    async with opened("settings") as (editor, session, _):
+        client = editor.client
+        params = {"sessionId": session, "configId": "model", "value": "large"}
+        assert (await client.result("session/set_config_option", params))["configOptions"][0]["currentValue"] == "large"
+        await client.result("session/set_mode", {"sessionId": session, "modeId": "code"})
+        assert await editor.ask(session) == END_TURN
+        assert editor.said() == ["code, large"]
+        assert client.updates()[-1] == {"sessionUpdate": "current_mode_update", "currentModeId": "ask"}
+        root = await editor.open("/")
+        refused = await editor.refusal("session/set_mode", {"sessionId": root, "modeId": "code"})
+        assert refused == {"code": -32602, "message": "Not in the root folder"}
+
+
+async def test_agents_login() -> None:
+    async with editing(run("agents.md", "login")["agent"]) as editor:
+        new = {"cwd": "/project", "mcpServers": []}
+        assert (await editor.refusal("session/new", new))["code"] == -32000
+        wrong = await editor.refusal("authenticate", {"methodId": "account", "_meta": {"token": "guess"}})
+        assert wrong == {"code": -32000, "message": "The token is not valid"}
+        await editor.client.result("authenticate", {"methodId": "account", "_meta": {"token": "secret"}})
+        session = await editor.open()
+        await editor.client.result("logout", {})
+        assert (await editor.refusal("session/new", new))["code"] == -32000
+        assert await editor.ask(session) == END_TURN
+
+
+async def test_agents_store() -> None:
+    async with opened("store") as (editor, session, example):
+        saved = example["store"].saved
+        assert await editor.ask(session) == END_TURN
+        assert example["store"].saved == saved + 1
+
+
+async def test_agents_embed() -> None:
+    with anyio.fail_after(10):
+        await run("agents.md", "embed")["main"]()
+
+
+def test_the_table_of_limits_is_true() -> None:
+    text = (DOCS / "agents.md").read_text("utf-8")
+    table = dict(re.findall(r"^\| `(\w+)` \| ([\w.]+)(?: s| bytes)? \|", text, re.MULTILINE))
+    assert table == {field.name: str(field.default) for field in dataclasses.fields(Limits)}
+
+
+# cancellation.md
+
+
+async def test_cancellation_cleanup() -> None:
+    async with opened("cleanup", "cancellation.md") as (editor, session, example):
+        id = await editor.prompt(session)
+        await editor.client.expect(lambda message: "step 1" in str(message))
+        await editor.cancel(session)
+        assert await editor.answer(id) == CANCELLED
+        *steps, last = editor.said()
+        assert last == f"Stopped after {len(steps)} steps.\n"
+        assert editor.client.updates()[-1]["status"] == "failed"
+        assert example["log"] == ["Cause.SESSION"]
+
+
+async def test_cancellation_partial() -> None:
+    async with editing(run("cancellation.md", "partial")["agent"]) as editor:
+        assert await editor.client.result("_count/slowly", {"to": 2}) == {"counted": 2}
+        id = await editor.client.request("_count/slowly", {"to": 10**9})
+        await editor.settled()
+        await editor.withdraw(id)
+        assert (await editor.answer(id))["counted"] < 10**9
+
+
+async def test_cancellation_timeout() -> None:
+    async with opened("timeout", "cancellation.md") as (editor, session, _):
+        id = await editor.prompt(session, "a.txt")
+        asked = await editor.client.expect_request("fs/read_text_file")
+        assert await editor.answer(id) == END_TURN
+        assert editor.said() == ["The editor is busy."]
+        assert editor.withdrawn() == [asked["id"]]
+
+
+def cancels() -> list[list[str]]:
+    """The rows of the table: who, how, what is cut, which answer, which cause."""
+    text = (DOCS / "cancellation.md").read_text("utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ") and "---" not in line]
+    return rows[1:]
+
+
+def test_the_table_of_cancels_names_every_cause_from_outside() -> None:
+    assert {row[4].strip("`") for row in cancels()} == {c.name for c in Cause if c is not Cause.FINISHED} | {"none"}
+
+
+@pytest.mark.parametrize(
+    "how", ["session/cancel", "$/cancel_request", "session/close", "session/delete", "session/load"]
+)
+@pytest.mark.parametrize("second", [False, True], ids=["once", "twice"])
+async def test_the_table_of_cancels_is_true_of_what_a_client_does(how: str, second: bool) -> None:
+    turns: list[Turn] = []
+    async with editing(hanging(turns)) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session)
+        await editor.client.expect("session/update")
+        for _ in range(1 + second):
+            if how == "$/cancel_request":
+                await editor.withdraw(id)
+            elif how == "session/cancel":
+                await editor.cancel(session)
+            else:
+                await editor.client.request(how, {"sessionId": session, "cwd": "/project", "mcpServers": []})
+        assert await editor.answer(id) == CANCELLED
+        (row,) = [row for row in cancels() if f"`{how}`" in row[1] and ("prompt" in row[1] or "prompt" in row[3])]
+        assert 'stopReason: "cancelled"' in row[3]
+        assert f"`{turns[0].cause.name}`" == row[4]  # pyright: ignore[reportOptionalMemberAccess]
+
+
+@pytest.mark.parametrize("how", ["USER", "TIMEOUT", "INTERRUPT", "SHUTDOWN", "CLOSED"])
+async def test_the_table_of_cancels_is_true_of_what_others_do(how: str) -> None:
+    turns: list[Turn] = []
+    agent = hanging(turns)
+    async with editing(agent) as editor:
+        id = await editor.prompt(await editor.open())
+        await editor.client.expect("session/update")
+        if how in ("USER", "TIMEOUT"):
+            turns[0].session.cancel(Cause[how])
+        elif how == "INTERRUPT":
+            assert agent.interrupt(editor.connection)
+        elif how == "SHUTDOWN":
+            editor.connection.close()
+        else:
+            editor.stream.end_input()
+        answer = await editor.answer(id)
+        assert turns[0].cause is Cause[how]
+        for row in [row for row in cancels() if row[4] == f"`{how}`" and "none can" not in row[3]]:
+            assert answer == CANCELLED if "cancelled" in row[3] else answer["code"] == -32800 and "-32800" in row[3]
+
+
+def hanging(turns: list[Turn]) -> Agent:
+    agent = Agent("hanging")
+
+    @agent.prompt
+    async def hang(turn: Turn) -> None:
+        turns.append(turn)
+        await turn.say("begun")
+        await anyio.sleep_forever()
+
+    return agent
+
+
+# clients.md
+
+
+async def test_clients_spawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", BIN + os.pathsep + os.environ["PATH"])
+    (tmp_path / "a.txt").write_text("needle\n")
+    with anyio.fail_after(30):
+        said = await run("clients.md", "spawn")["ask"](str(tmp_path), "/search needle")
+    assert "a.txt:1:1: needle" in said
+    assert said.endswith("(end_turn)")
+
+
+async def test_clients_cancel(tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"{number}.txt").write_text("needle in a long line of hay\n" * 500)
+    with anyio.fail_after(30):
+        pieces, reason = await run("clients.md", "cancel")["first_words"](AGENT, str(tmp_path), "/search needle")
+    assert reason == "cancelled"
+    assert pieces > 1
+
+
+async def test_clients_handlers(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    example = run("clients.md", "handlers")
+    here, there = memory_pair()
+    async with ScriptedAgent(there) as agent, connect_agent(here, example["handlers"](str(tmp_path))) as remote:
+        agent.answer("initialize", {"protocolVersion": 1})
+        await remote.initialize()
+        announced = agent.received[0]["params"]["clientCapabilities"]
+        assert announced["fs"] == {"readTextFile": True, "writeTextFile": False}
+        assert announced["terminal"] is True
+        read = {"sessionId": "s1", "path": str(tmp_path / "a.txt")}
+        assert await agent.result("fs/read_text_file", read) == {"content": "text"}
+        assert await agent.result("_git/branch", {"folder": "x"}) == {"branch": "main"}
+        assert (await agent.ask("_git/branch", {}))["error"]["code"] == -32602
+        await agent.notify("_git/moved", {"to": "other"})
+        options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
+        question = {"sessionId": "s1", "toolCall": {"toolCallId": "c1"}, "options": options}
+        answer = await agent.result("session/request_permission", question)
+        assert answer == {"outcome": {"outcome": "selected", "optionId": "y"}}
+        assert example["asked"] == ["other", "c1"]
+
+
+async def test_clients_sessions() -> None:
+    history = run("clients.md", "sessions")["history"]
+    here, there = memory_pair()
+    agent = run("agents.md", "whole")["agent"]
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.connect(there).run)
+        async with connect_agent(here) as remote:
+            await remote.initialize()
+            session = await remote.new_session("/project")
+            await session.run("one two")
+            updates = await history(remote, session.id, "/project")
+            assert [update.content.text for update in updates] == ["one two", "one two "]
+
+
+async def test_clients_errors() -> None:
+    check = run("clients.md", "errors")["check"]
+    with anyio.fail_after(30):
+        assert await check(AGENT) == "acp-server answers -32601"
+        dying = [sys.executable, "-c", "import sys; sys.exit('no licence')"]
+        assert await check(dying) == "it ended with status 1: no licence"
+
+
+# testing.md
+
+
+async def test_testing_agent() -> None:
+    example = run("testing.md", "agent")
+    await example["test_it_reads_through_the_client"]()
+    await example["test_a_cancel_withdraws_the_reading"]()
+
+
+async def test_testing_client() -> None:
+    await run("testing.md", "client")["test_it_takes_what_the_agent_says"]()
+
+
+async def test_testing_faults() -> None:
+    example = run("testing.md", "faults")
+    await example["test_a_message_may_arrive_byte_by_byte"]()
+    await example["test_a_client_that_does_not_read_can_still_cancel"]()
+
+
+async def test_testing_recording(tmp_path: Path) -> None:
+    agent = Agent("recorded")
+    path = tmp_path / "talk.ndjson"
+
+    async def serve(stream: Any) -> None:
+        await agent.connect(RecordedStream(stream, Recorder(path))).run()
+
+    async with scripted(serve) as client:
+        await client.result("initialize", {"protocolVersion": 1})
+        await client.notify("_hello")
+    assert run("testing.md", "recording")["methods"](path) == ["initialize", "_hello"]
+
+
+def test_the_table_of_the_scripted_client_names_what_it_has() -> None:
+    text = (DOCS / "testing.md").read_text("utf-8")
+    rows = re.findall(r"^\| (?:send|ask and wait|wait|answer the other side|look back) \| (.*) \|$", text, re.MULTILINE)
+    names = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert len(rows) == 5
+    attributes = [*dir(ScriptedClient), "received", "transcript"]
+    assert not [name for name in names if name not in attributes]
