@@ -89,8 +89,8 @@ async def test_files_changes_a_file_only_if_the_user_allows_it(tmp_path: Path, a
         reason, updates = await turn(session, "a.txt")
         assert reason == "end_turn"
         assert file.read_text() == expected
-        (begun,) = [u for u in updates if isinstance(u, ToolCall)]
-        assert begun.content[0].new_text == "a\nb\n"
+        (begun,) = [u.to_wire() for u in updates if isinstance(u, ToolCall)]
+        assert begun["content"][0]["newText"] == "a\nb\n"
         last = [u for u in updates if isinstance(u, ToolCallProgress)][-1]
         assert last.status == ("completed" if ask is allow_once else "failed")
 
@@ -134,7 +134,7 @@ async def test_terminal_shows_what_a_command_printed_and_how_it_ended(tmp_path: 
         assert (reason, text_of(updates)) == ("end_turn", "It ended with 3.\n")
         last = [u for u in updates if isinstance(u, ToolCallProgress)][-1]
         assert last.status == "failed"
-        assert last.content[1].content.text.endswith(f"{tmp_path.name}\n")
+        assert last.to_wire()["content"][1]["content"]["text"].endswith(f"{tmp_path.name}\n")
         _, updates = await turn(session, "sh -c 'not closed")
         assert text_of(updates) == "That is no command.\n"
 
@@ -153,7 +153,7 @@ async def test_terminal_keeps_the_output_and_not_the_command_when_the_user_cance
             assert long.stop_reason == "cancelled"
         last = rest[-1]
         assert isinstance(last, ToolCallProgress)
-        assert (last.status, last.content[1].content.text) == ("failed", "begun\n")
+        assert (last.status, last.to_wire()["content"][1]["content"]["text"]) == ("failed", "begun\n")
         with pytest.raises(Exception, match="not found"):
             await terminals.output(running_in)
 
