@@ -131,6 +131,8 @@ class Writer:
             if data:
                 await self._stream.send(data)
             self._size -= len(data)
+            # They may be large, and the next ones may be long in coming.
+            del frames, data
             self._release_room()
 
     def _release_room(self) -> None:

@@ -17,7 +17,7 @@ from acp_server.errors import EncodeError
 _BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
-_OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATACLASS
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 class DecodeError(ValueError):
@@ -54,7 +54,8 @@ def encode(value: Any) -> bytes:
     """
     try:
         line = orjson.dumps(value, _to_wire, _OPTIONS)
-        return line if line.isascii() else _one_line(line)
+        # The sum is a new object that is as large as it looks, where the library's own may hold pages for a few bytes.
+        return (line if line.isascii() else _one_line(line)) + b"\n"
     except orjson.JSONEncodeError as error:
         refusal = error
     # What the standard library can write and orjson cannot: lone surrogates, integers beyond 64 bits, deeper nesting.
