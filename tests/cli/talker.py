@@ -1,13 +1,16 @@
 """An agent for the tests of `acp-server chat`: the prompt says what it does."""
 
+import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from acp_server import Agent, Turn
-from acp_server.errors import AuthRequired
+from acp_server.errors import AuthRequired, RpcError
 from acp_server.schema import PermissionOption, PlanEntry, ToolCall, ToolCallUpdate
 
 OPTIONS = [
@@ -40,11 +43,23 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
             ask = ToolCallUpdate(tool_call_id="call_1", title="Delete everything")
             answer = await turn.client.request_permission(ask, OPTIONS)
             yield f"allowed: {answer.allowed}, chosen: {answer.option_id}"
-        case "withdraw":
-            ask = ToolCallUpdate(tool_call_id="call_2", title="Never mind")
-            with anyio.move_on_after(0):
-                await turn.client.request_permission(ask, OPTIONS)
-            yield "withdrawn"
+        case "two questions":
+            answers: list[bool] = []
+
+            async def ask(id: str) -> None:
+                tool = ToolCallUpdate(tool_call_id=id, title=id)
+                answers.append((await turn.client.request_permission(tool, OPTIONS)).allowed)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask, "the first")
+                with anyio.move_on_after(0.5):
+                    await anyio.sleep(0.1)
+                    await ask("the second")
+                # An answer to what was asked later: by now the client knows that the second one is withdrawn.
+                with contextlib.suppress(RpcError):
+                    await turn.client.request("_nothing")
+                await anyio.to_thread.run_sync(Path(turn.session.cwd, "withdrawn").touch)
+            yield f"allowed: {answers}"
         case "plan":
             await turn.plan([PlanEntry(content="Think", priority="high", status="in_progress")])
         case "error":

@@ -171,11 +171,17 @@ def test_ctrl_c_at_a_question_stops_the_turn() -> None:
         user.leave()
 
 
-def test_a_question_that_is_withdrawn_at_once_does_not_stay_in_the_way() -> None:
-    with chat() as user:
+def test_a_question_that_is_withdrawn_before_its_turn_is_not_asked(tmp_path: Path) -> None:
+    with chat("--cwd", str(tmp_path)) as user:
         user.expect("> ")
-        user.type("withdraw\n")
-        user.expect("withdrawn", "> ")
+        user.type("two questions\n")
+        user.expect("? the first\n", "2) Refuse it\n", ": ")
+        end = time.monotonic() + PATIENCE
+        while not (tmp_path / "withdrawn").exists():
+            assert time.monotonic() < end
+            select.select([], [], [], 0.01)
+        user.type("1\n")
+        assert "the second" not in user.expect("allowed: [True]", "> ")
         user.leave()
 
 
