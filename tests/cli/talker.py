@@ -46,15 +46,15 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
         case "two questions":
             answers: list[bool] = []
 
-            async def ask(id: str) -> None:
+            async def put(id: str) -> None:
                 tool = ToolCallUpdate(tool_call_id=id, title=id)
                 answers.append((await turn.client.request_permission(tool, OPTIONS)).allowed)
 
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(ask, "the first")
+                tasks.start_soon(put, "the first")
                 with anyio.move_on_after(0.5):
                     await anyio.sleep(0.1)
-                    await ask("the second")
+                    await put("the second")
                 # An answer to what was asked later: by now the client knows that the second one is withdrawn.
                 with contextlib.suppress(RpcError):
                     await turn.client.request("_nothing")
