@@ -49,6 +49,34 @@ if TYPE_CHECKING:
     from acp_server.tasks.cause import Cause as Cause
     from acp_server.tasks.grace import grace as grace
 
+__all__ = [
+    "AcpError",
+    "Agent",
+    "AuthRequired",
+    "Call",
+    "CapabilityMissing",
+    "Cause",
+    "Client",
+    "Connection",
+    "ConnectionClosed",
+    "InvalidParams",
+    "Limits",
+    "MemoryStore",
+    "PermissionAnswer",
+    "RequestCancelled",
+    "RequestTimeout",
+    "ResourceNotFound",
+    "RpcError",
+    "Session",
+    "SessionClosed",
+    "SessionStore",
+    "Terminal",
+    "Turn",
+    "TurnEnded",
+    "grace",
+    "serve",
+]
+
 _NAMES = {
     "agent.app": "Agent",
     "agent.serve": "serve",

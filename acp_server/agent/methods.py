@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NotRequired, cast
 
@@ -22,6 +23,8 @@ from acp_server.errors import InvalidParams, UsageError
 from acp_server.peer.context import Call
 from acp_server.peer.route import Handler, NoticeHandler
 from acp_server.schema.base import Model
+
+logger = logging.getLogger("acp_server.agent")
 
 _THREADS: Final = 40
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("acp_server method threads")
@@ -60,7 +63,13 @@ def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
     read = _reader(function)
 
     def handler(connection: Any, params: Any) -> Awaitable[None] | None:
-        pending = function(connection, **read(cast("dict[str, Any]", params) if isinstance(params, dict) else {}))
+        try:
+            arguments = read(cast("dict[str, Any]", params) if isinstance(params, dict) else {})
+        except InvalidParams as error:
+            # The peer's mistake and not the handler's; nobody is answered.
+            logger.warning("parameters that do not fit %s: %s", name_of(function), error.data)
+            return None
+        pending = function(connection, **arguments)
         return pending if inspect.isawaitable(pending) else None
 
     return handler

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("acp_server.session")
 
-PATIENCE: Final = 1.0
-"""Seconds that a client gets to answer a kill, and again a release, when a terminal is left."""
+PATIENCE: Final = 0.5
+"""Seconds that a client gets to answer a kill, and again a release, when a terminal is left. With a client that answers
+neither, this is what a cancelled turn waits for."""
 
 
 class Terminal:
@@ -79,14 +80,14 @@ class Terminal:
         await self.let_go()
 
     async def let_go(self) -> None:
-        """Kill it if it may still run, and release it: under a shield, for two seconds at most, and never failing."""
+        """Kill it if it may still run, and release it: under a shield, for a second at most, and never failing."""
         if not self._released and not self._ended:
             await self._quietly("kill")
         if not self._released:
             await self.release_quietly()
 
     async def release_quietly(self) -> None:
-        """Release it: under a shield, for a second at most, and never failing."""
+        """Release it: under a shield, for half a second at most, and never failing."""
         await self._quietly("release")
 
     async def _quietly(self, step: str) -> None:
