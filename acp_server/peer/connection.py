@@ -135,8 +135,12 @@ class Connection:
         try:
             with self._reading:
                 await self._read()
+            if self._closing is None:
+                self._outbox.lose()
+                with anyio.move_on_after(self.limits.drain):
+                    await self._idle()
         except BaseException as error:
-            # Cancelled from outside, or the input is broken: in neither case is there anything to drain.
+            # Cancelled from outside, or the input is broken: in neither case is there anything left to wait for.
             self._cut(Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN)
             raise
         finally:
@@ -240,12 +244,9 @@ class Connection:
     async def _wind_down(self) -> None:
         limits = self.limits
         self._outbox.lose()
+        self._cut(Cause.CLOSED)
         try:
-            with grace(limits.drain + 2 * limits.grace + limits.flush + 1):
-                if self._closing is None:
-                    with anyio.move_on_after(limits.drain):
-                        await self._idle()
-                    self._cut(Cause.CLOSED)
+            with grace(2 * limits.grace + limits.flush + 1):
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
                 self.watch.finish()
@@ -261,7 +262,6 @@ class Connection:
                     await self._cleaning.wait_idle()
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
-            self._cut(Cause.SHUTDOWN)
             self._outbox.close()
             self.watch.finish()
             self._cleanups.cut(Cause.SHUTDOWN)

@@ -9,7 +9,10 @@ import pytest
 
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.connection import Limits
+from acp_server.peer.context import Call
+from acp_server.peer.route import Route, Routes
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import grace
 from acp_server.wire.messages import Notification
 from tests.peer.ends import CANCELLED, Answers, Handlers, listen, notification, request, serving, until
 
@@ -47,17 +50,27 @@ async def test_a_peer_that_no_longer_takes_anything_is_gone(caplog: pytest.LogCa
 
 @pytest.mark.behaviour("G8")
 async def test_a_peer_that_goes_away_while_it_is_drained_is_not_waited_for() -> None:
-    handlers = Handlers()
-    async with serving(handlers.routes(), Limits(drain=60)) as end:
+    log: list[Any] = []
+
+    async def hang(call: Call) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            log.append(call.cause)
+            with grace(), pytest.raises(ConnectionClosed):
+                call.notify_peer("last words")
+            log.append("nobody to tell")
+
+    async with serving(Routes({"hang": Route(hang)}), Limits(drain=60)) as end:
         end.send(request(1, "hang"))
         await end.barrier()
         end.send_eof()
         await anyio.wait_all_tasks_blocked()
-        assert handlers.log == []
+        assert log == []
         end.faults.break_sending()
         end.connection.notify("say")
         await end.connection.wait_closed()
-    assert handlers.log == [Cause.CLOSED, "clean"]
+    assert log == [Cause.CLOSED, "nobody to tell"]
 
 
 @pytest.mark.behaviour("G10")
@@ -115,3 +128,16 @@ async def test_what_only_notices_that_the_peer_is_gone_is_no_failure(caplog: pyt
         await end.connection.wait_closed()
         end.connection._notice(Notification("says", None))
     assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+async def test_an_error_of_our_own_ends_the_connection_properly(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails() -> None:
+        raise ValueError("boom")
+
+    async with serving(Handlers().routes(), Limits(drain=60)) as end:
+        end.send(request(1, "hang"))
+        await end.barrier()
+        end.connection._house.spawn(fails)
+        assert await end.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
+    assert end.raised is None
+    assert [record.getMessage() for record in caplog.records] == ["an internal task failed"]

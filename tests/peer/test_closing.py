@@ -235,10 +235,11 @@ async def test_running_a_connection_twice_is_refused_and_disturbs_nothing() -> N
 @pytest.mark.behaviour("G12")
 async def test_callbacks_run_once_in_order_behind_everything_else(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
+    names = [str(number) for number in range(20)]
 
     def note(name: str, error: BaseException | None = None) -> Any:
         async def closer() -> None:
-            assert isinstance(answers.of["a"], ConnectionClosed)
+            assert all(isinstance(answers.of[name], ConnectionClosed) for name in names)
             assert handlers.log == [Cause.SHUTDOWN, "clean"]
             with pytest.raises(ConnectionClosed):
                 end.connection.notify("say")
@@ -254,8 +255,9 @@ async def test_callbacks_run_once_in_order_behind_everything_else(caplog: pytest
     handlers = Handlers()
     async with serving(handlers.routes()) as end, anyio.create_task_group() as group:
         answers = Answers(end.connection)
-        group.start_soon(answers.ask, "a")
-        await end.next()
+        for name in names:
+            group.start_soon(answers.ask, name)
+            await end.next()
         end.send(request(1, "hang"))
         await end.barrier()
         end.connection.on_close(note("first"))
@@ -296,7 +298,9 @@ async def test_a_callback_that_hangs_is_cut_and_the_next_ones_still_run() -> Non
 
 @pytest.mark.behaviour("D5")
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
-@pytest.mark.parametrize("where", ["plain notification", "notification", "background", "callback"])
+@pytest.mark.parametrize(
+    "where", ["plain notification", "inline notification", "notification", "background", "callback"]
+)
 async def test_whatever_ends_the_program_ends_the_connection_first(where: str, kind: type[BaseException]) -> None:
     async def ends(*_args: Any) -> None:
         await anyio.lowlevel.checkpoint()
@@ -308,12 +312,15 @@ async def test_whatever_ends_the_program_ends_the_connection_first(where: str, k
     handlers = Handlers()
     routes = handlers.routes()
     listen(routes, "plain", plain)
+    listen(routes, "inline", plain, inline=True)
     listen(routes, "ends", ends)
     end = End(routes, Limits(drain=0))
     end.send(request(1, "hang"))
     match where:
         case "plain notification":
             end.send(notification("plain"))
+        case "inline notification":
+            end.send(notification("inline"))
         case "notification":
             end.send(notification("ends"))
         case "background":

@@ -14,6 +14,7 @@ from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
 from tests.peer.ends import (
     CANCELLED,
+    PATIENCE,
     Answers,
     End,
     Handlers,
@@ -22,6 +23,7 @@ from tests.peer.ends import (
     hang,
     listen,
     notification,
+    ping,
     request,
     result,
     serving,
@@ -187,13 +189,15 @@ async def test_what_does_not_finish_is_cut_cleaned_up_and_answered() -> None:
 @pytest.mark.parametrize("where", ["request", "notification", "background", "callback"])
 async def test_what_refuses_to_end_is_counted_and_left_behind(where: str, caplog: pytest.LogCaptureFixture) -> None:
     go_on = anyio.Event()
+    cuts = 0
 
     async def stubborn() -> None:
+        nonlocal cuts
         while not go_on.is_set():
             try:
                 await go_on.wait()
             except anyio.get_cancelled_exc_class():
-                pass
+                cuts += 1
 
     async def handler(_call: Any) -> None:
         await stubborn()
@@ -218,6 +222,14 @@ async def test_what_refuses_to_end_is_counted_and_left_behind(where: str, caplog
             await end.connection.wait_closed()
         assert end.raised is None
         assert "1 tasks ignored their cancellation" in caplog.text
+        # Trying to cut it again and again would take all of the processor.
+        assert cuts
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        before = cuts
+        for _ in range(50):
+            await anyio.lowlevel.checkpoint()
+        assert cuts == before
         go_on.set()
         await until(lambda: not end.connection._work.running and not end.connection._cleaning.running)
     assert_over(end.connection, leaked=1)
@@ -236,6 +248,9 @@ async def test_what_outlives_its_request_is_waited_for_and_then_cut() -> None:
         try:
             await anyio.sleep_forever()
         finally:
+            with grace():
+                for _ in range(20):
+                    await anyio.lowlevel.checkpoint()
             log.append("cut")
 
     async with serving(limits=Limits(drain=0.01, grace=0.01)) as end:
@@ -278,11 +293,11 @@ async def test_answers_that_are_ready_are_written_whole_even_if_the_peer_is_slow
 
 @pytest.mark.behaviour("G15")
 async def test_a_peer_that_takes_nothing_holds_up_the_end_for_so_long_and_no_longer() -> None:
-    async with serving(limits=Limits(drain=0, flush=0.01)) as end:
-        end.faults.stall_sending()
-        end.send(request(1, "ping"))
-        await end.faults.stalled.wait()
-        end.send_eof()
-        await end.connection.wait_closed()
-    assert end.raised is None
+    end = End(Routes({"ping": Route(ping)}), Limits(flush=0.01))
+    end.faults.stall_sending()
+    end.send(request(1, "ping"))
+    end.send_eof()
+    with anyio.fail_after(PATIENCE):
+        await end.connection.run()
+    assert_over(end.connection)
     assert end.faults.sent == 0

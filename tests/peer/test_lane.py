@@ -174,7 +174,9 @@ async def test_a_handler_that_ends_the_program_is_no_failure(
 
 
 @pytest.mark.behaviour("G6", "G14")
-async def test_stopping_cuts_what_runs_forgets_what_waits_and_delivers_answers_at_once() -> None:
+async def test_stopping_cuts_what_runs_forgets_what_waits_and_delivers_answers_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     track = Track()
     track.waiting("a")
     track.waiting("never")
@@ -190,6 +192,7 @@ async def test_stopping_cuts_what_runs_forgets_what_waits_and_delivers_answers_a
     track.answer("later")
     assert track.did[-1] == "later"
     track.lane.stop()
+    assert not caplog.records
     gc.collect()
 
 

@@ -113,6 +113,52 @@ async def test_a_second_native_cancel_ends_the_cleaning_up() -> None:
         await end.connection.wait_closed()
         await asking
         assert isinstance(answers.of["a"], ConnectionClosed)
+        with pytest.raises(ConnectionClosed):
+            end.connection.notify("say")
         go_on.set()
         await until(lambda: not end.connection._work.running)
     assert_over(end.connection, leaked=1)
+
+
+@pytest.mark.behaviour("D8", "G14")
+async def test_a_cancel_while_the_last_requests_are_awaited_ends_them_properly() -> None:
+    handlers = Handlers()
+    end = End(handlers.routes(), Limits(drain=60))
+    closed: list[str] = []
+
+    async def closer() -> None:
+        await anyio.lowlevel.checkpoint()
+        closed.append("closed")
+
+    end.connection.on_close(closer)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            group.start_soon(end.connection.run)
+            end.send(request(1, "hang"))
+            end.send_eof()
+            await anyio.wait_all_tasks_blocked()
+            assert handlers.log == []
+            group.cancel_scope.cancel()
+    assert handlers.log == [Cause.SHUTDOWN, "clean"]
+    assert closed == ["closed"]
+    assert await end.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
+    assert_over(end.connection)
+
+
+@pytest.mark.behaviour("D8", "G14")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_native_cancel_while_the_last_requests_are_awaited_ends_them_properly() -> None:
+    import asyncio
+
+    handlers = Handlers()
+    end = End(handlers.routes(), Limits(drain=60))
+    task = asyncio.create_task(end.connection.run())
+    end.send(request(1, "hang"))
+    end.send_eof()
+    await anyio.wait_all_tasks_blocked()
+    task.cancel()
+    with anyio.fail_after(PATIENCE), pytest.raises(asyncio.CancelledError):
+        await task
+    assert handlers.log == [Cause.SHUTDOWN, "clean"]
+    assert await end.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
+    assert_over(end.connection)

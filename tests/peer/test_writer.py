@@ -195,10 +195,11 @@ async def test_a_broken_stream_is_told_once_and_what_is_put_afterwards_vanishes(
             writer.put(b"x" * (HIGH_WATER + 1))
             group.start_soon(wait_for_room)
             await pipe.reached.wait()
-            writer.put(b"behind it\n")
+            behind = writer.put(b"behind it\n")
             await anyio.wait_all_tasks_blocked()
             pipe.open.set()
     assert broken.count == 1
+    assert not writer.take_back(behind)
     assert len(failed) == 1
     ticket = writer.put(b"afterwards\n")
     assert not writer.take_back(ticket)
