@@ -7,61 +7,35 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any, Final
 
-import click
-
-import acp_server
 from acp_server.errors import UsageError
-
-_COMMANDS: Final = {
-    "serve": "Serve an agent to an editor over standard input and output.",
-    "chat": "Talk to an agent at the terminal.",
-    "demo": "Show a session with the built-in agent, cancel and partial result included.",
-    "trace": "Show a recorded conversation.",
-    "schema": "Write the protocol's types as JSON Schema.",
-}
-_DEFAULT: Final = "serve"
-
-
-class _Commands(click.Group):
-    """Knows the names and imports the rest; without the name of a command it is `serve`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        return getattr(import_module(f"acp_server.cli.{cmd_name}"), cmd_name)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] not in ("--help", "--version")):
-            args = [_DEFAULT, *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=_Commands, context_settings={"max_content_width": 100})
-@click.version_option(acp_server.__version__, message="%(prog)s %(version)s")
-def commands() -> None:
-    """An Agent Client Protocol runtime. Without a command it serves the built-in agent, for an editor."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code. 2 for a mistake on the command line, which is said in one line."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        result: Any = commands.main(arguments, prog_name="acp-server", standalone_mode=False)
+        if not arguments:
+            # What an editor starts: without click, whose import takes a twentieth of the time until the first answer.
+            from acp_server.cli.launch import launch
+
+            return launch()
+        return _command(arguments)
+    except UsageError as error:
+        sys.stderr.write(f"acp-server: {error}\n")
+        return 2
+
+
+def _command(arguments: Sequence[str]) -> int:
+    import click
+
+    from acp_server.cli.commands import commands
+
+    try:
+        result = commands.main(arguments, prog_name="acp-server", standalone_mode=False)
     except click.Abort:
         return 130
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except UsageError as error:
-        sys.stderr.write(f"acp-server: {error}\n")
-        return 2
     return result if isinstance(result, int) else 0

@@ -11,6 +11,7 @@ from typing import Final
 from acp_server.errors import UsageError
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+DEFAULT_LEVEL: Final = "warning"
 
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import click
 
-from acp_server.agent.claim import Claim
 from acp_server.cli import logs
-from acp_server.errors import UsageError
+from acp_server.cli.launch import launch
 
 
 @click.command()
@@ -18,7 +15,7 @@ from acp_server.errors import UsageError
 @click.option(
     "--log-level",
     type=click.Choice(logs.LEVELS, case_sensitive=False),
-    default="warning",
+    default=logs.DEFAULT_LEVEL,
     show_default=True,
     help="What is worth a line in the log.",
 )
@@ -42,23 +39,4 @@ def serve(target: str | None, log_level: str, log_file: Path | None, record: Pat
     without an attribute it is `agent`. It may be a function that makes the agent. Without TARGET the built-in agent is
     served.
     """
-    # First of all, so that nothing that the module prints when it is imported reaches the client.
-    claim = Claim()
-    try:
-        logs.configure(log_level, log_file)
-        if target is None:
-            from acp_server.workspace import agent
-        else:
-            from acp_server.cli.target import load
-
-            agent = load(target)
-    except UsageError:
-        # Nobody is served, so standard error, which may be one pipe with the output, is for saying why.
-        claim.release()
-        raise
-    if os.isatty(claim.input):
-        sys.stderr.write("Serving on this terminal: type JSON-RPC, or leave with Ctrl-D and try `acp-server chat`.\n")
-
-    from acp_server.agent.serve import run
-
-    return run(agent, backend=backend, record=record, claim=claim)
+    return launch(target, log_level=log_level, log_file=log_file, record=record, backend=backend)

@@ -1,0 +1,42 @@
+"""Gets an agent served by this process: output claimed, log set up, agent found, in this order."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from acp_server.agent.claim import Claim
+from acp_server.cli import logs
+from acp_server.errors import UsageError
+
+
+def launch(
+    target: str | None = None,
+    *,
+    log_level: str = logs.DEFAULT_LEVEL,
+    log_file: Path | None = None,
+    record: Path | None = None,
+    backend: str = "asyncio",
+) -> int:
+    """Serve `target` (see `acp_server.cli.target`), or the built-in agent; the exit code. Raises UsageError."""
+    # First of all, so that nothing that the module prints when it is imported reaches the client.
+    claim = Claim()
+    try:
+        logs.configure(log_level, log_file)
+        if target is None:
+            from acp_server.workspace import agent
+        else:
+            from acp_server.cli.target import load
+
+            agent = load(target)
+    except UsageError:
+        # Nobody is served, so standard error, which may be one pipe with the output, is for saying why.
+        claim.release()
+        raise
+    if os.isatty(claim.input):
+        sys.stderr.write("Serving on this terminal: type JSON-RPC, or leave with Ctrl-D and try `acp-server chat`.\n")
+
+    from acp_server.agent.serve import run
+
+    return run(agent, backend=backend, record=record, claim=claim)
