@@ -1,9 +1,13 @@
 """The Python examples in the guides: each has a name behind `python` on its first line, and runs by itself."""
 
 import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.session.editor import Editor, editing
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -29,3 +33,11 @@ def run(guide: str, name: str) -> dict[str, Any]:
     namespace: dict[str, Any] = {"__name__": f"{guide}:{name}"}
     exec(compile(blocks()[guide, name], str(DOCS / guide), "exec"), namespace)
     return namespace
+
+
+@asynccontextmanager
+async def opened(name: str, guide: str = "agents.md", **capabilities: Any) -> AsyncGenerator[tuple[Editor, str, Any]]:
+    """A session with the agent of a block: an editor, the session's id, and what the block defines."""
+    example = run(guide, name)
+    async with editing(example["agent"], capabilities=capabilities or None) as editor:
+        yield editor, await editor.open(), example
