@@ -6,6 +6,7 @@ and whoever reads 0 finds it empty. Moving the bytes is not done here: `acp_serv
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import sys
@@ -36,6 +37,7 @@ class Claim:
         self.output = _duplicate(1)
         self._stderr: int | None = None
         self._stdout: TextIO | None = None
+        self._line_buffering = False
         self._redirect()
 
     def __enter__(self) -> Claim:
@@ -53,6 +55,8 @@ class Claim:
         # What the program still holds back of its stray output must not follow it to the real one.
         if self._stdout is not None:
             _flush(self._stdout)
+            if isinstance(self._stdout, io.TextIOWrapper):
+                self._stdout.reconfigure(line_buffering=self._line_buffering)
             sys.stdout = self._stdout
         os.dup2(self.input, 0)
         os.dup2(self.output, 1)
@@ -93,6 +97,10 @@ class Claim:
         if sys.stdout is sys.__stdout__:
             # What was printed earlier and is still in its buffer goes the new way too, and what comes does so at once.
             _flush(sys.stdout)
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                # Also from those who took hold of it earlier.
+                self._line_buffering = sys.stdout.line_buffering
+                sys.stdout.reconfigure(line_buffering=True)
             if sys.stderr is not None:
                 self._stdout = sys.stdout
                 sys.stdout = sys.stderr

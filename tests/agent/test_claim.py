@@ -73,6 +73,21 @@ print(repr(sys.stdin.read()), file=sys.stderr)
         assert (done.stdout, sorted(done.stderr.split())) == ("", ["''", "one", "three", "two"])
 
 
+def test_what_is_printed_arrives_at_once_also_from_those_who_took_hold_of_standard_output_earlier() -> None:
+    code = """
+import os, sys
+from acp_server.agent.claim import Claim
+printed_to = sys.stdout
+claim = Claim()
+print("one")
+print("two", file=printed_to)
+os._exit(0)  # before anything could be flushed
+"""
+    with started([sys.executable, "-c", code]) as program:
+        assert program.rest() == []
+        assert program.stderr == "one\ntwo\n"
+
+
 @pytest.mark.parametrize(("closed", "word"), [(0, "input"), (1, "output")])
 def test_a_closed_standard_input_or_output_is_said_in_one_line(closed: int, word: str) -> None:
     code = "from acp_server.agent.claim import Claim; Claim()"
