@@ -35,7 +35,8 @@ from acp_server.wire.messages import Notification, Request
 logger = logging.getLogger("acp_server.peer")
 
 _UNREAD_LIMIT = 64 * 1024 * 1024
-"""Bytes that the peer has not taken above which no more is read from it: it would only make more of them."""
+"""Bytes that the peer has not taken above which no more is read from it: it would only make more of them. What it
+sends meanwhile, cancels too, is heard when it reads again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +263,6 @@ class Connection:
                     await self._cleaning.wait_idle()
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
-            self._outbox.close()
             self.watch.finish()
             self._cleanups.cut(Cause.SHUTDOWN)
             self._lane.let_be()
@@ -279,7 +279,7 @@ class Connection:
                 self._closed.set()
 
     async def _clean_up(self, function: Callable[..., Coroutine[Any, Any, None]], args: tuple[Any, ...]) -> None:
-        node = self._cleanups.child(function.__qualname__)
+        node = self._cleanups.child(getattr(function, "__qualname__", repr(function)))
         _, error = await node.run(function, *args)
         node.close()
         if error is not None:
