@@ -12,7 +12,6 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
 
 _READ_SIZE: Final = 64 * 1024
@@ -74,8 +73,11 @@ class _Worker:
             raise anyio.ClosedResourceError
         if not self._started:
             self._started = True
-            token = anyio.lowlevel.current_token()
-            threading.Thread(target=self._run, args=(token,), name=self._name, daemon=True).start()
+            loop: Any = anyio.lowlevel.current_token().native_token
+            # asyncio's and trio's way to have something called in the loop without waiting for it: a loop that does not
+            # run any more would hold the thread for ever.
+            soon = loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
+            threading.Thread(target=self._run, args=(soon,), name=self._name, daemon=True).start()
         if self._pending is None:
             self._pending = _Call(function)
             self._calls.put(self._pending)
@@ -90,13 +92,13 @@ class _Worker:
         self._stopped = True
         self._calls.put(None)
 
-    def _run(self, token: Any) -> None:
+    def _run(self, soon: Callable[[Callable[[], None]], object]) -> None:
         while (call := self._calls.get()) is not None:
             try:
                 call.result = call.function()
             except OSError as error:
                 call.error = error
             try:
-                anyio.from_thread.run_sync(call.done.set, token=token)
-            except anyio.RunFinishedError:
+                soon(call.done.set)
+            except RuntimeError:
                 return  # the loop has ended without it
