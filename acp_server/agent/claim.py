@@ -6,12 +6,11 @@ and whoever reads 0 finds it empty. Moving the bytes is not done here: `acp_serv
 
 from __future__ import annotations
 
-import io
 import os
 import stat
 import sys
 from types import TracebackType
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from acp_server.errors import UsageError
 
@@ -54,9 +53,7 @@ class Claim:
             return
         # What the program still holds back of its stray output must not follow it to the real one.
         if self._stdout is not None:
-            _flush(self._stdout)
-            if isinstance(self._stdout, io.TextIOWrapper):
-                self._stdout.reconfigure(line_buffering=self._line_buffering)
+            _flush(self._stdout, line_buffering=self._line_buffering)
             sys.stdout = self._stdout
         os.dup2(self.input, 0)
         os.dup2(self.output, 1)
@@ -95,14 +92,12 @@ class Claim:
         finally:
             os.close(nowhere)
         if sys.stdout is sys.__stdout__:
-            # What was printed earlier and is still in its buffer goes the new way too, and what comes does so at once.
-            _flush(sys.stdout)
-            if isinstance(sys.stdout, io.TextIOWrapper):
-                # Also from those who took hold of it earlier.
-                self._line_buffering = sys.stdout.line_buffering
-                sys.stdout.reconfigure(line_buffering=True)
+            # What was printed earlier and is still in its buffer goes the new way too, and what comes does so at once,
+            # also from those who took hold of it earlier.
+            self._stdout = sys.stdout
+            self._line_buffering = bool(sys.stdout.line_buffering)
+            _flush(sys.stdout, line_buffering=True)
             if sys.stderr is not None:
-                self._stdout = sys.stdout
                 sys.stdout = sys.stderr
 
 
@@ -120,9 +115,13 @@ def _duplicate(fd: int) -> int:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_PRIVATE)
 
 
-def _flush(file: TextIO) -> None:
+def _flush(file: TextIO, *, line_buffering: bool) -> None:
+    """Write what it holds back, and from now on hold back only parts of lines, or again as much as it likes."""
     try:
         file.flush()
+        reconfigure: Any = getattr(file, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=line_buffering)
     except OSError:
         # Standard error is gone, or full. What strayed there is no reason not to serve.
         pass

@@ -107,6 +107,19 @@ def test_it_serves_without_a_standard_error(backend: str) -> None:
         assert agent.finish() == 0
 
 
+@BACKENDS
+def test_it_serves_although_nobody_reads_its_standard_error(backend: str) -> None:
+    source, sink = os.pipe()
+    os.close(source)
+    with plain(backend, stderr=sink) as agent:
+        os.close(sink)
+        # It has printed something before it began, which cannot be written anywhere.
+        assert agent.call(1, "echo") == {}
+        agent.close_input()
+        assert agent.rest() == []
+        agent.exit_code()
+
+
 @pytest.mark.behaviour("A13")
 @BACKENDS
 def test_where_the_log_would_land_in_the_protocol_there_is_no_log(backend: str) -> None:

@@ -198,6 +198,14 @@ def test_a_handler_may_end_the_program_with_a_code(backend: str, code: object, s
         assert ("a message" in agent.stderr.splitlines()) == (code == "a message")
 
 
+@BACKENDS
+def test_a_handler_may_interrupt_the_program(backend: str) -> None:
+    with plain(backend) as agent:
+        agent.request(1, "interrupt")
+        assert agent.answer(1)["error"]["code"] == -32603
+        assert agent.exit_code() == 130
+
+
 # Embedded
 
 

@@ -68,6 +68,16 @@ def test_an_interrupt_cancels_the_running_turn_and_serving_goes_on(backend: str)
 
 
 @BACKENDS
+def test_an_agent_that_fails_to_interrupt_is_ended(backend: str) -> None:
+    with plain(backend) as agent:
+        agent.begin(1, "no interrupt")
+        agent.signal(signal.SIGINT)
+        assert agent.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
+        assert agent.exit_code() == 130
+        assert "ERROR interrupting the agent failed\n" in agent.stderr
+
+
+@BACKENDS
 def test_a_second_interrupt_soon_after_ends_the_process(backend: str) -> None:
     with plain(backend) as agent:
         agent.begin(1, "hang/turn")

@@ -170,6 +170,80 @@ async def test_nothing_is_read_that_nobody_asks_for(ends: Ends) -> None:
     await stream.aclose()
 
 
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+async def test_whoever_shares_the_input_may_be_quicker(ends: Ends) -> None:
+    os.set_blocking(ends.near_in, False)
+    both = [FdStream(ends.near_in, ends.near_out), FdStream(os.dup(ends.near_in), ends.near_out)]
+    received: list[bytes] = []
+
+    async def receive(stream: FdStream) -> None:
+        received.append(await stream.receive())
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for stream in both:
+                tasks.start_soon(receive, stream)
+            await turns_of_the_loop()
+            os.write(ends.far_out, b"for one")
+            await turns_of_the_loop()
+            assert received == [b"for one"]
+            os.write(ends.far_out, b"for the other")
+        assert received == [b"for one", b"for the other"]
+    for stream in both:
+        await stream.aclose()
+    os.close(both[1]._input._fd)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+async def test_a_frame_waits_for_room_that_others_may_take(ends: Ends) -> None:
+    both = [FdStream(ends.near_in, ends.near_out), FdStream(ends.near_in, os.dup(ends.near_out))]
+    fill(ends.near_out)
+    arrived = b""
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for stream in both:
+                tasks.start_soon(stream.send, b"y" * 100_000)
+            await turns_of_the_loop()
+            while arrived.count(b"y") < 200_000:
+                await anyio.wait_readable(ends.far_in)
+                arrived += os.read(ends.far_in, 4096)
+    for stream in both:
+        await stream.aclose()
+    os.close(both[1]._output._fd)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+async def test_closing_ends_a_send_that_waits(ends: Ends) -> None:
+    stream = FdStream(ends.near_in, ends.near_out)
+    fill(ends.near_out)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+
+            async def send() -> None:
+                with pytest.raises(anyio.ClosedResourceError):
+                    await stream.send(b"too late")
+
+            tasks.start_soon(send)
+            await turns_of_the_loop()
+            await stream.aclose()
+            os.read(ends.far_in, 1 << 20)
+
+
+def fill(fd: int) -> None:
+    """Leave no room in a pipe or socket."""
+    was_blocking = os.get_blocking(fd)
+    os.set_blocking(fd, False)
+    try:
+        for size in (1 << 16, 1):
+            try:
+                while True:
+                    os.write(fd, b"x" * size)
+            except BlockingIOError:
+                pass
+    finally:
+        os.set_blocking(fd, was_blocking)
+
+
 @pytest.mark.behaviour("G8")
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
 async def test_sending_to_nobody_raises_an_oserror(ends: Ends) -> None:

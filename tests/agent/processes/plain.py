@@ -96,6 +96,10 @@ async def leave(call: Call) -> Any:
     raise SystemExit(call.params["code"])
 
 
+async def interrupt(call: Call) -> Any:
+    raise KeyboardInterrupt
+
+
 async def descriptors(call: Call) -> Any:
     return {str(fd): os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)}
 
@@ -104,13 +108,16 @@ class Plain:
     """Servable."""
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
-        handlers = (echo, size, big, stray, descriptors, hang, stubborn, blocked, thread, pool)
+        handlers = (echo, size, big, stray, descriptors, interrupt, hang, stubborn, blocked, thread, pool)
         routes = {function.__name__: Route(function) for function in handlers}
         routes["exit"] = Route(leave)
         routes["hang/turn"] = Route(hang)
+        routes["no interrupt"] = Route(hang)
         return Connection(stream, Routes(routes), limits)
 
     def interrupt(self, connection: Connection) -> bool:
+        if any(node.label == "no interrupt" for node in connection.tree.root.children or ()):
+            raise ValueError("it cannot be interrupted")
         turns = [node for node in connection.tree.root.children or () if node.label.endswith("/turn")]
         cut = [node.cut(Cause.INTERRUPT) for node in turns]
         return any(cut)
