@@ -112,7 +112,7 @@ async def test_a_method_written_for_jsonrpcserver_can_be_cancelled() -> None:
 
 
 @pytest.mark.skipif(
-    sys.version_info >= (3, 13), reason="there the frames of a traceback keep each other until the collector comes"
+    sys.version_info >= (3, 12), reason="there the frames of a traceback keep each other until the collector comes"
 )
 async def test_a_failed_request_is_gone_when_it_is_answered_without_the_garbage_collector() -> None:
     calls: list[weakref.ref[Any]] = []
