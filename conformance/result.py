@@ -1,0 +1,144 @@
+"""The data of a run: what every report reads. Knows nothing of how cases run or how reports look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, TypedDict
+
+SUITE = "1"
+"""The version of the rules: it grows when a case is added, removed or judged otherwise."""
+
+TEXT_LIMIT = 4_000
+"""Characters kept of one transcript line, and of the end of the subject's standard error."""
+
+
+class Level(StrEnum):
+    """How binding a rule is: MUST and SHOULD as in the specification; CHOICE where it permits several ways."""
+
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+    CHOICE = "CHOICE"
+
+
+class Verdict(StrEnum):
+    """What became of a case."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    """A MUST is broken."""
+    WARN = "warn"
+    """A SHOULD is broken."""
+    SKIP = "skip"
+    """It could not be tried; the reason says what is missing, such as a situation of the profile."""
+    NOT_APPLICABLE = "n/a"
+    """The capability that the rule is about is not announced."""
+    CHOICE = "choice"
+    """The rule leaves it open; the reason says what the subject does."""
+    ERROR = "error"
+    """The suite could not run the case: the command does not start, or the suite itself is at fault."""
+
+
+Line = TypedDict("Line", {"at": float, "from": Literal["suite", "subject"], "text": str})
+"""One line of a conversation: seconds since its start, who wrote it, and the text without its newline."""
+
+
+class Subject(TypedDict):
+    """What the thing under test says it is, from its `initialize` message; None where it says nothing."""
+
+    name: str | None
+    version: str | None
+    protocolVersion: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """One case of one run."""
+
+    id: str
+    """`group/kebab-words`."""
+    group: str
+    title: str
+    """The rule, as a sentence."""
+    level: Level
+    section: str
+    """Where the rule stands in `source`, such as "Prompt Turn, Cancellation"."""
+    source: str
+    """Short name of the document: "ACP v1", "JSON-RPC 2.0", "RFD request-cancellation"."""
+    behaviours: Sequence[str]
+    verdict: Verdict
+    reason: str = ""
+    """One line: why it failed or was skipped, or what the choice was; empty on a pass."""
+    seconds: float = 0.0
+    transcript: Sequence[Line] = field(default_factory=tuple)
+    stderr: str = ""
+    """The end of what the subject wrote to standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All cases of one subject."""
+
+    kind: Literal["agent", "client"]
+    command: Sequence[str]
+    subject: Subject | None
+    started: str
+    """ISO 8601, UTC."""
+    seconds: float
+    cases: Sequence[CaseResult]
+    suite: str = SUITE
+
+    def counts(self) -> dict[Verdict, int]:
+        """How many cases ended in each verdict; every verdict is a key, in the order of `Verdict`."""
+        counts = dict.fromkeys(Verdict, 0)
+        for case in self.cases:
+            counts[case.verdict] += 1
+        return counts
+
+    def exit_code(self) -> int:
+        """1 if a MUST failed; else 2 if a case could not be run or nothing could be tried at all; else 0."""
+        counts = self.counts()
+        if counts[Verdict.FAIL]:
+            return 1
+        tried = counts[Verdict.PASS] + counts[Verdict.WARN] + counts[Verdict.CHOICE]
+        return 2 if counts[Verdict.ERROR] or not tried else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The run as JSON values, with the names of the fields as keys."""
+        data = asdict(self)
+        data["command"] = list(self.command)
+        data["cases"] = [
+            {
+                **asdict(case),
+                "behaviours": list(case.behaviours),
+                "transcript": [dict(line) for line in case.transcript],
+            }
+            for case in self.cases
+        ]
+        return {"suite": data.pop("suite"), **data}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Run:
+        """The inverse of `to_json`.
+
+        Raises:
+            ValueError: `data` is not what `to_json` makes, or was made by a suite of another version.
+        """
+        if not isinstance(data, Mapping) or data.get("suite") != SUITE:
+            raise ValueError(f"not a report of this suite (version {SUITE})")
+        try:
+            cases = tuple(
+                CaseResult(**{**case, "level": Level(case["level"]), "verdict": Verdict(case["verdict"])})
+                for case in data["cases"]
+            )
+            return cls(**{**data, "cases": cases})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a report of this suite: {error}") from error
+
+
+def shorten(text: str) -> str:
+    """`text`, cut beyond `TEXT_LIMIT` characters, with a note of what was left out."""
+    if len(text) <= TEXT_LIMIT:
+        return text
+    return f"{text[:TEXT_LIMIT]}... ({len(text) - TEXT_LIMIT:,} more characters)"
