@@ -1,6 +1,6 @@
 """What a run has found, for people and for programs; nothing here decides a verdict.
 
-    terminal    Terminal(stream): `begin(total)`, `started(id)`, `finished(result)`, `end(run)`: progress, then a summary
+    terminal    Terminal(stream): `begin(total)`, `started(id)`, `finished(result)`, `end(run)`
     jsonfile    write(run, path), read(path): the run as it is, for `compare`
     junit       write(run, path): for continuous integration
     html        write(run, path): one page that needs nothing else

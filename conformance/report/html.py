@@ -1,0 +1,178 @@
+"""One page: a matrix of all cases by group, and each case with its conversation folded under it.
+
+The page runs no script and loads nothing, and its policy forbids both, so nothing that a subject said can do anything.
+Its filters are radio buttons that the style sheet reacts to.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+from conformance.result import CaseResult, Run, Verdict
+
+from .words import (
+    NAMES,
+    PROBLEMS,
+    WORST_FIRST,
+    command_of,
+    counted,
+    grouped,
+    printable,
+    printable_lines,
+    rule_of,
+    shown_lines,
+    subject_of,
+)
+
+_MOST_LINES = 400
+"""Lines of a conversation that are shown; a flood would make a page that no phone opens."""
+
+_CLASSES = {verdict: "na" if verdict is Verdict.NOT_APPLICABLE else str(verdict) for verdict in Verdict}
+_SIGNS = {
+    Verdict.ERROR: "\N{HEAVY EXCLAMATION MARK SYMBOL}",
+    Verdict.FAIL: "\N{MULTIPLICATION SIGN}",
+    Verdict.WARN: "!",
+    Verdict.CHOICE: "?",
+    Verdict.SKIP: "\N{EN DASH}",
+    Verdict.NOT_APPLICABLE: "\N{MIDDLE DOT}",
+    Verdict.PASS: "\N{CHECK MARK}",
+}
+"""So that colours are not needed to tell the verdicts apart."""
+
+
+def write(run: Run, path: Path) -> None:
+    """Write the page. Raises OSError."""
+    path.write_text(render(run), "utf-8")
+
+
+def render(run: Run) -> str:
+    """The page."""
+    style = (resources.files(__package__) / "page.css").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    title = f"Conformance of {subject_of(run) or 'a subject without a name'}"
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            '<meta name="referrer" content="no-referrer">',
+            f"<title>{_text(title)}</title>",
+            f"<style>{style}</style>",
+            "</head>",
+            "<body>",
+            *_filters(run),
+            *_header(run, title),
+            "<main>",
+            *_matrix(run),
+            *(line for group, cases in grouped(run) for line in _group(group, cases)),
+            "</main>",
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _filters(run: Run) -> Iterator[str]:
+    """They come before all that they filter: a style sheet can only look forward."""
+    counts = run.counts()
+    problems = sum(counts[verdict] for verdict in PROBLEMS)
+    choices = [("all", "all", len(run.cases)), ("problems", "problems", problems)]
+    choices += [(_CLASSES[verdict], NAMES[verdict], counts[verdict]) for verdict in WORST_FIRST]
+    for name, _, _ in choices:
+        checked = " checked" if name == "all" else ""
+        yield f'<input type="radio" name="only" id="only-{name}"{checked}>'
+    yield '<nav aria-label="Show only">'
+    for name, label, count in choices:
+        empty = "" if count else ' class="none"'
+        yield f'<label for="only-{name}"{empty}>{label} <b>{count}</b></label>'
+    yield "</nav>"
+
+
+def _header(run: Run, title: str) -> Iterator[str]:
+    yield "<header>"
+    yield f"<h1>{_text(title)}</h1>"
+    yield f"<p><code>{_text(command_of(run))}</code></p>"
+    yield f"<p>{_text(counted(run.cases))}; {_text(run.started)}, {run.seconds:.1f} s, rules {_text(run.suite)}</p>"
+    yield "</header>"
+
+
+def _matrix(run: Run) -> Iterator[str]:
+    yield '<table class="matrix">'
+    yield "<caption>Every case, by group</caption>"
+    for group, cases in grouped(run):
+        yield f'<tr><th scope="row"><a href="#{_anchor(group)}">{_text(group)}</a></th><td>'
+        for case in cases:
+            said = _text(f"{case.id}: {NAMES[case.verdict]}")
+            yield (
+                f'<a class="cell {_CLASSES[case.verdict]}" href="#{_anchor(case.id)}" title="{said}" '
+                f'aria-label="{said}">{_SIGNS[case.verdict]}</a>'
+            )
+        yield "</td></tr>"
+    yield "</table>"
+
+
+def _group(group: str, cases: Sequence[CaseResult]) -> Iterator[str]:
+    has = " ".join(dict.fromkeys(f"has-{_CLASSES[case.verdict]}" for case in cases))
+    yield f'<section id="{_anchor(group)}" class="{has}">'
+    yield f"<h2>{_text(group)} <small>{counted(cases)}</small></h2>"
+    for case in cases:
+        yield from _case(case)
+    yield "</section>"
+
+
+def _case(case: CaseResult) -> Iterator[str]:
+    verdict = _CLASSES[case.verdict]
+    yield f'<details id="{_anchor(case.id)}" class="case {verdict}">'
+    yield f'<summary><span class="sign {verdict}">{_SIGNS[case.verdict]}</span><span class="what">'
+    yield f"<b>{_text(case.title)}</b>"
+    if case.reason:
+        yield f'<span class="reason">{_text(case.reason)}</span>'
+    yield f'<span class="id">{_text(case.id)}</span></span></summary>'
+    yield '<div class="body">'
+    rule = f"{rule_of(case)}; {NAMES[case.verdict]}, {case.seconds:.2f} s"
+    if case.behaviours:
+        rule += f"; {', '.join(case.behaviours)}"
+    yield f"<p>{_text(rule)}</p>"
+    yield from _transcript(case)
+    if case.stderr:
+        yield f"<h3>Standard error</h3><pre>{_text(case.stderr, lines=True)}</pre>"
+    yield "</div></details>"
+
+
+def _transcript(case: CaseResult) -> Iterator[str]:
+    if not case.transcript:
+        yield "<p>Nothing went over the wire.</p>"
+        return
+    yield '<ol class="wire">'
+    parts = shown_lines(len(case.transcript), _MOST_LINES)
+    for part in parts:
+        if part.start:
+            left_out = part.start - parts[0].stop
+            yield f'<li class="gap">{left_out:,} lines are left out; all are in the JSON report</li>'
+        for line in case.transcript[part.start : part.stop]:
+            sent = line["from"] == "suite"
+            yield (
+                f'<li class="{"sent" if sent else "came"}"><span class="at">{line["at"]:.3f}</span>'
+                f'<span class="way">{"to it" if sent else "from it"}</span><code>{_text(line["text"])}</code></li>'
+            )
+    yield "</ol>"
+
+
+def _text(text: str, *, lines: bool = False) -> str:
+    return escape(printable_lines(text) if lines else printable(text))
+
+
+def _anchor(id: str) -> str:
+    """An id from another tool may have anything in it; in an address everything is harmless that is no separator."""
+    return escape("".join(each if each.isascii() and (each.isalnum() or each in "-/") else "_" for each in id))

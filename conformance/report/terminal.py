@@ -1,0 +1,215 @@
+"""Progress while a run goes on, and its summary at the end, for people.
+
+On a terminal progress is one line that is rewritten, elsewhere a line for each case. What subjects said is made
+harmless and fits the stream's encoding; a terminal is never wider than it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TextIO
+
+import click
+
+from conformance.result import CaseResult, Run, Verdict
+
+from .words import (
+    NAMES,
+    WORST_FIRST,
+    clipped,
+    columns,
+    command_of,
+    counted,
+    grouped,
+    printable,
+    rule_of,
+    subject_of,
+    wrapped,
+)
+
+_COLOURS = {
+    Verdict.ERROR: "magenta",
+    Verdict.FAIL: "red",
+    Verdict.WARN: "yellow",
+    Verdict.CHOICE: "cyan",
+    Verdict.PASS: "green",
+}
+_EXPLAINED = {
+    Verdict.ERROR: "Could not run",
+    Verdict.FAIL: "Failed: a MUST is broken",
+    Verdict.WARN: "Warnings: a SHOULD is broken",
+    Verdict.CHOICE: "Choices: the specification leaves it open",
+    Verdict.SKIP: "Skipped",
+    Verdict.NOT_APPLICABLE: "Not applicable",
+}
+_WIDE = 120
+_CLEAR = "\r\x1b[K"
+
+
+class Paper:
+    """A stream with a width and perhaps colours.
+
+    Colours and rewriting need a terminal that is not `TERM=dumb`; `NO_COLOR` in the environment takes the colours away.
+    """
+
+    def __init__(self, stream: TextIO, width: int | None = None) -> None:
+        self._stream = stream
+        self.rewritable = stream.isatty() and os.environ.get("TERM") != "dumb"
+        self.width = width or (_width_of(stream) if self.rewritable else _WIDE)
+        self._coloured = self.rewritable and not os.environ.get("NO_COLOR")
+
+    def line(self, text: str) -> None:
+        """A line as it is; it is already harmless."""
+        self._write(text + "\n")
+
+    def heading(self, text: str) -> None:
+        """A heading with an empty line above it."""
+        self.line("\n" + self.styled(text, bold=True))
+
+    def item(self, name: str, what: str, verdict: Verdict) -> None:
+        """A name, and what is said of it: behind it, or below it if that is too long."""
+        name, what = printable(name), printable(what)
+        if columns(name) + columns(what) + 4 <= self.width:
+            self.line(f"  {self.styled(name, verdict)}  {what}")
+            return
+        for line in wrapped(name, self.width, "  "):
+            self.line(self.styled(line, verdict))
+        self.paragraph(what)
+
+    def paragraph(self, text: str) -> None:
+        """Indented, in as many lines as it needs."""
+        for line in wrapped(printable(text), self.width, "      "):
+            self.line(line)
+
+    def rewrite(self, text: str) -> None:
+        """Replace the line that is being rewritten; only where `rewritable`."""
+        # The last column stays free: what fills it makes some terminals go to the next line.
+        self._write(_CLEAR + clipped(text, self.width - 1))
+        self._stream.flush()
+
+    def wipe(self) -> None:
+        """Take the rewritten line away."""
+        if self.rewritable:
+            self._write(_CLEAR)
+
+    def flush(self) -> None:
+        """Show what was written."""
+        self._stream.flush()
+
+    def styled(self, text: str, verdict: Verdict | None = None, *, bold: bool = False) -> str:
+        """`text` in the colour of a verdict, where there are colours."""
+        if not self._coloured:
+            return text
+        return click.style(text, fg=_COLOURS.get(verdict) if verdict else None, bold=bold or None)
+
+    def _write(self, text: str) -> None:
+        encoding = self._stream.encoding or "utf-8"
+        self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+class Terminal:
+    """Shows one run on a stream, from its first case to its summary.
+
+    `width`: columns; found out by itself where it is not given.
+    """
+
+    def __init__(self, stream: TextIO, width: int | None = None) -> None:
+        self._paper = Paper(stream, width)
+        self._total = 0
+        self._running: dict[str, None] = {}
+        self._finished: list[CaseResult] = []
+
+    def begin(self, total: int) -> None:
+        """So many cases will be run."""
+        self._total = total
+
+    def started(self, id: str) -> None:
+        """A case has begun."""
+        self._running[id] = None
+        self._progress()
+
+    def finished(self, result: CaseResult) -> None:
+        """A case has ended, whether it was ever started or not."""
+        self._running.pop(result.id, None)
+        self._finished.append(result)
+        if self._paper.rewritable:
+            self._progress()
+        else:
+            number = f"{len(self._finished):{len(str(self._total))}}/{self._total}"
+            reason = f": {printable(result.reason)}" if result.reason else ""
+            self._paper.line(f"{number}  {result.verdict:6}  {printable(result.id)}{reason}")
+            self._paper.flush()
+
+    def end(self, run: Run) -> None:
+        """The run is over: its summary."""
+        self._paper.wipe()
+        _Summary(self._paper, run).write()
+        self._paper.flush()
+
+    def _progress(self) -> None:
+        if not self._paper.rewritable:
+            return
+        bad = [case for case in self._finished if case.verdict in (Verdict.FAIL, Verdict.ERROR)]
+        said = [f"{len(self._finished)}/{self._total}", counted(bad) if bad else "", ", ".join(self._running)]
+        self._paper.rewrite("  ".join(printable(part) for part in said if part))
+
+
+class _Summary:
+    def __init__(self, paper: Paper, run: Run) -> None:
+        self._paper = paper
+        self._run = run
+
+    def write(self) -> None:
+        subject = subject_of(self._run)
+        self._paper.heading(f"Conformance of {subject or f'an {self._run.kind}'.replace('an c', 'a c')}")
+        for line in wrapped(command_of(self._run), self._paper.width):
+            self._paper.line(line)
+        self._groups()
+        for verdict in WORST_FIRST:
+            cases = [case for case in self._run.cases if case.verdict is verdict]
+            if cases and verdict is not Verdict.PASS:
+                self._paper.heading(_EXPLAINED[verdict])
+                if verdict in (Verdict.SKIP, Verdict.NOT_APPLICABLE):
+                    self._by_reason(cases)
+                else:
+                    self._each(cases)
+        self._paper.line("")
+        for line in wrapped(f"{counted(self._run.cases)} in {self._run.seconds:.1f} s", self._paper.width):
+            self._paper.line(self._paper.styled(line, _worst(self._run.cases), bold=True))
+
+    def _groups(self) -> None:
+        groups = grouped(self._run)
+        if groups:
+            self._paper.heading("Groups")
+        longest = max((columns(printable(group)) for group, _ in groups), default=0)
+        for group, cases in groups:
+            name = printable(group)
+            padding = " " * (longest - columns(name))
+            # On a narrow terminal the counts go below the name instead of being padded out of sight.
+            self._paper.item(name + padding, counted(cases), _worst(cases))
+
+    def _each(self, cases: Sequence[CaseResult]) -> None:
+        for case in cases:
+            self._paper.item(case.id, case.title, case.verdict)
+            if case.verdict is not Verdict.CHOICE:
+                self._paper.paragraph(rule_of(case))
+            self._paper.paragraph(case.reason)
+
+    def _by_reason(self, cases: Sequence[CaseResult]) -> None:
+        """What is missing stands once, however many cases miss it."""
+        for reason in dict.fromkeys(case.reason for case in cases):
+            for line in wrapped(printable(reason or NAMES[cases[0].verdict]), self._paper.width, "  "):
+                self._paper.line(line)
+            self._paper.paragraph(", ".join(case.id for case in cases if case.reason == reason))
+
+
+def _worst(cases: Sequence[CaseResult]) -> Verdict:
+    return min((case.verdict for case in cases), key=WORST_FIRST.index, default=Verdict.ERROR)
+
+
+def _width_of(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
