@@ -5,14 +5,21 @@ Plain data; it neither sends nor stores anything.
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import time
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from acp_server.errors import EncodeError
 from acp_server.wire import codec
+
+logger = logging.getLogger("acp_server.session")
+
+TURN_KEY: Final = "acp_server/turn"
+"""The key in `_meta` under which a replayed turn that did not complete says what became of it."""
 
 _JOIN: Final = 1000
 """So many pieces of text become one: a string of a few letters takes fifty bytes more than its letters."""
@@ -30,6 +37,9 @@ _STATE: Final = frozenset(
 
 _LATEST: Final = frozenset({"plan", "usage_update"})
 """Updates that take the place of the one before them."""
+
+
+_CHUNKS: Final = frozenset({"agent_message_chunk", "agent_thought_chunk"})
 
 
 def iso(seconds: float) -> str:
@@ -59,21 +69,86 @@ class TextRun:
         return {"sessionUpdate": self.kind, "content": {"type": "text", "text": "".join(self.parts)}}
 
 
+class TurnError(NamedTuple):
+    """Why a turn failed, in words fit for the client: never the text of an exception that was not meant for it."""
+
+    code: int
+    """A JSON-RPC error code."""
+    message: str
+
+
+class Usage(NamedTuple):
+    """Tokens that a turn has cost, as its agent reports them."""
+
+    input: int
+    output: int
+    total: int
+
+
+class Message(NamedTuple):
+    """What one side said in a turn, for a model."""
+
+    role: Literal["user", "assistant"]
+    content: list[dict[str, Any]]
+    """Content blocks in their wire form (ACP, Content)."""
+
+    @property
+    def text(self) -> str:
+        """The text blocks, one below the other."""
+        return "\n".join(block["text"] for block in self.content if block.get("type") == "text")
+
+
 class TurnRecord:
     """One turn: what the user said, what came of it, how it ended.
 
-    `prompt`: content blocks as they came.
+    `prompt`: content blocks as they came. `id`: by default a new one.
     """
 
-    __slots__ = ("_events", "_packed", "_prompt", "status", "stop_reason")
+    __slots__ = (
+        "__weakref__",
+        "_events",
+        "_id",
+        "_packed",
+        "_prompt",
+        "created_at",
+        "ended_at",
+        "last_error",
+        "meta_data",
+        "status",
+        "stop_reason",
+        "usage",
+    )
 
-    def __init__(self, prompt: list[dict[str, Any]]) -> None:
+    def __init__(self, prompt: list[dict[str, Any]], id: str | None = None) -> None:
+        self._id = id
         self._prompt = prompt
         self._events: list[TextRun | dict[str, Any]] = []
         self._packed: bytes | None = None
         self.status = "created"
         """A state of `acp_server.session.turn.TurnState`."""
         self.stop_reason: str | None = None
+        self.created_at = time()
+        """Seconds since the epoch, like the other times."""
+        self.ended_at: float | None = None
+        self.last_error: TurnError | None = None
+        """Why it failed, if it did."""
+        self.usage: Usage | None = None
+        self.meta_data: dict[str, str] | None = None
+        """What the agent's author noted about it."""
+
+    @classmethod
+    def restored(cls, id: str, contents: bytes) -> TurnRecord:
+        """A turn that has ended, from its `contents`. Those are not looked at before they are needed."""
+        record = cls([], id)
+        record._packed = contents
+        return record
+
+    @property
+    def id(self) -> str:
+        """New for every turn."""
+        if self._id is None:
+            self._id = f"turn_{os.urandom(12).hex()}"
+        return self._id
 
     @property
     def prompt(self) -> list[dict[str, Any]]:
@@ -85,11 +160,38 @@ class TurnRecord:
         """The updates: one for each run of text, each tool call once, in its last state."""
         return self._contents()[1]
 
+    @property
+    def contents(self) -> bytes:
+        """`prompt` and `events` as a JSON array of the two. What of it cannot be written as JSON is left out."""
+        if self._packed is not None:
+            return self._packed
+        contents = self._contents()
+        try:
+            return codec.encode(contents)
+        except EncodeError:
+            logger.warning("parts of turn %s are nested too deep to be kept", self.id)
+            return codec.encode([[item for item in part if _can_be_written(item)] for part in contents])
+
     def _contents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         if self._packed is not None:
             prompt, events = codec.decode(self._packed)
             return prompt, events
         return self._prompt, [event.to_wire() if isinstance(event, TextRun) else event for event in self._events]
+
+    def messages(self) -> list[Message]:
+        """What was said, for a model: the user's message, and the agent's if it said anything to the user. What it
+        thought and what its tools did is in `events`."""
+        prompt, events = self._contents()
+        said: list[dict[str, Any]] = []
+        before: dict[str, Any] = {}
+        for event in events:
+            if event.get("sessionUpdate") == "agent_message_chunk":
+                block = event["content"]
+                if _is_text(block) and _goes_on(before, event):
+                    block = {"type": "text", "text": said.pop()["text"] + block["text"]}
+                said.append(block)
+            before = event
+        return [Message("user", prompt), *([Message("assistant", said)] if said else [])]
 
     def add_text(self, kind: str, text: str) -> None:
         """Keep a piece of text."""
@@ -104,6 +206,9 @@ class TurnRecord:
         things are at this moment (mode, commands, title ...) is not kept."""
         kind = update.get("sessionUpdate")
         if kind in _STATE:
+            return
+        if kind in _CHUNKS and len(update) == 2 and _is_text(update.get("content")):
+            self.add_text(kind, update["content"]["text"])
             return
         if kind == "tool_call_update":
             for event in reversed(self._events):
@@ -128,14 +233,18 @@ class TurnRecord:
             self._events = []
 
     def replay(self) -> Iterator[dict[str, Any]]:
-        """The updates that show this turn to a client, the user's part first."""
+        """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's
+        part says so in its `_meta`."""
         prompt, events = self._contents()
+        mark = {}
+        if self.status in ("failed", "canceled"):
+            mark = {"_meta": {TURN_KEY: {"id": self.id, "status": self.status}}}
         for block in prompt:
-            yield {"sessionUpdate": "user_message_chunk", "content": block}
+            yield {"sessionUpdate": "user_message_chunk", "content": block, **mark}
         yield from events
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class SessionRecord:
     """Everything of a session that outlives its connection."""
 
@@ -152,5 +261,31 @@ class SessionRecord:
     turns: list[TurnRecord] = field(default_factory=list[TurnRecord])
 
     def context(self) -> list[TurnRecord]:
-        """The finished turns that a model should see: a cancelled one stays in the history, but is no context."""
-        return [turn for turn in self.turns if turn.status == "completed"]
+        """The finished turns that a model should see. One that failed, was cancelled or refused stays in the history,
+        but is no context (ACP, Prompt Turn: stop reasons)."""
+        return [turn for turn in self.turns if turn.status == "completed" and turn.stop_reason != "refusal"]
+
+
+def _is_text(block: Any) -> bool:
+    """Whether a content block is text and nothing else."""
+    if type(block) is not dict:
+        return False
+    block = cast("dict[str, Any]", block)
+    return len(block) == 2 and block.get("type") == "text" and type(block.get("text")) is str
+
+
+def _goes_on(before: dict[str, Any], event: dict[str, Any]) -> bool:
+    """Whether a chunk is a piece of the same message as the event before it, and both are plain text."""
+    return (
+        before.get("sessionUpdate") == "agent_message_chunk"
+        and before.get("messageId") == event.get("messageId")
+        and _is_text(before["content"])
+    )
+
+
+def _can_be_written(value: Any) -> bool:
+    try:
+        codec.encode(value)
+    except EncodeError:
+        return False
+    return True
