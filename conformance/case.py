@@ -10,8 +10,9 @@ A case is an async function of one argument, the conversation with the subject, 
         if len(prompt.answers) != 1:
             fail(f"{len(prompt.answers)} answers to one request")
 
-A case states one rule: one thing that can be wrong. It does not judge what it is not about; what holds for every message
-of a conversation is checked in the background and judged by cases of the whole run (`whole_run=True`).
+A case states one rule: one thing that can be wrong. It does not judge what it is not about; what holds for every
+message of a conversation is checked in the background and judged by cases of the whole run (`whole_run=True`), whose
+argument is `conformance.run.Observed`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ F = TypeVar("F", bound=Callable[[Any], Awaitable[None]])
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 
 
-class Outcome(Exception):  # noqa: N818 - most outcomes are no errors
+class Outcome(Exception):
     """Ends a case early. `verdict` FAIL means "the rule is broken": it becomes `warn` where the level is SHOULD."""
 
     def __init__(self, verdict: Verdict, reason: str) -> None:
@@ -90,7 +91,7 @@ class Case:
     needs: tuple[str, ...]
     """Situations of the profile without which the case is skipped."""
     whole_run: bool
-    """Judged once, at the end, over everything that was seen of the subject, instead of in a conversation of its own."""
+    """Judged once, at the end, over everything that was seen of the subject: it has no conversation of its own."""
     function: Callable[[Any], Awaitable[None]]
 
     @property

@@ -1,0 +1,79 @@
+"""Newline-delimited framing and the transcript of a conversation. Pure: bytes in, lines out; parses no JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Literal
+
+from .result import Line, shorten
+
+MAX_LINE = 64 * 1024 * 1024
+"""Bytes of one line beyond which the subject is not writing lines at all."""
+
+MAX_TRANSCRIPT = 400
+"""Lines kept in a transcript: as many of its beginning, and then as many of its end."""
+
+
+class TooLong(Exception):
+    """A line of more than `MAX_LINE` bytes."""
+
+
+class Framer:
+    """Cuts a byte stream into lines; a line ends with a newline, which is not part of it."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The lines that `data` completes.
+
+        Raises:
+            TooLong: The line that is being read does not end.
+        """
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            yield b"".join((*self._parts, line))
+            self._parts.clear()
+            self._size = 0
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+            if self._size > MAX_LINE:
+                raise TooLong(f"a line of more than {MAX_LINE:,} bytes")
+
+    def rest(self) -> bytes:
+        """What came after the last newline: at the end of the stream, a line that was not ended."""
+        return b"".join(self._parts)
+
+
+class Transcript:
+    """Both directions of a conversation, as a report shows them. Bounded: the middle of a long one is left out."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self._head: list[Line] = []
+        self._tail: list[Line] = []
+        self._left_out = 0
+
+    def add(self, writer: Literal["suite", "subject"], line: bytes) -> None:
+        """Note a line that `writer` wrote; bytes that are not UTF-8 are shown as escapes."""
+        text = shorten(line.decode("utf-8", "backslashreplace"))
+        entry: Line = {"at": round(time.monotonic() - self.began, 4), "from": writer, "text": text}
+        if len(self._head) < MAX_TRANSCRIPT:
+            self._head.append(entry)
+            return
+        self._tail.append(entry)
+        if len(self._tail) >= 2 * MAX_TRANSCRIPT:
+            self._left_out += MAX_TRANSCRIPT
+            del self._tail[:MAX_TRANSCRIPT]
+
+    def lines(self) -> tuple[Line, ...]:
+        """The transcript as it goes into a result."""
+        left_out = self._left_out + max(0, len(self._tail) - MAX_TRANSCRIPT)
+        tail = self._tail[-MAX_TRANSCRIPT:]
+        if left_out:
+            note: Line = {"at": tail[0]["at"], "from": "suite", "text": f"... {left_out:,} lines are left out here ..."}
+            return (*self._head, note, *tail)
+        return (*self._head, *tail)

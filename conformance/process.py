@@ -1,0 +1,204 @@
+"""The subject as a process: its three pipes, its group, and an end that is bounded and leaves nothing behind.
+
+The pipes are read and written with readiness waits on descriptors of our own, so that nothing the subject or its
+children do to them (keep them open, never read, never end) can hold the suite. Knows no lines and no JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
+
+from .result import TEXT_LIMIT
+
+MARK = "ACP_CONFORMANCE_RUN"
+"""Environment variable that every process of a run inherits: by it, those that left their group are found."""
+
+_CHUNK = 65_536
+_POLL = 0.005
+
+
+class CannotStart(Exception):
+    """The command is not there, or is nothing that can be executed."""
+
+
+class Process:
+    """A running subject. Made by `spawn`."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        assert popen.stdin is not None
+        assert popen.stdout is not None
+        assert popen.stderr is not None
+        self._popen = popen
+        self._stdin, self._stdout, self._stderr = popen.stdin, popen.stdout, popen.stderr
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(pipe.fileno(), False)
+        self._errors = b""
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is also the id of its group."""
+        return self._popen.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal; None while it runs."""
+        return self._popen.poll()
+
+    @property
+    def stderr(self) -> str:
+        """The end of what it wrote to standard error, at most `TEXT_LIMIT` characters."""
+        return self._errors.decode("utf-8", "replace")[-TEXT_LIMIT:]
+
+    async def send(self, data: bytes) -> None:
+        """Write all of `data` to its standard input.
+
+        Raises:
+            BrokenPipeError: It no longer reads.
+            anyio.ClosedResourceError: `end_input` was called.
+        """
+        rest = memoryview(data)
+        while rest:
+            if self._stdin.closed:
+                raise anyio.ClosedResourceError
+            try:
+                rest = rest[os.write(self._stdin.fileno(), rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._stdin.fileno())
+            except ConnectionResetError as error:
+                raise BrokenPipeError from error
+
+    async def receive(self) -> bytes:
+        """The next bytes of its standard output; empty at the end of it."""
+        await anyio.lowlevel.checkpoint()
+        return await _read(self._stdout.fileno())
+
+    async def drain_stderr(self) -> None:
+        """Read its standard error to the end, keeping only the tail."""
+        while data := await _read(self._stderr.fileno()):
+            self._errors = (self._errors + data)[-4 * TEXT_LIMIT :]
+            await anyio.lowlevel.checkpoint()
+
+    def end_input(self) -> None:
+        """Close its standard input: it reads the end of file."""
+        if not self._stdin.closed:
+            anyio.notify_closing(self._stdin.fileno())
+            self._stdin.close()
+
+    def close_output(self) -> None:
+        """Close our end of its standard output: its next write meets a broken pipe. Nothing may be receiving."""
+        self._stdout.close()
+
+    async def wait(self) -> int:
+        """Wait for its end: the exit status, negative for a signal."""
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # not Linux, or it has ended
+            while (status := self._popen.poll()) is None:  # noqa: ASYNC110 - nothing else tells
+                await anyio.sleep(_POLL)
+            return status
+        try:
+            if self._popen.poll() is None:
+                await anyio.wait_readable(pidfd)
+        finally:
+            os.close(pidfd)
+        return self._popen.wait()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole group; nothing happens if it is gone."""
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group."""
+        self.signal(signal.SIGKILL)
+
+    async def end(self, grace: float) -> None:
+        """End it and everything in its group: end of input and SIGTERM, after `grace` seconds SIGKILL."""
+        self.end_input()
+        if self._popen.poll() is None:
+            self.signal(signal.SIGTERM)
+            with anyio.move_on_after(grace):
+                await self.wait()
+        self.kill()
+        with anyio.CancelScope(shield=True):
+            await self.wait()
+
+    def close(self) -> None:
+        """Close our ends of the pipes."""
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            if not pipe.closed:
+                anyio.notify_closing(pipe.fileno())
+                pipe.close()
+
+
+@asynccontextmanager
+async def spawn(command: Sequence[str], *, env: Mapping[str, str], grace: float = 1.0) -> AsyncIterator[Process]:
+    """Start `command` in a process group of its own; at the end of the block the group is ended.
+
+    Args:
+        env: Added to the environment of the suite.
+        grace: Seconds between the request to end and SIGKILL.
+
+    Raises:
+        CannotStart: The command cannot be executed.
+    """
+    try:
+        popen = subprocess.Popen(  # noqa: ASYNC220 - returns once it runs; the pipes must be ours
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env={**os.environ, **env},
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"{command[0] if command else 'no command'}: {error}") from error
+    process = Process(popen)
+    try:
+        yield process
+    finally:
+        with anyio.CancelScope(shield=True):
+            await process.end(grace)
+        process.close()
+
+
+async def end_strays(token: str) -> int:
+    """Kill the processes that carry `token` in `MARK` although their group was ended; how many there were.
+
+    Only Linux shows the environment of a process; elsewhere nothing is found.
+    """
+    return await to_thread.run_sync(_end_strays, f"{MARK}={token}".encode())
+
+
+def _end_strays(marked: bytes) -> int:
+    found = 0
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if marked in environ.read_bytes().split(b"\0"):
+                os.kill(int(environ.parent.name), signal.SIGKILL)
+                found += 1
+        except OSError:  # not ours to see, or gone meanwhile
+            continue
+    return found
+
+
+async def _read(fd: int) -> bytes:
+    while True:
+        try:
+            return os.read(fd, _CHUNK)
+        except BlockingIOError:
+            await anyio.wait_readable(fd)
+        except OSError:
+            return b""

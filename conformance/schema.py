@@ -1,0 +1,293 @@
+"""Checks every message of a subject against the JSON-RPC envelope and the published schema of the protocol.
+
+`Checker.check` is told of each line in order and answers with what is wrong with it, each a `Violation` of one `Rule`;
+the cases of the whole run make verdicts of them. It keeps what the envelope needs of the past: which requests are open.
+It does not decide what a broken rule means.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import jsonschema
+from jsonschema.exceptions import best_match
+
+_FOLDER = Path(__file__).resolve().parent.parent / "protocol_schemas" / "v1"
+
+_UPDATES = 500
+"""Updates of one conversation that are held against the schema; a flood would be no news after that."""
+
+Rule = Literal[
+    "utf-8",
+    "json",
+    "newline",
+    "message",
+    "version",
+    "kind",
+    "id-type",
+    "error-object",
+    "params-structured",
+    "method-name",
+    "direction",
+    "unasked-answer",
+    "answered-twice",
+    "reused-id",
+    "capability",
+    "result",
+    "request",
+    "update",
+]
+
+JsonId = int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule that one message breaks."""
+
+    rule: Rule
+    what: str
+    """What is wrong, with the place in the message."""
+    line: str
+    """The message, shortened."""
+
+
+class NotJson(ValueError):
+    """Text that is not JSON; `NaN` and `Infinity`, which Python would take, are not."""
+
+
+def parse(line: bytes | str) -> Any:
+    """The JSON value of a line.
+
+    Raises:
+        UnicodeDecodeError: It is not UTF-8.
+        NotJson: It is not JSON.
+    """
+    text = line.decode("utf-8") if isinstance(line, bytes) else line
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError as error:
+        raise NotJson("nested too deeply to be read") from error
+    except ValueError as error:
+        raise NotJson(str(error)) from error
+
+
+def same_id(left: object, right: object) -> bool:
+    """Whether two ids are the same JSON value: 1, "1", 1.0 and true all differ."""
+    return type(left) is type(right) and left == right
+
+
+@cache
+def methods() -> Mapping[str, Mapping[str, Any]]:
+    """The methods of the protocol by name: `kind`, `receiver`, `params`, `result`, `capability`."""
+    return json.loads((_FOLDER / "methods.json").read_text("utf-8"))["methods"]
+
+
+@cache
+def _member_capabilities() -> Mapping[str, Mapping[str, str]]:
+    return json.loads((_FOLDER / "methods.json").read_text("utf-8"))["memberCapabilities"]
+
+
+@cache
+def _definitions() -> Mapping[str, Any]:
+    return json.loads((_FOLDER / "schema.json").read_text("utf-8"))["$defs"]
+
+
+@cache
+def _validator(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": _definitions()})
+
+
+def errors_of(name: str, value: Any) -> str:
+    """What is wrong with `value` as the type `name` of the schema: the most telling error, or nothing."""
+    error = best_match(_validator(name).iter_errors(value))
+    if error is None:
+        return ""
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+    message = error.message if len(error.message) <= 200 else error.message[:200] + "..."
+    return f"{where.lstrip('.') or 'it'}: {message}"
+
+
+def announced(capabilities: Mapping[str, Any], path: str) -> bool:
+    """Whether a capability such as `fs.readTextFile` is announced: present, not null and not false."""
+    value: Any = capabilities
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value is not None and value is not False
+
+
+class Checker:
+    """Checks one conversation. `subject` is the side that is checked."""
+
+    def __init__(self, subject: Literal["agent", "client"]) -> None:
+        self.subject = subject
+        self.client_capabilities: Mapping[str, Any] = {}
+        """What the client of this conversation announces; set it before the first message is checked."""
+        self.agent_capabilities: Mapping[str, Any] = {}
+        self.adverse = False
+        """Something was sent that is no message: from now on, errors without an id answer that."""
+        self._updates = 0
+        self._asked: list[tuple[JsonId, str]] = []
+        self._answered: list[JsonId] = []
+        self._expected: list[JsonId] = []
+        self._own: set[tuple[type, object]] = set()
+
+    def sent(self, message: object) -> None:
+        """Note a message that goes to the subject."""
+        entries: list[Any] = message if isinstance(message, list) else [message]
+        for each in entries:
+            match each:
+                case {"jsonrpc": "2.0", "method": str(method), "id": int() | str() | None as id} if not isinstance(
+                    id, bool
+                ):
+                    self.adverse |= any(same_id(id, open_id) for open_id, _ in self._asked)
+                    self._asked.append((id, method))
+                case {"jsonrpc": "2.0", "method": str()} if "id" not in each:
+                    pass
+                case {"jsonrpc": "2.0", "id": _} if "method" not in each and ("result" in each) != ("error" in each):
+                    pass
+                case {"id": int() | str() as id} if not isinstance(id, bool):
+                    self.adverse = True
+                    self._asked.append((id, ""))
+                case _:
+                    self.adverse = True
+        self.adverse |= message == []
+
+    def expect(self, id: JsonId) -> None:
+        """Note an id that an answer may have although no well-formed request had it."""
+        self._expected.append(id)
+
+    def check(self, line: bytes) -> tuple[Any, list[Violation]]:
+        """The message of a line, None if it is none, and what is wrong with it."""
+        shown = line[:500].decode("utf-8", "backslashreplace")
+        try:
+            message = parse(line)
+        except UnicodeDecodeError as error:
+            return None, [Violation("utf-8", f"not UTF-8 at byte {error.start}", shown)]
+        except NotJson as error:
+            return None, [Violation("json", str(error), shown)]
+        if isinstance(message, list) and message:
+            found = [violation for each in message for violation in self._message(each, shown)]
+        else:
+            found = list(self._message(message, shown))
+        return message, found
+
+    def _message(self, message: Any, line: str) -> Iterator[Violation]:
+        if not isinstance(message, dict):
+            yield Violation("message", f"a JSON-RPC message is an object, this is {_kind(message)}", line)
+            return
+        if message.get("jsonrpc") != "2.0":
+            yield Violation("version", f"jsonrpc must be exactly '2.0', it is {message.get('jsonrpc')!r}", line)
+        id = message.get("id")
+        if "id" in message and (not isinstance(id, int | str | None) or isinstance(id, bool)):
+            yield Violation("id-type", f"an id is a string, an integer or null, this is {id!r}", line)
+        if "method" in message:
+            if "result" in message or "error" in message:
+                yield Violation("kind", "both a method and a result or error", line)
+            yield from self._call(message, line)
+        elif ("result" in message) == ("error" in message) or "id" not in message:
+            yield Violation(
+                "kind", "neither a request nor a notification, nor a response (id and result, or id and error)", line
+            )
+        else:
+            yield from self._answer(message, line)
+
+    def _call(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
+        method, params = message["method"], message.get("params")
+        if not isinstance(method, str):
+            yield Violation("kind", f"a method is a string, this is {_kind(method)}", line)
+            return
+        if params is not None and not isinstance(params, dict | list):
+            yield Violation("params-structured", f"params are an object or an array, these are {_kind(params)}", line)
+            return
+        if "id" in message:
+            key = (type(message["id"]), str(message["id"]))
+            if key in self._own:
+                yield Violation("reused-id", f"id {message['id']!r} was used for an earlier request", line)
+            self._own.add(key)
+        known = methods().get(method)
+        if known is None:
+            if not method.startswith(("_", "$/")):
+                yield Violation("method-name", f"{method!r} is not of the protocol and does not begin with '_'", line)
+            return
+        if known["receiver"] == self.subject or (known["kind"] == "request") != ("id" in message):
+            yield Violation("direction", f"{method} is a {known['kind']} to the {known['receiver']}", line)
+            return
+        capability = known["capability"]
+        if capability is not None and not self._has(capability):
+            yield Violation("capability", f"{method} although {capability} is not announced", line)
+        if method == "session/update":
+            self._updates += 1
+            if self._updates > _UPDATES:
+                return
+        if wrong := errors_of(known["params"], params if params is not None else {}):
+            yield Violation("update" if method == "session/update" else "request", f"{method} params, {wrong}", line)
+        elif method == "session/update":
+            yield from self._update(message, line)
+
+    def _update(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
+        kind = message["params"]["update"]["sessionUpdate"]
+        capability = _member_capabilities().get("SessionUpdate", {}).get(kind)
+        if capability is not None and not self._has(capability):
+            yield Violation("capability", f"the update {kind} although {capability} is not announced", line)
+
+    def _answer(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
+        id, error = message["id"], message.get("error")
+        if "error" in message:
+            code = error.get("code") if isinstance(error, dict) else None
+            if not isinstance(error, dict) or not _integer(code) or not isinstance(error.get("message"), str):
+                yield Violation(
+                    "error-object", f"an error has an integer code and a message, this is {error!r:.200}", line
+                )
+        asked = next((each for each in self._asked if same_id(each[0], id)), None)
+        if asked is None:
+            if (id is None and "error" in message and self.adverse) or any(
+                same_id(each, id) for each in self._expected
+            ):
+                return
+            if any(same_id(each, id) for each in self._answered):
+                yield Violation("answered-twice", f"a further answer to the request {id!r}", line)
+            else:
+                yield Violation("unasked-answer", f"an answer to {id!r}, which no open request has", line)
+            return
+        self._asked.remove(asked)
+        self._answered.append(id)
+        known = methods().get(asked[1])
+        if known is None or known["result"] is None or "error" in message:
+            return
+        result = message["result"]
+        if result is None and asked[1] == "session/load":
+            return  # the page on session setup shows null, the schema an object
+        if wrong := errors_of(known["result"], result):
+            yield Violation("result", f"result of {asked[1]}, {wrong}", line)
+        elif asked[1] == "initialize" and isinstance(result, dict):
+            self.agent_capabilities = result.get("agentCapabilities") or {}
+
+    def _has(self, capability: str) -> bool:
+        side, _, path = capability.partition(".")
+        return announced(self.client_capabilities if side == "clientCapabilities" else self.agent_capabilities, path)
+
+
+def _integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _kind(value: object) -> str:
+    names = {
+        dict: "an object",
+        list: "an array",
+        str: "a string",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+    }
+    return names.get(type(value), "null")
+
+
+def _refuse(constant: str) -> Any:
+    raise NotJson(f"{constant} is not JSON")
