@@ -71,8 +71,8 @@ def compare(before: Run, after: Run) -> Comparison:
 def show(comparison: Comparison, stream: TextIO) -> None:
     """Write the comparison for people: only what differs."""
     paper = Paper(stream)
-    paper.line(f"before: {_name(comparison.before)}")
-    paper.line(f"after:  {_name(comparison.after)}")
+    paper.text(f"before: {_name(comparison.before)}")
+    paper.text(f"after: {_name(comparison.after)}")
     for title, pairs in (
         ("Worse", comparison.worse),
         ("Better", comparison.better),
@@ -89,8 +89,8 @@ def show(comparison: Comparison, stream: TextIO) -> None:
             paper.heading(title)
         for case in cases:
             paper.item(case.id, str(case.verdict), case.verdict)
-    paper.line("")
-    paper.line(
+    paper.gap()
+    paper.text(
         f"{len(comparison.worse)} worse, {len(comparison.better)} better, {len(comparison.otherwise)} otherwise, "
         f"{len(comparison.new)} new, {len(comparison.gone)} gone"
     )

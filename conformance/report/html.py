@@ -34,7 +34,7 @@ _MOST_LINES = 400
 
 _CLASSES = {verdict: "na" if verdict is Verdict.NOT_APPLICABLE else str(verdict) for verdict in Verdict}
 _SIGNS = {
-    Verdict.ERROR: "\N{HEAVY EXCLAMATION MARK SYMBOL}",
+    Verdict.ERROR: "E",
     Verdict.FAIL: "\N{MULTIPLICATION SIGN}",
     Verdict.WARN: "!",
     Verdict.CHOICE: "?",
@@ -52,7 +52,7 @@ def write(run: Run, path: Path) -> None:
 
 def render(run: Run) -> str:
     """The page."""
-    style = (resources.files(__package__) / "page.css").read_text("utf-8")
+    style = (resources.files("conformance.report") / "page.css").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     title = f"Conformance of {subject_of(run) or 'a subject without a name'}"
@@ -103,7 +103,8 @@ def _header(run: Run, title: str) -> Iterator[str]:
     yield "<header>"
     yield f"<h1>{_text(title)}</h1>"
     yield f"<p><code>{_text(command_of(run))}</code></p>"
-    yield f"<p>{_text(counted(run.cases))}; {_text(run.started)}, {run.seconds:.1f} s, rules {_text(run.suite)}</p>"
+    when = f"{_moment(run.started)}, {run.seconds:.1f} s, rules {run.suite}"
+    yield f"<p>{counted(run.cases)}; {_text(when)}</p>"
     yield "</header>"
 
 
@@ -111,7 +112,7 @@ def _matrix(run: Run) -> Iterator[str]:
     yield '<table class="matrix">'
     yield "<caption>Every case, by group</caption>"
     for group, cases in grouped(run):
-        yield f'<tr><th scope="row"><a href="#{_anchor(group)}">{_text(group)}</a></th><td>'
+        yield f'<tr class="{_verdicts(cases)}"><th scope="row"><a href="#{_anchor(group)}">{_text(group)}</a></th><td>'
         for case in cases:
             said = _text(f"{case.id}: {NAMES[case.verdict]}")
             yield (
@@ -123,12 +124,16 @@ def _matrix(run: Run) -> Iterator[str]:
 
 
 def _group(group: str, cases: Sequence[CaseResult]) -> Iterator[str]:
-    has = " ".join(dict.fromkeys(f"has-{_CLASSES[case.verdict]}" for case in cases))
-    yield f'<section id="{_anchor(group)}" class="{has}">'
+    yield f'<section id="{_anchor(group)}" class="{_verdicts(cases)}">'
     yield f"<h2>{_text(group)} <small>{counted(cases)}</small></h2>"
     for case in cases:
         yield from _case(case)
     yield "</section>"
+
+
+def _verdicts(cases: Sequence[CaseResult]) -> str:
+    """For the filters, which leave out what would be empty."""
+    return " ".join(dict.fromkeys(f"has-{_CLASSES[case.verdict]}" for case in cases))
 
 
 def _case(case: CaseResult) -> Iterator[str]:
@@ -167,6 +172,11 @@ def _transcript(case: CaseResult) -> Iterator[str]:
                 f'<span class="way">{"to it" if sent else "from it"}</span><code>{_text(line["text"])}</code></li>'
             )
     yield "</ol>"
+
+
+def _moment(started: str) -> str:
+    """To the second, which is all that a reader wants."""
+    return f"{started[:10]} {started[11:19]} UTC"
 
 
 def _text(text: str, *, lines: bool = False) -> str:

@@ -59,28 +59,37 @@ class Paper:
         self.width = width or (_width_of(stream) if self.rewritable else _WIDE)
         self._coloured = self.rewritable and not os.environ.get("NO_COLOR")
 
-    def line(self, text: str) -> None:
-        """A line as it is; it is already harmless."""
-        self._write(text + "\n")
+    def text(self, text: str, verdict: Verdict | None = None, *, indent: str = "", bold: bool = False) -> None:
+        """Made harmless, in as many lines as it needs."""
+        for line in wrapped(printable(text), self.width, indent):
+            self._write(self.styled(line, verdict, bold=bold) + "\n")
+
+    def gap(self) -> None:
+        """An empty line."""
+        self._write("\n")
 
     def heading(self, text: str) -> None:
         """A heading with an empty line above it."""
-        self.line("\n" + self.styled(text, bold=True))
+        self.gap()
+        self.text(text, bold=True)
 
     def item(self, name: str, what: str, verdict: Verdict) -> None:
         """A name, and what is said of it: behind it, or below it if that is too long."""
         name, what = printable(name), printable(what)
         if columns(name) + columns(what) + 4 <= self.width:
-            self.line(f"  {self.styled(name, verdict)}  {what}")
-            return
-        for line in wrapped(name, self.width, "  "):
-            self.line(self.styled(line, verdict))
-        self.paragraph(what)
+            self._write(f"  {self.styled(name, verdict)}  {what}\n")
+        else:
+            self.text(name, verdict, indent="  ")
+            self.paragraph(what)
 
     def paragraph(self, text: str) -> None:
-        """Indented, in as many lines as it needs."""
-        for line in wrapped(printable(text), self.width, "      "):
-            self.line(line)
+        """What belongs to the item above."""
+        self.text(text, indent="      ")
+
+    def log(self, text: str) -> None:
+        """A line of its own, however long, shown at once."""
+        self._write(text + "\n")
+        self._stream.flush()
 
     def rewrite(self, text: str) -> None:
         """Replace the line that is being rewritten; only where `rewritable`."""
@@ -138,8 +147,7 @@ class Terminal:
         else:
             number = f"{len(self._finished):{len(str(self._total))}}/{self._total}"
             reason = f": {printable(result.reason)}" if result.reason else ""
-            self._paper.line(f"{number}  {result.verdict:6}  {printable(result.id)}{reason}")
-            self._paper.flush()
+            self._paper.log(f"{number}  {result.verdict:6}  {printable(result.id)}{reason}")
 
     def end(self, run: Run) -> None:
         """The run is over: its summary."""
@@ -162,9 +170,8 @@ class _Summary:
 
     def write(self) -> None:
         subject = subject_of(self._run)
-        self._paper.heading(f"Conformance of {subject or f'an {self._run.kind}'.replace('an c', 'a c')}")
-        for line in wrapped(command_of(self._run), self._paper.width):
-            self._paper.line(line)
+        self._paper.heading(f"Conformance of {subject or self._run.kind}")
+        self._paper.text(command_of(self._run))
         self._groups()
         for verdict in WORST_FIRST:
             cases = [case for case in self._run.cases if case.verdict is verdict]
@@ -174,9 +181,9 @@ class _Summary:
                     self._by_reason(cases)
                 else:
                     self._each(cases)
-        self._paper.line("")
-        for line in wrapped(f"{counted(self._run.cases)} in {self._run.seconds:.1f} s", self._paper.width):
-            self._paper.line(self._paper.styled(line, _worst(self._run.cases), bold=True))
+        self._paper.gap()
+        cases = self._run.cases
+        self._paper.text(f"{counted(cases)} in {self._run.seconds:.1f} s", _worst(cases), bold=True)
 
     def _groups(self) -> None:
         groups = grouped(self._run)
@@ -199,8 +206,7 @@ class _Summary:
     def _by_reason(self, cases: Sequence[CaseResult]) -> None:
         """What is missing stands once, however many cases miss it."""
         for reason in dict.fromkeys(case.reason for case in cases):
-            for line in wrapped(printable(reason or NAMES[cases[0].verdict]), self._paper.width, "  "):
-                self._paper.line(line)
+            self._paper.text(reason or NAMES[cases[0].verdict], indent="  ")
             self._paper.paragraph(", ".join(case.id for case in cases if case.reason == reason))
 
 

@@ -1,0 +1,143 @@
+"""The page: whatever a subject said, it is text; nothing is loaded and nothing runs."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+
+from conformance.report import html
+from conformance.report.words import printable
+from conformance.result import Run, Verdict
+from tests.conformance.report.runs import HOSTILE, every_verdict, hostile, line, result, run
+
+VOID = {"meta", "input"}
+
+
+class Page(HTMLParser):
+    """The elements of a page, with the text right inside each; fails where start and end do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self._open: list[int] = []
+        self.feed(text)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs), []))
+        if tag not in VOID:
+            self._open.append(len(self.elements) - 1)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.elements[self._open.pop()][0] == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.elements[self._open[-1]][2].append(data)
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(f"a comment: {data}")
+
+    def attributes(self, name: str) -> Iterator[str]:
+        return (value for _, attributes, _ in self.elements if (value := attributes.get(name)) is not None)
+
+    def texts(self, tag: str, name: str | None = None) -> list[str]:
+        return [
+            "".join(text)
+            for each, attributes, text in self.elements
+            if each == tag and (name is None or name in (attributes.get("class") or "").split())
+        ]
+
+
+@pytest.fixture(params=[every_verdict(), hostile(), run(subject=None)], ids=["every verdict", "hostile", "empty"])
+def shown(request: pytest.FixtureRequest) -> Run:
+    return request.param
+
+
+def test_it_needs_nothing_and_runs_nothing(shown: Run) -> None:
+    page = Page(html.render(shown))
+    known = {
+        "html", "head", "meta", "title", "style", "body", "input", "nav", "label", "b", "header", "h1", "h2", "h3", "p",
+        "code", "pre", "main", "table", "caption", "tr", "th", "td", "a", "section", "small", "details", "summary",
+        "span", "div", "ol", "li",
+    }  # fmt: skip
+    assert {tag for tag, _, _ in page.elements} <= known
+    assert {name for _, attributes, _ in page.elements for name in attributes} <= {
+        "lang", "charset", "http-equiv", "content", "name", "type", "id", "checked", "for", "class", "href", "scope",
+        "title", "aria-label",
+    }  # fmt: skip
+    assert all(href.startswith("#") for href in page.attributes("href"))
+    (style,) = page.texts("style")
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_its_policy_allows_its_own_style_sheet_alone(shown: Run) -> None:
+    page = Page(html.render(shown))
+    (policy,) = [value for value in page.attributes("content") if "default-src" in value]
+    (style,) = page.texts("style")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def test_what_a_subject_said_is_there_as_text() -> None:
+    page = Page(html.render(hostile()))
+    assert set(page.texts("span", "reason")) == {printable(HOSTILE)}
+    assert page.texts("code")[1:] == [printable(HOSTILE)] * (2 * len(Verdict))
+    assert "\tsecond <script>alert(1)</script>" in page.texts("pre")[0]
+
+
+def test_the_page_is_utf_8_without_anything_that_steers() -> None:
+    text = html.render(hostile())
+    text.encode()
+    assert not set(text) & {"\x00", "\x1b", "\r", "\x9b", "\u202e", "\u2066", "\u2028", "\ufffe"}
+
+
+def test_every_square_leads_to_its_case(shown: Run) -> None:
+    page = Page(html.render(shown))
+    ids = set(page.attributes("id"))
+    assert {href[1:] for href in page.attributes("href")} <= ids
+    assert len(page.texts("a", "cell")) == len(shown.cases) == len(page.texts("details"))
+
+
+def test_a_case_says_its_rule_its_verdict_and_its_conversation() -> None:
+    wire = [line('{"id":1}', "suite", 0.5), line('{"id":2}', "subject", 1)]
+    page = Page(html.render(run(result("ids/a-b", Verdict.WARN, "no title", transcript=wire))))
+    assert page.texts("b")[-1] == "The rule of a-b is kept."
+    assert page.texts("span", "reason") == ["no title"]
+    assert "SHOULD, ACP v1, Prompt Turn, Cancellation; warned, 0.12 s; F1, A1" in page.texts("p")
+    assert page.texts("code")[1:] == ['{"id":1}', '{"id":2}']
+    assert page.texts("span", "way") == ["to it", "from it"]
+    assert page.texts("span", "at") == ["0.500", "1.000"]
+
+
+def test_a_flood_is_cut_in_its_middle() -> None:
+    wire = [line(f"line {number}") for number in range(100_000)]
+    page = Page(html.render(run(result("a/b", transcript=wire))))
+    assert page.texts("li", "gap") == ["99,600 lines are left out; all are in the JSON report"]
+    assert page.texts("code")[200:202] == ["line 199", "line 99800"]
+
+
+def test_every_filter_is_in_the_style_sheet() -> None:
+    page = Page(html.render(every_verdict()))
+    (style,) = page.texts("style")
+    filters = [id for id in page.attributes("id") if id.startswith("only-")]
+    assert len(filters) == 2 + len(Verdict)
+    assert set(page.attributes("for")) == set(filters)
+    for name in filters:
+        assert f"#{name}:checked ~ nav [for=" in style
+        assert f"#{name}:focus-visible ~ nav [for=" in style
+    for verdict in {name.removeprefix("only-") for name in filters} - {"all", "problems"}:
+        assert f"#only-{verdict}:checked ~ main :is(.case, .cell):not(.{verdict})" in style
+        assert f"#only-{verdict}:checked ~ main :is(section, tr):not(.has-{verdict})" in style
+
+
+def test_it_is_made_for_phones_and_for_the_dark() -> None:
+    text = html.render(every_verdict())
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
+    assert "@media (prefers-color-scheme: dark)" in text
+    assert re.search(r"@media \(max-width: \d+rem\)", text)
