@@ -91,6 +91,11 @@ def test_a_key_that_is_missing_is_named(key: str):
     assert refused({name: value for name, value in LOCATION.items() if name != key}) == [(key, "is required")]
 
 
+def test_the_keys_of_a_file_are_those_of_the_documentation_only():
+    data = {"display_name" if name == "displayName" else name: value for name, value in LOCATION.items()}
+    assert refused(data) == [("displayName", "is required; is 'display_name' misspelled?")]
+
+
 def test_a_misspelled_approval_never_makes_a_tool_run_unasked():
     data = {name: value for name, value in LOCATION.items() if name != "requireApproval"}
     assert refused(data | {"requireAproval": True}) == [
