@@ -39,6 +39,8 @@ _LATEST: Final = frozenset({"plan", "usage_update"})
 """Updates that take the place of the one before them."""
 
 
+_OPEN: Final = frozenset({"created", "in_progress", "requires_action"})
+
 _CHUNKS: Final = frozenset({"agent_message_chunk", "agent_thought_chunk"})
 
 
@@ -149,6 +151,11 @@ class TurnRecord:
         if self._id is None:
             self._id = f"turn_{os.urandom(12).hex()}"
         return self._id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended, as far as this record knows."""
+        return self.status in _OPEN
 
     @property
     def prompt(self) -> list[dict[str, Any]]:

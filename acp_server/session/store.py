@@ -1,6 +1,7 @@
 """Where sessions are kept between connections.
 
-`MemoryStore` keeps them as long as the program runs. A store keeps and finds; it does not know what is running.
+`MemoryStore` keeps them as long as the program runs; `acp_server.session.sqlite` longer. A store keeps and finds; what
+becomes of a session is not its matter.
 """
 
 from __future__ import annotations
@@ -10,25 +11,30 @@ import binascii
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from acp_server.errors import InvalidParams
-from acp_server.session.history import SessionRecord
+from acp_server.session.history import SessionRecord, TurnRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A piece of the list of sessions; `next_cursor` is None on the last one."""
+    """A piece of the list of sessions, which need not have their turns; `next_cursor` is None on the last one."""
 
     sessions: list[SessionRecord]
     next_cursor: str | None
 
 
 class SessionStore(Protocol):
-    """Keeps sessions. Methods may be called from any task of the event loop, and must be safe to call at once."""
+    """Keeps sessions. Methods may be called from any task of the event loop, and must be safe to call at once.
+
+    What they raise is answered as any error is: an RpcError as it is, others without their text. At the end of a turn
+    it is logged instead.
+    """
 
     def save(self, record: SessionRecord) -> Awaitable[None] | None:
-        """Keep the session as it is now. What it returns is awaited, in a scope that no cancel cuts."""
+        """Keep the session as it is now: when it is made or opened, when what the user can set changes, and when a turn
+        has ended, before that is answered. What it returns is awaited, in a scope that no cancel cuts."""
         ...
 
     async def load(self, session_id: str) -> SessionRecord | None:
@@ -43,6 +49,26 @@ class SessionStore(Protocol):
     async def delete(self, session_id: str) -> None:
         """Forget the session. No error if there is none."""
         ...
+
+
+@runtime_checkable
+class TurnJournal(Protocol):
+    """A store that also wants to know of turns that begin, so that one whose program dies is not forgotten."""
+
+    async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
+        """Note that `turn`, the last one of the session, is running.
+
+        The turn does not wait for it, so it may come after the `save` at its end. What it raises is logged.
+        """
+        ...
+
+
+class _Placed(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def updated_at(self) -> float: ...
 
 
 class MemoryStore:
@@ -79,7 +105,7 @@ def _order(record: SessionRecord) -> tuple[float, str]:
     return record.updated_at, record.id
 
 
-def encode_cursor(record: SessionRecord) -> str:
+def encode_cursor(record: _Placed) -> str:
     """An opaque token for the place behind `record` in the list."""
     return base64.urlsafe_b64encode(f"{record.updated_at!r}\n{record.id}".encode()).decode()
 

@@ -1,0 +1,178 @@
+"""Sessions in one SQLite file, for several programs at once.
+
+The face of it, in the event loop; the file is the matter of `acp_server.session.database`, which is loaded when the
+first session is asked for, and works in a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+
+from acp_server.errors import InternalError
+from acp_server.session.history import SessionRecord, TurnRecord
+from acp_server.session.rows import interrupted, place, session_from, session_row, turn_from, turn_row
+from acp_server.session.store import Page, decode_cursor, encode_cursor
+
+if TYPE_CHECKING:
+    from acp_server.session.database import Database
+
+logger = logging.getLogger("acp_server.session")
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """Sessions in the file at `path`, for any number of programs. `page_size`: how many `list` returns at once.
+
+    The file is opened when it is first needed, and made, readable for its owner only, if it is not there. A session
+    that is open in several programs at once has the turns of all of them; of its settings, those that were changed
+    last. One that was deleted stays so: saving it again fails. A turn that was running when its program died is found
+    as failed, with the reason `acp_server.session.rows.INTERRUPTED`.
+
+    Whatever is wrong with the file is logged, and raised as an InternalError that may be shown to a client. What could
+    not be saved is saved with the next turn of its session.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], page_size: int = 50) -> None:
+        self.path: Final = Path(path)
+        self._page_size = page_size
+        self._database: Database | None = None
+        self._closed = False
+        # A thread whose task was cancelled goes on until it is through, so there may be more than one.
+        self._lock = threading.Lock()
+        self._limiter: RunVar[CapacityLimiter] = RunVar("SqliteStore")
+        # What is in the file as far as this program knows: the session without its turns, and whose turn it is.
+        self._heads: weakref.WeakKeyDictionary[SessionRecord, bytes] = weakref.WeakKeyDictionary()
+        self._kept: weakref.WeakKeyDictionary[TurnRecord, str] = weakref.WeakKeyDictionary()
+
+    async def open(self) -> None:
+        """Open the file now, to see whether that works."""
+        await self._in_thread(lambda _database: None)
+
+    async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
+        """See `SessionStore`."""
+        row = turn_row(turn)
+        await self._in_thread(lambda database: database.begin(record.id, row))
+
+    async def save(self, record: SessionRecord) -> None:
+        """See `SessionStore`."""
+        # All of it is read here and now, for it goes on changing.
+        row = session_row(record)
+        known = self._heads.get(record)
+        turns: list[TurnRecord] = []
+        for turn in reversed(record.turns):
+            if self._kept.get(turn) == record.id:
+                break
+            turns.append(turn)
+        turns.reverse()
+        rows = [turn_row(turn) for turn in turns]
+        await self._in_thread(lambda database: database.save(row, rows, new=known is None, changed=row.head != known))
+        self._heads[record] = row.head
+        for turn, kept in zip(turns, rows, strict=True):
+            if not kept.running:
+                self._kept[turn] = record.id
+
+    async def load(self, session_id: str) -> SessionRecord | None:
+        """See `SessionStore`."""
+        if not _can_be_bound(session_id):
+            return None
+        found = await self._in_thread(lambda database: database.load(session_id, interrupted))
+        if found is None:
+            return None
+        row, turns = found
+        try:
+            record = session_from(row)
+            record.turns = [turn_from(turn) for turn in turns]
+        except ValueError as error:
+            logger.error("session %s in %s cannot be read: %s", session_id, self.path, error)
+            raise InternalError("The stored session cannot be read") from error
+        self._heads[record] = row.head
+        for turn in record.turns:
+            # Also one that runs in another program, which will save it.
+            self._kept[turn] = record.id
+        return record
+
+    async def list(self, cwd: str | None, cursor: str | None) -> Page:
+        """See `SessionStore`. The sessions come without their turns. A page goes on behind the session that the last
+        one ended with."""
+        behind = None if cursor is None else decode_cursor(cursor)
+        if behind is not None and not _can_be_bound(behind[1]):
+            return Page([], None)
+        where = None if cwd is None else place(cwd)
+        rows = await self._in_thread(lambda database: database.list(where, behind, self._page_size + 1))
+        records: list[SessionRecord] = []
+        for row in rows[: self._page_size]:
+            try:
+                records.append(session_from(row))
+            except ValueError as error:
+                logger.error("session %s in %s is left out, it cannot be read: %s", row.id, self.path, error)
+        more = len(rows) > self._page_size
+        return Page(records, encode_cursor(rows[self._page_size - 1]) if more else None)
+
+    async def delete(self, session_id: str) -> None:
+        """See `SessionStore`."""
+        if _can_be_bound(session_id):
+            await self._in_thread(lambda database: database.delete(session_id))
+
+    def close(self) -> None:
+        """Let go of the file. It is closed at the end of the program at the latest. Idempotent."""
+        with self._lock:
+            self._closed = True
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def __enter__(self) -> SqliteStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _in_thread(self, work: Callable[[Database], T]) -> T:
+        limiter = self._limiter.get(None)
+        if limiter is None:
+            limiter = CapacityLimiter(1)
+            self._limiter.set(limiter)
+        # Whoever is cancelled does not wait for a disk that hangs; what was begun is done in full or not at all.
+        return await to_thread.run_sync(self._perform, work, limiter=limiter, abandon_on_cancel=True)
+
+    def _perform(self, work: Callable[[Database], T]) -> T:
+        from acp_server.session.database import BUSY, PROBLEMS, Database, Gone, explain
+
+        if not self._lock.acquire(timeout=BUSY):
+            logger.error("the session store %s does not answer", self.path)
+            raise InternalError("The session store does not answer")
+        try:
+            if self._closed:
+                raise InternalError("The session store is closed")
+            if self._database is None:
+                self._database = Database(self.path)
+            return work(self._database)
+        except Gone:
+            raise InternalError("The session was deleted, so it is not stored any more") from None
+        except PROBLEMS as error:
+            logger.error("the session store %s: %s", self.path, error)
+            raise InternalError(f"The session store cannot be used: {explain(error)}") from error
+        finally:
+            self._lock.release()
+
+
+def _can_be_bound(session_id: str) -> bool:
+    """Whether there can be such an id in the file, which is in UTF-8."""
+    try:
+        session_id.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
