@@ -1,0 +1,44 @@
+"""How a client prompts, and what it makes of an error."""
+
+from conformance.case import MUST, SHOULD, fail
+from conformance.client.conversation import Ended, Silent
+from conformance.client.registry import case
+from conformance.client.subject import Client
+
+_ACP = "ACP v1"
+
+
+@case("turns/session-id", level=MUST, source=_ACP, section="Prompt Turn, User Message")
+async def session_id(client: Client) -> None:
+    """A prompt names its session by exactly the id that session/new was answered with."""
+    request = await client.prompt()
+    if request.param("sessionId") != client.session_id:
+        fail(f"sessionId is {request.param('sessionId')!r}, the session is {client.session_id!r}")
+
+
+@case("turns/after-the-session", level=MUST, source=_ACP, section="Prompt Turn", behaviours=["I7"])
+async def after_the_session(client: Client) -> None:
+    """A client prompts only in a session that exists."""
+    conversation = client.conversation
+    await client.initialize()
+    request = await conversation.receive("session/new")
+    client.begin_trial()
+    # An error: a client that reads it has no session, one that does not wait has prompted anyway.
+    await conversation.refuse(request, -32603, "Internal error")
+    await conversation.close_output()
+    try:
+        await conversation.receive("session/prompt")
+    except (Ended, Silent):
+        return
+    fail("session/prompt was sent although session/new had not been answered, and then failed")
+
+
+@case("turns/failed-prompt", level=SHOULD, source="JSON-RPC 2.0", section="Error object", behaviours=["G16"])
+async def failed_prompt(client: Client) -> None:
+    """A prompt that is answered with an error leaves a client that answers, or that ends."""
+    prompt = await client.prompt()
+    await client.conversation.refuse(prompt, -32603, "Internal error")
+    try:
+        await client.alive()
+    except Ended:
+        pass

@@ -1,0 +1,131 @@
+"""What has to hold for every message of a client, whatever the case: found in the background, judged at the end.
+
+Adds to `conformance.schema.Checker` what only an agent knows: what it has announced, and which of the client's
+requests are still open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.result import Subject
+from conformance.schema import Checker, announced
+
+_CONTENT = {
+    "image": "promptCapabilities.image",
+    "audio": "promptCapabilities.audio",
+    "resource": "promptCapabilities.embeddedContext",
+}
+_TRANSPORTS = {"http": "mcpCapabilities.http", "sse": "mcpCapabilities.sse"}
+_MAY_BE_NULL = {"fs/write_text_file", "terminal/kill", "terminal/release"}
+"""Their results are empty: an object in the schema, null on the page."""
+_OTHER_SPELLINGS = {"$/cancelRequest", "$/cancel", "notifications/cancelled"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One message that breaks a rule."""
+
+    case: str
+    """In which case it was sent."""
+    what: str
+    line: str
+
+
+@dataclass(slots=True)
+class Seen:
+    """All that was seen of a client in a run."""
+
+    agents: int = 0
+    """How many agent processes it has started."""
+    messages: int = 0
+    subject: Subject | None = None
+    findings: dict[str, list[Finding]] = field(default_factory=dict)
+    """By rule."""
+
+
+class Watch:
+    """Looks at the messages of one conversation, in order."""
+
+    def __init__(self, seen: Seen, case: str) -> None:
+        self._seen = seen
+        self._case = case
+        self._checker = Checker("client")
+        self._asked: dict[tuple[type, Any], str] = {}
+        self._open: dict[tuple[type, Any], str] = {}
+        seen.agents += 1
+
+    def sent(self, message: Any) -> None:
+        """Note a message to the client; None for something that is none."""
+        self._checker.sent(message)
+        for each in message if isinstance(message, list) else [message]:
+            if not isinstance(each, dict) or "id" not in each:
+                continue
+            key = (type(each["id"]), each["id"])
+            if "method" in each:
+                self._asked[key] = str(each["method"])
+            elif self._open.pop(key, None) == "initialize" and isinstance(each.get("result"), dict):
+                self._checker.agent_capabilities = each["result"].get("agentCapabilities") or {}
+
+    def received(self, line: bytes) -> Any:
+        """The message of a line, None if it is none; what is wrong with it is noted."""
+        message, violations = self._checker.check(line)
+        self._seen.messages += 1
+        shown = line[:500].decode("utf-8", "backslashreplace")
+        found = [(str(each.rule), each.what) for each in violations]
+        if isinstance(message, list):
+            found.append(("batch", f"{len(message)} messages in one line"))
+        for each in message if isinstance(message, list) else [message]:
+            if isinstance(each, dict):
+                found = [one for one in found if not self._excused(one[0], each)]
+                found += self._own(each)
+        for rule, what in found:
+            self._seen.findings.setdefault(rule, []).append(Finding(self._case, what, shown))
+        return message
+
+    def _excused(self, rule: str, message: dict[str, Any]) -> bool:
+        id = message.get("id")
+        try:
+            key = (type(id), id)
+            if rule == "reused-id":
+                return key not in self._open
+            return rule == "result" and message.get("result") is None and self._asked.get(key) in _MAY_BE_NULL
+        except TypeError:  # an id that is a list or an object
+            return False
+
+    def _own(self, message: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        method, params = message.get("method"), message.get("params")
+        if not isinstance(method, str):
+            return
+        id = message.get("id")
+        if "id" in message and isinstance(id, int | str | None):
+            self._open[type(id), id] = method
+        if method in _OTHER_SPELLINGS:
+            yield "cancel-spelling", f"{method} is not the name of a method; $/cancel_request is"
+        if not isinstance(params, dict):
+            return
+        if method == "initialize" and self._seen.subject is None:
+            self._seen.subject = _subject(params)
+        for key, table in (("prompt", _CONTENT), ("mcpServers", _TRANSPORTS)):
+            for each in params[key] if isinstance(params.get(key), list) else ():
+                kind = each.get("type") if isinstance(each, dict) else None
+                capability = table.get(kind) if isinstance(kind, str) else None
+                if capability is not None and not announced(self._checker.agent_capabilities, capability):
+                    rule = "content" if key == "prompt" else "mcp"
+                    yield rule, f"{method} has {key} of type {kind} although {capability} is not announced"
+        wanted = "sessionCapabilities.additionalDirectories"
+        if params.get("additionalDirectories") and not announced(self._checker.agent_capabilities, wanted):
+            yield "directories", f"{method} has additionalDirectories although {wanted} is not announced"
+
+
+def _subject(params: dict[str, Any]) -> Subject:
+    info = params.get("clientInfo")
+    name, version = (info.get("name"), info.get("version")) if isinstance(info, dict) else (None, None)
+    spoken = params.get("protocolVersion")
+    return {
+        "name": name if isinstance(name, str) else None,
+        "version": version if isinstance(version, str) else None,
+        "protocolVersion": spoken if isinstance(spoken, int) and not isinstance(spoken, bool) else None,
+    }

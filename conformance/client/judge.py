@@ -1,0 +1,108 @@
+"""The program that a client under test starts as its agent: standard input and output, handed over to the suite.
+
+It decides nothing. What the client writes goes to the suite over a socket, what the suite wants written or done comes
+back. Only the standard library is used, and it is run by its path, so that it starts quickly and in any environment
+and folder. It ends when the suite says so, when the suite is gone, or when a signal other than SIGINT ends it: Ctrl-C
+at a terminal reaches the agent as well, and is the client's business.
+
+A frame in either direction is one byte that tells its kind, four of its length (big endian), and as many of content:
+
+    to the suite      H hello: the secret     I input of the client      E end of it
+                      B its output is closed on the other side           W standard error has been written
+    from the suite    O output      W standard error      C close the output      X exit with this status
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+
+HEADER = struct.Struct(">cI")
+PIECE = 65536
+
+
+class Line:
+    """The connection to the suite. Frames are sent whole, from any thread."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._socket = socket.create_connection((host, port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._lock = threading.Lock()
+
+    def send(self, kind: bytes, content: bytes = b"") -> None:
+        """Send a frame. A suite that is gone ends the process."""
+        try:
+            with self._lock:
+                self._socket.sendall(HEADER.pack(kind, len(content)) + content)
+        except OSError:
+            os._exit(0)
+
+    def receive(self) -> tuple[bytes, bytes]:
+        """The next frame. A suite that is gone ends the process."""
+        kind, length = HEADER.unpack(self._exactly(HEADER.size))
+        return kind, self._exactly(length)
+
+    def _exactly(self, size: int) -> bytes:
+        content = bytearray()
+        while len(content) < size:
+            try:
+                piece = self._socket.recv(size - len(content))
+            except OSError:
+                piece = b""
+            if not piece:
+                os._exit(0)
+            content += piece
+        return bytes(content)
+
+
+def listen(line: Line) -> None:
+    """Hand over what the client writes, until it closes our input."""
+    while True:
+        try:
+            piece = os.read(0, PIECE)
+        except OSError:
+            piece = b""
+        if not piece:
+            line.send(b"E")
+            return
+        line.send(b"I", piece)
+
+
+def write(fd: int, content: bytes) -> bool:
+    """Write all of it; whether there is still somebody at the other end."""
+    view = memoryview(content)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except OSError:
+            return False
+    return True
+
+
+def main() -> None:
+    """Connect, then do as the suite says."""
+    host, port, secret = sys.argv[1:4]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    line = Line(host, int(port))
+    line.send(b"H", secret.encode())
+    threading.Thread(target=listen, args=(line,), daemon=True).start()
+    while True:
+        kind, content = line.receive()
+        if kind == b"O":
+            if not write(1, content):
+                line.send(b"B")
+        elif kind == b"W":
+            write(2, content)
+            line.send(b"W")
+        elif kind == b"C":
+            os.close(1)
+        elif kind == b"X":
+            os._exit(int(content))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""The suite's end of the judging agents: a socket on the loopback device, and the frames of `judge`.
+
+Knows which agent processes the client has started, and nothing of what they say.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import struct
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+PROGRAM = Path(__file__).with_name("judge.py")
+
+_HEADER = struct.Struct(">cI")
+_LONGEST = 1 << 20
+_WAITING = 16
+
+
+class Gone(Exception):
+    """The agent process that the client had started has ended, or cannot be written to any more."""
+
+
+class Link:
+    """One agent process of the client."""
+
+    def __init__(self, stream: SocketStream) -> None:
+        self._stream = stream
+        self._buffered = BufferedByteReceiveStream(stream)
+        self._sending = anyio.Lock()
+
+    async def frame(self) -> tuple[bytes, bytes]:
+        """The next frame: its kind and its content.
+
+        Raises:
+            Gone: The process has ended.
+        """
+        try:
+            kind, length = _HEADER.unpack(await self._buffered.receive_exactly(_HEADER.size))
+            if length > _LONGEST:
+                raise Gone
+            return kind, await self._buffered.receive_exactly(length) if length else b""
+        except (anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            raise Gone from error
+
+    async def send(self, kind: bytes, content: bytes = b"") -> None:
+        """Let the process write, or end.
+
+        Raises:
+            Gone: The process has ended.
+        """
+        try:
+            async with self._sending:
+                await self._stream.send(_HEADER.pack(kind, len(content)) + content)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            raise Gone from error
+
+    async def aclose(self) -> None:
+        """Let go of it, upon which the process ends."""
+        await anyio.aclose_forcefully(self._stream)
+
+
+class Links:
+    """Where the agent processes of one client report, in the order in which they do. Made by `listen`."""
+
+    def __init__(self, port: int, secret: str) -> None:
+        self.command = [sys.executable, "-I", "-S", str(PROGRAM), "127.0.0.1", str(port), secret]
+        """What the client has to start: `-I -S` for any environment, and at once."""
+        self._secret = secret
+        self._send, self._receive = anyio.create_memory_object_stream[Link](_WAITING)
+
+    async def accepted(self, stream: SocketStream) -> None:
+        """Take a connection, if it knows the secret."""
+        link = Link(stream)
+        try:
+            kind, content = await link.frame()
+        except Gone:
+            await link.aclose()
+            return
+        if kind != b"H" or not hmac.compare_digest(content, self._secret.encode()):
+            await link.aclose()
+            return
+        try:
+            self._send.send_nowait(link)
+        except anyio.WouldBlock:  # a client that starts agents without end
+            await link.aclose()
+
+    async def next(self) -> Link:
+        """The next agent process that the client has started and that was not asked for before."""
+        return await self._receive.receive()
+
+    async def aclose(self) -> None:
+        """Let go of those that nobody asked for."""
+        self._send.close()
+        async for link in self._receive:
+            await link.aclose()
+        self._receive.close()
+
+
+@asynccontextmanager
+async def listen() -> AsyncIterator[Links]:
+    """Wait for agent processes for as long as the block lasts."""
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0) as listener:
+        links = Links(listener.extra(SocketAttribute.local_port), secrets.token_hex(16))
+        async with anyio.create_task_group() as group:
+            group.start_soon(listener.serve, links.accepted)
+            try:
+                yield links
+            finally:
+                group.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await links.aclose()

@@ -1,0 +1,169 @@
+"""Runs cases: the client is started afresh for each, a few at a time, and every case comes to an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+
+import anyio
+
+from conformance.case import Case, Outcome
+from conformance.process import CannotStart
+from conformance.result import CaseResult, Line, Run, Verdict
+from conformance.run import Progress
+
+from .checks import Seen
+from .conversation import Ended, Silent
+from .stage import STARTING, NotStarted, Setting, Stage, set_up
+from .subject import Client
+
+JOBS = 2
+_STEPS = 5
+"""How often a case may wait for as long as the client may take, before it is ended."""
+
+
+async def run(setting: Setting, cases: Sequence[Case], progress: Progress | None = None, *, jobs: int = JOBS) -> Run:
+    """Run `cases` against the client of `setting`, `jobs` at a time; the results are in their order.
+
+    If the first one cannot be run since the client does not start its agent, neither are the others.
+    """
+    began, started = time.monotonic(), datetime.now(UTC)
+    seen = Seen()
+    results: dict[str, CaseResult] = {}
+    limiter = anyio.Semaphore(jobs)
+
+    if progress is not None:
+        progress.begin(len(cases))
+
+    async def judge(case: Case) -> None:
+        async with limiter:
+            if progress is not None:
+                progress.started(case.id)
+            add(await run_case(setting, case, seen))
+
+    def add(result: CaseResult) -> None:
+        results[result.id] = result
+        if progress is not None:
+            progress.finished(result)
+
+    alone = [case for case in cases if not case.whole_run]
+    ready = [case for case in alone if not _missing(setting, case)]
+    for case in alone:
+        if missing := _missing(setting, case):
+            add(_result(case, Verdict.SKIP, missing))
+    if ready:
+        await judge(ready[0])
+        first = results[ready[0].id]
+        if first.verdict is Verdict.ERROR:
+            for case in ready[1:]:
+                add(_result(case, Verdict.ERROR, first.reason))
+        else:
+            async with anyio.create_task_group() as group:
+                for case in ready[1:]:
+                    group.start_soon(judge, case)
+    for case in cases:
+        if case.whole_run:
+            add(await _judge_all(case, seen))
+    result = Run(
+        kind="client",
+        command=tuple(setting.command),
+        subject=seen.subject,
+        started=started.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        seconds=round(time.monotonic() - began, 3),
+        cases=tuple(results[case.id] for case in cases),
+    )
+    if progress is not None:
+        progress.end(result)
+    return result
+
+
+async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
+    """Run one case; what goes wrong with it is its verdict."""
+    began = time.monotonic()
+    stage: Stage | None = None
+    verdict, reason = Verdict.ERROR, ""
+    limit = 2 * STARTING + _STEPS * setting.patience
+    try:
+        with anyio.move_on_after(limit) as scope:
+            async with set_up(setting, case.needs, seen, case.id) as stage:
+                verdict, reason = await _play(case, stage)
+        if scope.cancelled_caught:
+            verdict, reason = case.broken(), f"the case did not come to its end within {limit:g} s"
+    except CannotStart as error:
+        reason = str(error)
+    except Exception as error:  # the suite's own mistakes are told, and end no run
+        reason = f"the suite itself failed: {_flat(error)!r}"
+    lines = () if stage is None else stage.transcript.lines()
+    printed = "" if stage is None else stage.program.printed
+    return _result(case, verdict, reason, time.monotonic() - began, lines, printed)
+
+
+async def _play(case: Case, stage: Stage) -> tuple[Verdict, str]:
+    reason = ""
+    while True:
+        try:
+            conversation = await stage.agent()
+        except NotStarted as error:
+            return (Verdict.SKIP, reason) if reason else (Verdict.ERROR, str(error))
+        client = Client(stage, conversation)
+        try:
+            await case.function(client)
+            return Verdict.PASS, ""
+        except Outcome as outcome:
+            verdict = case.broken() if outcome.verdict is Verdict.FAIL else outcome.verdict
+            return verdict, outcome.reason
+        except Silent as error:
+            return (case.broken(), str(error)) if client.trying else (Verdict.SKIP, str(error))
+        except Ended as error:
+            if client.trying:
+                return case.broken(), _with_status(str(error), stage)
+            # Some clients start an agent to see what it can do, end it, and start it again.
+            reason = str(error)
+            await conversation.exit(0)
+
+
+def _with_status(reason: str, stage: Stage) -> str:
+    status = stage.program.status
+    return reason if status is None else f"{reason}; the client ended with status {status}"
+
+
+async def _judge_all(case: Case, seen: Seen) -> CaseResult:
+    if not seen.messages:
+        return _result(case, Verdict.SKIP, "the client has sent nothing")
+    call: Callable[[Seen], Awaitable[None]] = case.function
+    try:
+        await call(seen)
+    except Outcome as outcome:
+        return _result(case, case.broken() if outcome.verdict is Verdict.FAIL else outcome.verdict, outcome.reason)
+    return _result(case, Verdict.PASS, "")
+
+
+def _missing(setting: Setting, case: Case) -> str:
+    names = [name for name in case.needs if name not in setting.profile.situations]
+    return f"the profile has no [situations.{names[0]}]" if names else ""
+
+
+def _flat(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _result(
+    case: Case, verdict: Verdict, reason: str, seconds: float = 0.0, lines: Sequence[Line] = (), printed: str = ""
+) -> CaseResult:
+    return CaseResult(
+        id=case.id,
+        group=case.group,
+        title=case.title,
+        level=case.level,
+        section=case.section,
+        source=case.source,
+        behaviours=case.behaviours,
+        verdict=verdict,
+        reason=" ".join(reason.split()),
+        seconds=round(seconds, 3),
+        transcript=tuple(lines),
+        stderr=printed,
+    )
