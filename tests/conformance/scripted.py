@@ -1,0 +1,169 @@
+"""An agent that does in a turn what the prompt's first word says; the profile `scripted` describes it.
+
+`acp-server serve tests/conformance/scripted.py` serves it. It announces everything that an agent can announce, so that
+every rule applies to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import anyio
+
+from acp_server import Agent, Call, CapabilityMissing, RpcError, Turn, grace
+from acp_server.schema import (
+    AvailableCommand,
+    Content,
+    PermissionOption,
+    PlanEntry,
+    SessionConfigSelect,
+    SessionConfigSelectOption,
+    SessionMode,
+    TextContent,
+    ToolCall,
+    ToolCallProgress,
+    ToolCallUpdate,
+)
+from acp_server.schema import Terminal as ShownTerminal
+from acp_server.session.session import Session
+
+OPTIONS = [
+    PermissionOption(option_id="yes", name="Allow", kind="allow_once"),
+    PermissionOption(option_id="no", name="Reject", kind="reject_once"),
+]
+PACES = [SessionConfigSelectOption(value=value, name=value.title()) for value in ("fast", "slow")]
+
+agent = Agent("scripted", version="1", accepts=["image", "audio", "embedded_context"], mcp=["http", "sse"])
+agent.modes(SessionMode(id="ask", name="Ask"), SessionMode(id="code", name="Code"))
+agent.config_options(SessionConfigSelect(id="pace", name="Pace", current_value="fast", options=PACES))
+
+
+@agent.session
+async def prepare(session: Session) -> None:
+    await session.set_commands([AvailableCommand(name=name, description=name.title()) for name in SITUATIONS])
+
+
+@agent.authenticate("nobody", name="Nobody has to log in")
+async def log_in(call: Call) -> None:
+    """Whoever wants to may."""
+
+
+@agent.logout
+async def log_out(call: Call) -> None:
+    """Nothing is remembered."""
+
+
+@agent.prompt
+async def prompt(turn: Turn) -> AsyncIterator[str]:
+    situation = SITUATIONS.get(turn.text.partition(" ")[0])
+    if situation is None:
+        yield f"You said: {turn.text}"
+        return
+    try:
+        async for text in situation(turn):
+            yield text
+    except CapabilityMissing as missing:
+        yield f"The client cannot do that: {missing}"
+
+
+async def quick(turn: Turn) -> AsyncIterator[str]:
+    yield "Done."
+
+
+async def stream(turn: Turn) -> AsyncIterator[str]:
+    for word in ("one ", "two ", "three ", "four ", "five"):
+        yield word
+
+
+async def hang(turn: Turn) -> AsyncIterator[str]:
+    yield "Working."
+    await anyio.sleep_forever()
+
+
+async def stubborn(turn: Turn) -> AsyncIterator[str]:
+    yield "Working."
+    try:
+        await anyio.sleep_forever()
+    finally:
+        with grace(2.0):
+            await anyio.sleep(0.2)  # being slow is what it is for
+            await turn.say("Stopped.")
+
+
+async def fails(turn: Turn) -> AsyncIterator[str]:
+    yield "Working."
+    raise ValueError("a mishap with a secret in it")
+
+
+async def tool(turn: Turn) -> AsyncIterator[str]:
+    call = f"count_{turn.id}"
+    await turn.update(ToolCall(tool_call_id=call, title="Count lines", kind="read", status="pending"))
+    await turn.update(ToolCallProgress(tool_call_id=call, status="in_progress"))
+    update = ToolCallProgress(
+        tool_call_id=call, status="completed", content=[Content(content=TextContent(text="5 lines"))]
+    )
+    await turn.update(update)
+    yield "5 lines."
+
+
+async def plan(turn: Turn) -> AsyncIterator[str]:
+    for status in ("pending", "in_progress", "completed"):
+        await turn.plan([PlanEntry(content="Look at it", priority="medium", status=status)])
+    yield "Looked."
+
+
+async def permission(turn: Turn) -> AsyncIterator[str]:
+    call = f"change_{turn.id}"
+    await turn.update(ToolCall(tool_call_id=call, title="Change things", kind="edit", status="pending"))
+    try:
+        allowed = (await turn.client.request_permission(ToolCallUpdate(tool_call_id=call), OPTIONS)).allowed
+    except RpcError:
+        allowed = False
+    if allowed:
+        await turn.update(ToolCallProgress(tool_call_id=call, status="in_progress"))
+    await turn.update(ToolCallProgress(tool_call_id=call, status="completed" if allowed else "failed"))
+    yield "Changed." if allowed else "Not allowed."
+
+
+async def read(turn: Turn) -> AsyncIterator[str]:
+    try:
+        yield await turn.client.read_text_file(f"{turn.session.cwd}/a.txt")
+    except RpcError as error:
+        yield f"It cannot be read: {error.message}"
+
+
+async def write(turn: Turn) -> AsyncIterator[str]:
+    try:
+        await turn.client.write_text_file(f"{turn.session.cwd}/b.txt", "new\n")
+        yield "Written."
+    except RpcError as error:
+        yield f"It cannot be written: {error.message}"
+
+
+async def nested(turn: Turn) -> AsyncIterator[str]:
+    yield "Asking."
+    async for text in read(turn):
+        yield text
+
+
+async def terminal(turn: Turn) -> AsyncIterator[str]:
+    call = f"run_{turn.id}"
+    await turn.update(ToolCall(tool_call_id=call, title="make test", kind="execute", status="pending"))
+    ended = "failed"
+    try:
+        async with await turn.client.create_terminal("make", ["test"], cwd=turn.session.cwd) as shell:
+            await turn.update(
+                ToolCallProgress(tool_call_id=call, status="in_progress", content=[ShownTerminal(terminal_id=shell.id)])
+            )
+            status = await shell.wait_for_exit()
+            yield (await shell.output()).output
+            ended = "completed" if status.exit_code == 0 else "failed"
+    except RpcError as error:
+        yield f"It cannot be run: {error.message}"
+    await turn.update(ToolCallProgress(tool_call_id=call, status=ended))
+
+
+SITUATIONS: dict[str, Callable[[Turn], AsyncIterator[str]]] = {
+    each.__name__: each
+    for each in (quick, stream, hang, stubborn, fails, tool, plan, permission, read, write, nested, terminal)
+}
