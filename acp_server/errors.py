@@ -18,6 +18,11 @@ It does not decide which answer a failed request gets: `acp_server.peer.outcome`
     ├── CapabilityMissing         the peer did not announce what the call needs; nothing was sent
     ├── TurnEnded                 output for a turn whose answer is already out; nothing was sent
     ├── SessionClosed             output for a session that is closed; nothing was sent
+    ├── ToolError                 a tool call that did not end well; its `result` says more
+    │   ├── ToolFailed            the tool failed; tools may raise it themselves
+    │   ├── ToolRejected          the user did not approve it, so it was not run
+    │   └── ToolCancelled         it was cancelled, alone
+    ├── TooManyThreads            cancelled functions go on in so many threads that no more are started
     ├── EncodeError               a value that JSON cannot express
     └── UsageError                the embedding program or the command line made a mistake
 """
@@ -187,6 +192,36 @@ class TurnEnded(AcpError):
 
 class SessionClosed(AcpError):
     """Output for a session that is closed; it was not sent."""
+
+
+class ToolError(AcpError):
+    """A tool call that did not end well. `message`: what to tell the model, or None; `result`: its ToolResult, if it
+    came from a call."""
+
+    def __init__(self, message: str | None = None, *, result: Any = None) -> None:
+        self.message = message
+        self.result = result
+        super().__init__(message or type(self).__doc__)
+
+
+class ToolFailed(ToolError):
+    """The tool failed.
+
+    Raise it in a tool with a message that is fit for the model and the user; the texts of all other exceptions are kept
+    from the user.
+    """
+
+
+class ToolRejected(ToolError):
+    """The user did not approve the tool, so it was not run."""
+
+
+class ToolCancelled(ToolError):
+    """The tool was cancelled, and the turn goes on."""
+
+
+class TooManyThreads(AcpError):
+    """Functions that were cancelled still run in so many threads that no more are started."""
 
 
 class EncodeError(AcpError):

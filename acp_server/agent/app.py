@@ -9,21 +9,35 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
-from acp_server.agent.handlers import name_of, prompt_hook
-from acp_server.errors import ResourceNotFound, UsageError
+from acp_server.agent.handlers import prompt_hook
+from acp_server.errors import InvalidParams, ResourceNotFound, UsageError
 from acp_server.peer.connection import Connection, Limits
+from acp_server.peer.context import Call
 from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks
 from acp_server.session.service import Service
 from acp_server.session.store import SessionStore
+from acp_server.tools.parameters import name_of
+from acp_server.tools.tool import Tool
+from acp_server.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
+    from acp_server.tools.approval import Approvals
+
+CANCEL_TOOL_CALL: Final = "_tool_call/cancel"
+"""Cancels one tool call, while its turn goes on: `sessionId`, `toolCallId`. What `tool_call/cancel` is in the next
+version of the protocol: the answer says that the call is being cancelled, -32602 that no such call is running; a final
+status follows."""
+
+ToolKind: TypeAlias = (
+    "Literal['read', 'edit', 'delete', 'move', 'search', 'execute', 'think', 'fetch', 'switch_mode', 'other']"
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +47,9 @@ class Agent:
 
     `name`, `title`, `version`: told to clients. `accepts`: content beyond text and links that prompts may have:
     `image`, `audio`, `embedded_context`. `mcp`: MCP transports beyond stdio that the agent connects to: `http`, `sse`.
-    `store`: where sessions are kept; in memory by default. Raises UsageError for anything else in `accepts` or `mcp`.
+    `store`: where sessions are kept; in memory by default. `approvals`: where it is kept what the user decided about a
+    tool for good; by default that holds until the session is closed. Raises UsageError for anything else in `accepts`
+    or `mcp`.
     """
 
     def __init__(
@@ -45,6 +61,7 @@ class Agent:
         accepts: Iterable[Literal["image", "audio", "embedded_context"]] = (),
         mcp: Iterable[Literal["http", "sse"]] = (),
         store: SessionStore | None = None,
+        approvals: Approvals | None = None,
     ) -> None:
         self.name = name
         accepts, mcp = tuple(accepts), tuple(mcp)
@@ -55,6 +72,9 @@ class Agent:
         self._hooks = Hooks(info, accepts=accepts, mcp=mcp)
         if store is not None:
             self._hooks.store = store
+        self.tools = Toolbox()
+        """What it can do for a model. `tools.describe()` is what models are told."""
+        self.tools.approvals = approvals
         self._services: dict[Connection, Service] = {}
 
     # -- what the agent does
@@ -121,6 +141,58 @@ class Agent:
             return function
 
         return register
+
+    @overload
+    def tool(self, function: F) -> Tool[F]: ...
+
+    @overload
+    def tool(
+        self,
+        *,
+        name: str | None = None,
+        title: str | Callable[..., str] | None = None,
+        description: str | None = None,
+        kind: ToolKind = "other",
+        approval: bool | Callable[..., Any] = False,
+        auto_approve: bool = False,
+        approval_timeout: float | None = None,
+    ) -> Callable[[F], Tool[F]]: ...
+
+    def tool(self, function: Any = None, **options: Any) -> Any:
+        """Register a tool, something the agent can do for a model (ACP, Tool Calls): an async function, an async
+        generator whose text is shown as it comes, or a plain function, which runs in a thread.
+
+        The parameters are what the model passes, with their types checked; one annotated `ToolContext` gets the running
+        call. The result is what the model is told: text, or anything that JSON can express; or content to be shown.
+        `turn.call` runs it from the program, `turn.run_tool` as a model asks for it, `tools.describe()` is what a model
+        is told of all of them. For the options see `Tool`. Raises UsageError for a function that cannot be a tool, and
+        for a second one of the same name.
+        """
+
+        def register(function: F) -> Tool[F]:
+            tool = Tool(function, **options)
+            self.add_tool(tool)
+            return tool
+
+        return register if function is None else register(function)
+
+    def add_tool(self, tool: Tool[Any]) -> None:
+        """Register a tool that was made elsewhere. Raises UsageError if there is one of the same name."""
+        self.tools.add(tool)
+        hooks = self._hooks
+        hooks.tools = self.tools
+        hooks.auto_approve = hooks.auto_approve or (bool(tool.approval) and tool.auto_approve)
+        hooks.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, admit=self._cancel_tool_call))
+        hooks.extensions.setdefault(CANCEL_TOOL_CALL, {})
+
+    def _cancel_tool_call(self, call: Call) -> None:
+        """In the reader, so that it is never queued behind what it is to cancel."""
+        session_id, id = call.params.get("sessionId"), call.params.get("toolCallId")
+        if not isinstance(session_id, str) or not isinstance(id, str):
+            raise InvalidParams("sessionId and toolCallId must be strings")
+        turns = self.find_session(call.connection, session_id).turns
+        if not any(turn.cancel_tool(id) for turn in turns):
+            raise InvalidParams("No such tool call is running", data={"toolCallId": id})
 
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
         """Add a method table written for jsonrpcserver's async dispatcher: functions returning `Success` or `Error`."""
@@ -245,6 +317,10 @@ class Agent:
         if name in self._hooks.methods:
             raise UsageError(f"the method {name} is registered twice")
         self._hooks.methods[name] = route
+
+
+async def _nothing(_call: Call) -> dict[str, Any]:
+    return {}
 
 
 def _async(function: Callable[..., Any]) -> Callable[..., Awaitable[None]]:

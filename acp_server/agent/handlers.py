@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import UsageError
+from acp_server.tools.parameters import name_of
 
 if TYPE_CHECKING:
     from acp_server.session.hooks import PromptHook
@@ -65,8 +66,3 @@ async def show(turn: Turn, piece: Any) -> None:
             await turn.update(AgentMessageChunk(content=cast("Any", piece)))
     else:
         raise UsageError(f"a prompt handler yielded {type(piece).__name__}; expected text, content or a session update")
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    """How to name a function in an error."""
-    return getattr(function, "__qualname__", repr(function))

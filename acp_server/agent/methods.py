@@ -6,23 +6,19 @@ request.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NotRequired, cast
+from typing import Any, Final, cast
 
 import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
-from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
 
-from acp_server.agent.handlers import name_of
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.peer.context import Call
 from acp_server.peer.route import Handler, NoticeHandler
-from acp_server.schema.base import Model
+from acp_server.tools.parameters import Parameters, jsonable, name_of
 
 logger = logging.getLogger("acp_server.agent")
 
@@ -75,19 +71,6 @@ def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
     return handler
 
 
-def jsonable(value: Any) -> Any:
-    """`value` as something the codec can write: models by their wire names, everything else as it is."""
-    if isinstance(value, BaseModel):
-        return value.to_wire() if isinstance(value, Model) else value.model_dump(mode="json", by_alias=True)
-    if isinstance(value, (list, tuple)):
-        return [jsonable(item) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {key: jsonable(item) for key, item in cast("dict[Any, Any]", value).items()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return value
-
-
 def _limiter() -> anyio.CapacityLimiter:
     try:
         return _threads.get()
@@ -100,52 +83,12 @@ def _limiter() -> anyio.CapacityLimiter:
 def _reader(function: Callable[..., Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Checks received parameters against the annotations of all of a function's parameters but the first, and returns
     what to call it with. Raises UsageError if the function cannot be called like that."""
-    parameters = list(inspect.signature(function).parameters.values())
-    if not parameters or parameters[0].kind not in (
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    if first is None or first.kind not in (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     ):
         raise UsageError(f"{name_of(function)} needs a first parameter for the call")
-    fields: dict[str, Any] = {}
-    extra = "ignore"
-    for parameter in parameters[1:]:
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            extra = "allow"
-        elif parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
-            raise UsageError(f"{name_of(function)}: {parameter.name} cannot be passed by name")
-        else:
-            annotation = _annotation(function, parameter)
-            fields[parameter.name] = (
-                annotation if parameter.default is inspect.Parameter.empty else NotRequired[annotation]
-            )
-    shape: Any = cast("Any", TypedDict)(name_of(function), fields)
-    shape.__pydantic_config__ = ConfigDict(extra=cast("Any", extra), arbitrary_types_allowed=True)
-    try:
-        adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
-    except PydanticUserError as error:
-        raise UsageError(f"{name_of(function)}: {error.message}") from error
-
-    def read(params: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            return adapter.validate_python({key: value for key, value in params.items() if key != "_meta"})
-        except ValidationError as error:
-            from acp_server.schema.problems import explain
-
-            raise InvalidParams(data={"problems": explain(error)}) from None
-
-    return read
-
-
-def _annotation(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    """The type of one parameter. One at a time, for the annotation of the first often exists for type checkers only."""
-    annotation = parameter.annotation
-    if annotation is inspect.Parameter.empty:
-        return Any
-    if isinstance(annotation, str):
-        plain: Any = inspect.unwrap(function)
-        plain = getattr(plain, "func", plain)  # of a functools.partial
-        try:
-            return eval(annotation, getattr(plain, "__globals__", {}))
-        except NameError as error:
-            raise UsageError(f"{name_of(function)}: the type of {parameter.name} is not known: {error}") from error
-    return annotation
+    parameters = Parameters(function, lambda parameter: parameter.name == first.name)
+    parameters.check()
+    return parameters.read

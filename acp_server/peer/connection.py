@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
@@ -67,15 +67,16 @@ class Connection:
         self._stream = stream
         self._routes = routes
         # What the peer has us do, what we do after it, and what all that needs.
-        self._work = Spawner(self._crashed)
+        self.work: Final = Spawner(self._crashed)
+        """The tasks of what runs for the peer; each must run inside a node of the tree, where a cut reaches it."""
         self._cleaning = Spawner(self._crashed)
         self._house = Spawner(self._crashed)
         self._cleanups = Node(None, "cleanups")
         self.writer = Writer(stream, self._writer_broken)
         self.watch = Watch(self.limits.grace, self._house)
-        self._lane = Lane(self._work.spawn)
+        self._lane = Lane(self.work.spawn)
         self._outbox = Outbox(self.endpoint, self.writer, self._lane.deliver)
-        self._inbound = Inbound(self, routes, self.endpoint, self.writer, self._work, self.watch, self.limits.running)
+        self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, self.watch, self.limits.running)
         self._reading = anyio.CancelScope()
         self._closing: Cause | None = None
         self._patience = 0.0
@@ -112,6 +113,10 @@ class Connection:
     async def send_room(self) -> None:
         """Wait while the peer is behind with reading. For those who send much. Raises ConnectionClosed."""
         await self.writer.room()
+
+    def ticker(self, seconds: float) -> Watch:
+        """A watch of one's own. It is not finished when the connection closes: what it calls must know by itself."""
+        return Watch(seconds, self._house)
 
     def background(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Start cleanup that outlives the request it belongs to. Closing waits for it, within the grace, and then cuts
@@ -232,7 +237,7 @@ class Connection:
             self.tree.root.cut(cause)
 
     async def _idle(self) -> None:
-        await self._work.wait_idle()
+        await self.work.wait_idle()
         await self._cleaning.wait_idle()
 
     async def _stop_reading(self) -> None:
@@ -268,7 +273,7 @@ class Connection:
             self._lane.let_be()
             self._cleanups.let_be()
             self.writer.abort()
-            self.leaked = self._work.running + self._cleaning.running
+            self.leaked = self.work.running + self._cleaning.running
             if self.leaked:
                 logger.error("%d tasks ignored their cancellation and were left behind", self.leaked)
             try:

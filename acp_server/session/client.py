@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from acp_server.schema.elicitation_form import ElicitationSchema
     from acp_server.schema.permission import PermissionOption
     from acp_server.schema.tool_call import ToolCallUpdate
+    from acp_server.session.turn import Turn
 
 logger = logging.getLogger("acp_server.session")
 
@@ -51,10 +52,14 @@ class Client:
     then.
     """
 
-    def __init__(self, connection: Connection, profile: ClientProfile, session_id: str) -> None:
+    def __init__(
+        self, connection: Connection, profile: ClientProfile, session_id: str, turns: Sequence[Turn] = ()
+    ) -> None:
         self.connection = connection
         self.profile = profile
         self._session_id = session_id
+        # The session's own list: the first of them is the one that runs, and so the one that asks.
+        self._turns = turns
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -104,7 +109,7 @@ class Client:
 
         params = RequestPermissionRequest(session_id=self._session_id, tool_call=tool_call, options=list(options))
         try:
-            result = await self._ask("session/request_permission", params)
+            result = await self._ask_user("session/request_permission", params)
             outcome = read_result(RequestPermissionResponse, "session/request_permission", result).outcome
         except (RpcError, MalformedResponse) as error:
             logger.warning("the client did not answer a permission request, so it is not granted: %s", error)
@@ -189,7 +194,7 @@ class Client:
         from acp_server.schema.elicitation import CreateElicitationResponse
 
         return read_result(
-            CreateElicitationResponse, "elicitation/create", await self._ask("elicitation/create", params)
+            CreateElicitationResponse, "elicitation/create", await self._ask_user("elicitation/create", params)
         )
 
     async def request(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
@@ -199,6 +204,16 @@ class Client:
     def notify(self, method: str, params: Any = None) -> None:
         """Tell the client anything else. See `Connection.notify`."""
         self.connection.notify(method, params)
+
+    async def _ask_user(self, method: str, params: Model) -> Any:
+        turn = self._turns[0] if self._turns else None
+        if turn is None:
+            return await self._ask(method, params)
+        turn.question_asked()
+        try:
+            return await self._ask(method, params)
+        finally:
+            turn.question_over()
 
     async def _ask(self, method: str, params: Any, on_late: Callable[[Any], None] | None = None) -> Any:
         return await self.connection.request(method, params, on_late=on_late)

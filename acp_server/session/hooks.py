@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from acp_server.peer.route import Notice, Route
 from acp_server.session.store import MemoryStore, SessionStore
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
+    from acp_server.session.tooling import ToolHost
     from acp_server.session.turn import Turn
 
 PromptHook: TypeAlias = "Callable[[Turn], Awaitable[None]]"
@@ -46,4 +47,9 @@ class Hooks:
     """Which MCP transports beyond stdio the agent connects to."""
     store: SessionStore = field(default_factory=MemoryStore)
     methods: dict[str, Route] = field(default_factory=dict[str, Route])
+    tools: ToolHost | None = None
+    auto_approve: bool = False
+    """Whether sessions have the option that lets tools which allow it run without asking."""
+    extensions: dict[str, Any] = field(default_factory=dict[str, "Any"])
+    """Told in `_meta` of the agent's capabilities (ACP, Extensibility)."""
     notifications: list[tuple[str, Notice]] = field(default_factory=list[tuple[str, Notice]])

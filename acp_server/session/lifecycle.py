@@ -162,9 +162,10 @@ class Lifecycle:
             raise problem("configId", "is not one of this session's options")
         if request.value not in choices(option):
             raise problem("value", "is not one of this option's values")
+        value = session.settings.taken(request.config_id, request.value)
         if self._hooks.set_config_option is not None:
-            await self._hooks.set_config_option(session, request.config_id, request.value)
-        session.settings.choose(request.config_id, request.value)
+            await self._hooks.set_config_option(session, request.config_id, value)
+        session.settings.choose(request.config_id, value)
         session.touch()
         await session.save()
         return SetSessionConfigOptionResponse(config_options=list(session.settings.shown()))
@@ -233,10 +234,15 @@ class Lifecycle:
         session.cancel()
         with grace(session.client.connection.limits.grace):
             await session.wait_quiet()
-        for turn in list(session.turns):
-            # The client hears of the turn's end before it hears of the session's.
-            if turn.give_up is not None:
-                turn.give_up()
+        if stuck := list(session.turns):
+            for turn in stuck:
+                # The client hears of the turn's end before it hears of the session's.
+                if turn.give_up is not None:
+                    turn.give_up()
+            try:
+                await session.save()
+            except Exception:
+                logger.exception("session %s was not saved", session.id)
         await session.close()
 
     def _lock(self, session_id: str) -> anyio.Lock:

@@ -59,6 +59,8 @@ class Negotiation:
             capabilities["mcpCapabilities"] = dict.fromkeys(hooks.mcp, True)
         if hooks.logout is not None:
             capabilities["auth"] = {"logout": {}}
+        if hooks.extensions:
+            capabilities["_meta"] = hooks.extensions
         return capabilities
 
     def _auth_methods(self) -> list[dict[str, Any]]:

@@ -13,7 +13,14 @@ from typing import Any, Final, cast
 
 import anyio
 
-from acp_server.errors import ConnectionClosed, InvalidRequest, RequestCancelled, ResourceNotFound
+from acp_server.errors import (
+    ConnectionClosed,
+    InvalidRequest,
+    RequestCancelled,
+    ResourceNotFound,
+    ToolCancelled,
+    ToolRejected,
+)
 from acp_server.peer.context import Call
 from acp_server.peer.outcome import program_end
 from acp_server.schema.prompt import PromptRequest
@@ -77,22 +84,26 @@ class _Prompt:
     def __init__(self, handler: PromptHook, call: Call, session: Session, request: PromptRequest | None) -> None:
         self._handler = handler
         self._call = call
+        # Whether there is something to keep that nobody is keeping.
+        self._unsaved = False
         self._turn = turn = Turn(session, call, request, call.node.child("turn", shares_scope=True), self._give_up)
         session.turns.append(turn)
         turn.node.on_cut = self._was_cut
         call.partial(CANCELLED)
-        call.after_answer(turn.end)
+        call.after_answer(self._answered)
         call.on_left(self._left)
 
     async def serve(self) -> dict[str, Any]:
         turn = self._turn
         _, error = await turn.node.run(self._run)
+        if error is not None and _is_users_choice(error):
+            error = None
         # Nothing has waited since the handler ended. From here on a cancel is late and changes nothing.
         turn.end(error)
         turn.node.close()
         await self._save()
         if turn.state is TurnState.COMPLETED:
-            return {"stopReason": turn.record.stop_reason}
+            return turn.answer()
         cause = turn.cause
         if cause is None:
             assert error is not None
@@ -104,7 +115,7 @@ class _Prompt:
                 self._call.node.cut(cause)
                 raise error
         if cause.asked_for:
-            return CANCELLED
+            return turn.answer()
         raise RequestCancelled
 
     async def _run(self) -> None:
@@ -113,8 +124,8 @@ class _Prompt:
         if session.turns[0] is not turn:
             await self._wait_for_others()
         turn.move(TurnState.IN_PROGRESS)
-        session.record.turns.append(turn.record)
-        session.touch()
+        self._unsaved = True
+        session.begin(turn)
         await self._handler(turn)
 
     async def _wait_for_others(self) -> None:
@@ -127,6 +138,7 @@ class _Prompt:
 
     async def _save(self) -> None:
         session = self._turn.session
+        self._unsaved = False
         session.touch()
         try:
             saving = session.saving()
@@ -144,8 +156,17 @@ class _Prompt:
 
     def _give_up(self) -> None:
         # Our own time-out or shutdown is not the user's wish: it is -32800 and not `cancelled`.
-        cause = self._turn.cause
-        self._call.give_up(CANCELLED if cause is not None and cause.asked_for else NOTHING)
+        turn = self._turn
+        cause = turn.cause
+        if cause is not None:
+            turn.end()
+        self._call.give_up(NOTHING if turn.state is TurnState.FAILED else turn.answer())
+
+    def _answered(self) -> None:
+        self._turn.end()
+        if self._unsaved:
+            # The handler may never end.
+            self._call.connection.background(self._save)
 
     def _left(self) -> None:
         """The prompt is answered and its handler through, or it never began: the session is free for the next turn."""
@@ -155,6 +176,12 @@ class _Prompt:
         turn.session.leave(turn)
         # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
         turn.give_up = None
+
+
+def _is_users_choice(error: BaseException) -> bool:
+    """Whether all that a handler raised is that the user did not want a tool: the user knows, and nothing is wrong."""
+    failures = list(failures_in(error))
+    return bool(failures) and all(isinstance(failure, (ToolRejected, ToolCancelled)) for failure in failures)
 
 
 def _is_plain(params: dict[str, Any]) -> bool:

@@ -80,7 +80,7 @@ class Service:
             routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
         if hooks.modes or hooks.set_mode is not None:
             requests["session/set_mode"] = self._session_route("set_mode")
-        if hooks.config_options or hooks.set_config_option is not None:
+        if hooks.config_options or hooks.auto_approve or hooks.set_config_option is not None:
             requests["session/set_config_option"] = self._session_route("set_config_option")
         if hooks.authenticate:
             requests["authenticate"] = Route(self._authenticate)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -18,6 +18,7 @@ from acp_server.session.client import Client
 from acp_server.session.history import SessionRecord, iso
 from acp_server.session.profile import ClientProfile
 from acp_server.session.settings import Settings
+from acp_server.session.store import TurnJournal
 from acp_server.session.updates import Updates
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
@@ -48,17 +49,22 @@ class Session:
         self.mcp_servers = mcp_servers
         """What the client wants the agent to connect to (ACP, MCP Servers), of the kinds that the agent announced."""
         self.updates = Updates(connection, profile, record.id)
-        self.client = Client(connection, profile, record.id)
-        """The client, for calls that belong to this session."""
-        self.settings = Settings(record, profile, hooks.modes, hooks.config_options)
-        """The modes and config options that it offers; a session handler may change what is in them."""
         self.turns: list[Turn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
+        self.client = Client(connection, profile, record.id, self.turns)
+        """The client, for calls that belong to this session."""
+        self.settings = Settings(record, profile, hooks.modes, hooks.config_options, auto_approve=hooks.auto_approve)
+        """The modes and config options that it offers; a session handler may change what is in them."""
+        self.approvals: dict[str, bool] = {}
+        """By the tool's name: what the user decided once and for all calls of it in this session."""
+        self.tools: Final = hooks.tools
+        """Who carries out the tool calls of its turns, if the agent has tools."""
         self.data: Any = None
         self.opened = False
         """Whether the client's request for it has succeeded. Before that nothing of it is stored."""
         self.closed = False
         self._store = hooks.store
+        self._journal = hooks.store if isinstance(hooks.store, TurnJournal) else None
         self._patience = connection.limits.grace
         self._closers = AsyncExitStack()
         self._turn_left: anyio.Event | None = None
@@ -137,6 +143,15 @@ class Session:
         """Cut every turn that is running or waiting now. A later one is not affected. False if there was none."""
         cut = [turn.node.cut(cause) for turn in list(self.turns)]
         return any(cut)
+
+    def begin(self, turn: Turn) -> None:
+        """The turn is about to run: from here on it is part of the history."""
+        record = self.record
+        record.turns.append(turn.record)
+        record.updated_at = time()
+        if self._journal is not None and self.opened and not self.closed:
+            # It does not wait for that: what is kept of it so far is for the case that the program dies.
+            self.client.connection.background(self._journal.begin, record, turn.record)
 
     def leave(self, turn: Turn) -> None:
         """The turn is really through, which may be long after its answer."""

@@ -6,7 +6,7 @@ The values are in the session's record, so that they outlive the connection. Not
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from acp_server.session.profile import ClientProfile
 
 Option: TypeAlias = "SessionConfigSelect | SessionConfigBoolean"
+
+AUTO_APPROVE: Final = "auto_approve"
+"""The option that lets tools which allow it run without asking."""
+
+_OFF_AND_ON: Final = ("off", "on")
 
 
 class Settings:
@@ -25,12 +30,14 @@ class Settings:
         profile: ClientProfile,
         modes: Iterable[SessionMode],
         options: Iterable[Option],
+        *,
+        auto_approve: bool = False,
     ) -> None:
         self._record = record
         self._profile = profile
         self.modes = list(modes)
         """The first is where a session starts."""
-        self.options = list(options)
+        self.options = [*options, *((_auto_approve(),) if auto_approve else ())]
         """With their defaults; see `value`."""
 
     @property
@@ -73,7 +80,11 @@ class Settings:
             option.model_copy(update={"current_value": self._value(option)})
             for option in self.options
             if booleans or option.type != "boolean"
-        ]
+        ] + ([self._auto_approve_as_select()] if not booleans and self.value(AUTO_APPROVE) is not None else [])
+
+    def taken(self, config_id: str, value: str | bool) -> str | bool:
+        """What a value that the client chose, among those it was shown, means here."""
+        return value == "on" if config_id == AUTO_APPROVE and value in _OFF_AND_ON else value
 
     def state(self) -> dict[str, Any]:
         """The part of an answer to session/new, load or resume that tells the client of them."""
@@ -86,9 +97,36 @@ class Settings:
             state["config_options"] = options
         return state
 
+    def _auto_approve_as_select(self) -> Option:
+        from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
+
+        option = _auto_approve()
+        choices = [
+            SessionConfigSelectOption(value="off", name="Ask"),
+            SessionConfigSelectOption(value="on", name="Run without asking"),
+        ]
+        return SessionConfigSelect(
+            id=option.id,
+            name=option.name,
+            description=option.description,
+            current_value=_OFF_AND_ON[bool(self.value(AUTO_APPROVE))],
+            options=choices,
+        )
+
     def _value(self, option: Option) -> str | bool:
         value = self._record.config.get(option.id)
         return value if value is not None and value in choices(option) else option.current_value
+
+
+def _auto_approve() -> SessionConfigBoolean:
+    from acp_server.schema.config_options import SessionConfigBoolean
+
+    return SessionConfigBoolean(
+        id=AUTO_APPROVE,
+        name="Approve tools automatically",
+        description="Run tools that allow it without asking first.",
+        current_value=False,
+    )
 
 
 def choices(option: Option) -> Sequence[str | bool]:

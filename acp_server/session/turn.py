@@ -6,17 +6,28 @@ which answer its prompt gets, is decided in `acp_server.session.prompting`.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
 
 import anyio.lowlevel
 
-from acp_server.errors import TurnEnded
-from acp_server.session.history import TurnRecord
+from acp_server.errors import (
+    ConnectionClosed,
+    InternalError,
+    RequestCancelled,
+    RpcError,
+    ToolCancelled,
+    ToolFailed,
+    ToolRejected,
+    TurnEnded,
+    UsageError,
+)
+from acp_server.session.history import Message, TurnError, TurnRecord, Usage
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.failure import failures_in
 from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
@@ -27,6 +38,7 @@ if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
     from acp_server.session.client import Client
     from acp_server.session.session import Session
+    from acp_server.session.tooling import ToolResult
     from acp_server.session.updates import ChunkKind
 
 
@@ -41,6 +53,8 @@ class TurnState(Enum):
 
     CREATED = "created"
     IN_PROGRESS = "in_progress"
+    REQUIRES_ACTION = "requires_action"
+    """The user has been asked something, and has not answered."""
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELED = "canceled"
@@ -48,7 +62,18 @@ class TurnState(Enum):
 
 for _state, _successors in {
     TurnState.CREATED: (TurnState.IN_PROGRESS, TurnState.CANCELED, TurnState.FAILED),
-    TurnState.IN_PROGRESS: (TurnState.COMPLETED, TurnState.FAILED, TurnState.CANCELED),
+    TurnState.IN_PROGRESS: (
+        TurnState.REQUIRES_ACTION,
+        TurnState.COMPLETED,
+        TurnState.FAILED,
+        TurnState.CANCELED,
+    ),
+    TurnState.REQUIRES_ACTION: (
+        TurnState.IN_PROGRESS,
+        TurnState.COMPLETED,
+        TurnState.FAILED,
+        TurnState.CANCELED,
+    ),
     TurnState.COMPLETED: (),
     TurnState.FAILED: (),
     TurnState.CANCELED: (),
@@ -56,8 +81,17 @@ for _state, _successors in {
     _state.successors = _successors
 
 
+_REQUEST_CANCELLED: Final = TurnError(RequestCancelled.code, RequestCancelled.default_message)
+
+_NOTES: Final = 16
+_LONGEST_KEY: Final = 64
+_LONGEST_VALUE: Final = 512
+
+
 class Turn:
     """What a prompt handler works with: the user's message, the ways to answer, the client, the session."""
+
+    _questions = 0
 
     def __init__(
         self, session: Session, call: Call, request: PromptRequest | None, node: Node, give_up: Callable[[], None]
@@ -72,20 +106,29 @@ class Turn:
         self.stop_reason: Literal["end_turn", "max_tokens", "max_turn_requests", "refusal"] = "end_turn"
         """Why the turn ended, unless it is cancelled or fails. The handler sets it."""
         self.state = TurnState.CREATED
-        self.created_at: Final = time.time()
-        """Seconds since the epoch, like the other times."""
         self.ended_at: float | None = None
+        """When it ended, in seconds since the epoch."""
         self.record: Final = TurnRecord(self._params["prompt"])
+        """What is kept of it."""
+        self.tool_calls: dict[str, Any] | None = None
+        """Those that have not ended, by their ids, for the one who carries them out."""
         self._updates = session.updates
         self._pause_at = time.monotonic() + _PACE
-        self._id: str | None = None
 
     @property
     def id(self) -> str:
         """New for every turn."""
-        if self._id is None:
-            self._id = f"turn_{os.urandom(8).hex()}"
-        return self._id
+        return self.record.id
+
+    @property
+    def created_at(self) -> float:
+        """When its prompt arrived, in seconds since the epoch."""
+        return self.record.created_at
+
+    @property
+    def last_error(self) -> TurnError | None:
+        """Why it failed, as the client was told; None if it did not."""
+        return self.record.last_error
 
     @property
     def prompt(self) -> Sequence[ContentBlock]:
@@ -122,6 +165,49 @@ class Turn:
         """Why it is being cancelled."""
         return self.node.cause
 
+    # -- what is known about it
+
+    def context(self) -> list[Message]:
+        """What a model should see: what was said in the turns that count (`SessionRecord.context`), and this message.
+
+        Each is a pair of a `role`, `user` or `assistant`, and its `content`, content blocks in their wire form.
+        """
+        turns = [turn for turn in self.session.record.context() if turn is not self.record]
+        return [message for turn in turns for message in turn.messages()] + [Message("user", self.record.prompt)]
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens that it has cost so far, as far as you have said; the client is told with the answer."""
+        return self.record.usage
+
+    def add_usage(self, *, input_tokens: int = 0, output_tokens: int = 0, total_tokens: int | None = None) -> None:
+        """Count what one call of a model has cost. `total_tokens`: if it is more than the sum. Raises UsageError for
+        negative numbers."""
+        total = input_tokens + output_tokens if total_tokens is None else total_tokens
+        if min(input_tokens, output_tokens, total) < 0:
+            raise UsageError("a number of tokens cannot be negative")
+        before = self.record.usage or Usage(0, 0, 0)
+        self.record.usage = Usage(before.input + input_tokens, before.output + output_tokens, before.total + total)
+
+    @property
+    def meta_data(self) -> Mapping[str, str]:
+        """Notes of yours about it, which are kept with it: at most 16, keys of 1 to 64 characters, values of 1 to 512.
+
+        To change them set all of them. Raises UsageError for others.
+        """
+        return MappingProxyType(self.record.meta_data or {})
+
+    @meta_data.setter
+    def meta_data(self, notes: Mapping[str, str]) -> None:
+        if len(notes) > _NOTES:
+            raise UsageError(f"a turn has {_NOTES} pairs of meta data at most")
+        for key, value in notes.items():
+            if not (_fits(key, _LONGEST_KEY) and _fits(value, _LONGEST_VALUE)):
+                raise UsageError(
+                    f"meta data has keys of 1 to {_LONGEST_KEY} characters and values of 1 to {_LONGEST_VALUE}"
+                )
+        self.record.meta_data = dict(notes)
+
     # -- what it says
 
     async def say(self, text: str) -> None:
@@ -148,12 +234,21 @@ class Turn:
         """
         if self.ended_at is not None:
             await self._refuse()
-        wire = update.to_wire()
-        self._updates.send(wire)
-        self.record.add(wire)
+        self.put(update)
         now = time.monotonic()
         if now > self._pause_at or self._updates.crowded:
             await self._pause(now)
+
+    def put(self, update: Model) -> None:
+        """`update` without waiting, for callbacks. Whoever says much this way fills the memory if the client is behind.
+
+        Raises TurnEnded.
+        """
+        if self.ended_at is not None:
+            raise _too_late()
+        wire = update.to_wire()
+        self._updates.send(wire)
+        self.record.add(wire)
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
         if self.ended_at is not None:
@@ -179,7 +274,42 @@ class Turn:
     async def _refuse(self) -> NoReturn:
         # For the same reason: it may be that the handler catches this and goes on talking.
         await anyio.lowlevel.cancel_shielded_checkpoint()
-        raise TurnEnded("the turn is already answered; what is said now would reach the client too late")
+        raise _too_late()
+
+    # -- what it has done for it
+
+    async def call(self, tool: Any, /, **arguments: Any) -> Any:
+        """Run a tool, one of `Agent.tool` or its name, and wait for it: what its function returned.
+
+        Raises ToolFailed, with what the function raised as its cause; ToolRejected, if the user did not approve it; and
+        ToolCancelled, if it was cancelled alone: their `result` has the ToolResult. A prompt handler need not catch the
+        last two. Several tools run in parallel if several tasks call them.
+        """
+        result = await self.run_tool(tool, arguments)
+        if result.status == "completed":
+            return result.value
+        if result.status == "failed":
+            raise ToolFailed(result.message, result=result) from result.error
+        raise (ToolRejected if result.status == "rejected" else ToolCancelled)(result.message, result=result)
+
+    async def run_tool(
+        self, tool: Any, arguments: Mapping[str, Any] | None = None, *, id: str | None = None
+    ) -> ToolResult:
+        """Run a tool, by its name as a rule, with the arguments that a model gave it: what to tell the model.
+
+        The client sees it as a tool call, from `pending` to a final status, and is asked for approval if the tool needs
+        it. `id`: the model's name for the call, new within the session; it becomes the `toolCallId`. Arguments that do
+        not fit and unknown tools are failures like any other. Raises UsageError, and TurnEnded after the turn.
+        """
+        if self.session.tools is None:
+            raise UsageError("this agent has no tools")
+        if self.ended_at is not None:
+            await self._refuse()
+        return await self.session.tools.run(self, tool, arguments or {}, id)
+
+    def cancel_tool(self, id: str) -> bool:
+        """Cancel one tool call of this turn, which goes on, from any thread. False if none of that id is running."""
+        return self.session.tools is not None and self.session.tools.cancel(self, id)
 
     # -- its life
 
@@ -194,8 +324,10 @@ class Turn:
         elif state is TurnState.COMPLETED:
             self.record.stop_reason = self.stop_reason
         if not state.successors:
+            if self.tool_calls and self.session.tools is not None:
+                self.session.tools.finish(self)
             # From here on nothing is said: what comes behind the prompt's answer confuses clients.
-            self.ended_at = time.time()
+            self.ended_at = self.record.ended_at = time.time()
             self.record.pack()
         return True
 
@@ -204,7 +336,52 @@ class Turn:
         counts."""
         if self.ended_at is not None:
             return
-        if self.cause is not None:
-            self.move(TurnState.CANCELED if self.cause.asked_for else TurnState.FAILED)
+        cause = self.node.cause
+        if cause is None and error is None:
+            self.move(TurnState.COMPLETED)
+        elif cause is not None and cause.asked_for:
+            self.move(TurnState.CANCELED)
         else:
-            self.move(TurnState.COMPLETED if error is None else TurnState.FAILED)
+            self.record.last_error = _REQUEST_CANCELLED if cause is not None else _told(error)
+            self.move(TurnState.FAILED)
+
+    def answer(self) -> dict[str, Any]:
+        """The result of its prompt, if it has ended and did not fail (ACP, Prompt Turn).
+
+        The protocol has no place yet for the tokens of a turn; they are in `_meta`, under the names that are discussed.
+        """
+        answer: dict[str, Any] = {"stopReason": self.record.stop_reason}
+        if (usage := self.record.usage) is not None:
+            tokens = {"inputTokens": usage.input, "outputTokens": usage.output, "totalTokens": usage.total}
+            answer["_meta"] = {"usage": tokens}
+        return answer
+
+    def question_asked(self) -> None:
+        """The user is asked something on its behalf."""
+        self._questions += 1
+        if self.node.cause is None:
+            self.move(TurnState.REQUIRES_ACTION)
+
+    def question_over(self) -> None:
+        """One that was asked is answered, or withdrawn."""
+        self._questions -= 1
+        if not self._questions and self.node.cause is None:
+            self.move(TurnState.IN_PROGRESS)
+
+
+def _told(error: BaseException | None) -> TurnError:
+    """What the client is told of what a handler raised; see `acp_server.peer.outcome`."""
+    failures = [] if error is None else list(failures_in(error))
+    if len(failures) == 1 and isinstance(failures[0], RpcError):
+        return TurnError(failures[0].code, failures[0].message)
+    if all(isinstance(failure, ConnectionClosed) for failure in failures):
+        return _REQUEST_CANCELLED
+    return TurnError(InternalError.code, InternalError.default_message)
+
+
+def _fits(text: object, longest: int) -> bool:
+    return isinstance(text, str) and 1 <= len(text) <= longest
+
+
+def _too_late() -> TurnEnded:
+    return TurnEnded("the turn is already answered; what is said now would reach the client too late")

@@ -357,7 +357,7 @@ async def test_a_thread_that_hangs_does_not_hold_up_the_end_of_the_connection() 
             assert await editor.code(id) == REQUEST_CANCELLED
             await editor.client.wait_ended()
     end.set()
-    await editor.connection._work.wait_idle()
+    await editor.connection.work.wait_idle()
 
 
 # Notifications

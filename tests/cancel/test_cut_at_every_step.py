@@ -49,7 +49,7 @@ def by_impatience(story: Story) -> None:
 
 
 def by_native_cancel(story: Story) -> None:
-    for task in list(story.connection._work._tasks):
+    for task in list(story.connection.work._tasks):
         task.cancel()
 
 

@@ -141,7 +141,7 @@ async def _rounds(kind: Kind, peer: Peer, backend: str) -> None:
 async def _quiet(peer: Peer) -> None:
     """Until every task of the last round has gone, and what was read and written is forgotten."""
     await peer.ping()
-    while peer.connection.tree.size or peer.connection._work.running:
+    while peer.connection.tree.size or peer.connection.work.running:
         await anyio.lowlevel.checkpoint()
     peer.raw = b""
 

@@ -108,7 +108,7 @@ class Side:
     def is_settled(self) -> bool:
         connection = self.connection
         debts = connection.endpoint.ledger.outgoing + connection.tree.size + connection.writer.size
-        return debts + connection._work.running == 0 and len(self.answers.of) == self.asked
+        return debts + connection.work.running == 0 and len(self.answers.of) == self.asked
 
     def frames(self) -> list[Any]:
         *lines, rest = self.recorder.data.split(b"\n")

@@ -121,7 +121,7 @@ async def test_what_does_not_end_when_we_close_is_waited_for_once_and_answered()
             assert 0.3 <= anyio.current_time() - began < 0.6
         assert end.connection.leaked == 1
         go_on.set()
-        await until(lambda: not end.connection._work.running)
+        await until(lambda: not end.connection.work.running)
     assert_over(end.connection, leaked=1)
 
 

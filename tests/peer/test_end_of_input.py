@@ -231,7 +231,7 @@ async def test_what_refuses_to_end_is_counted_and_left_behind(where: str, caplog
             await anyio.lowlevel.checkpoint()
         assert cuts == before
         go_on.set()
-        await until(lambda: not end.connection._work.running and not end.connection._cleaning.running)
+        await until(lambda: not end.connection.work.running and not end.connection._cleaning.running)
     assert_over(end.connection, leaked=1)
 
 

@@ -116,7 +116,7 @@ async def test_a_second_native_cancel_ends_the_cleaning_up() -> None:
         with pytest.raises(ConnectionClosed):
             end.connection.notify("say")
         go_on.set()
-        await until(lambda: not end.connection._work.running)
+        await until(lambda: not end.connection.work.running)
     assert_over(end.connection, leaked=1)
 
 
