@@ -1,0 +1,214 @@
+"""Plain functions in threads that can be left behind.
+
+The threads are daemons and are not used again: one that never ends costs its memory, and holds up neither the loop, nor
+the process, nor other functions. anyio's own are no daemons, and keep their place in the pool for as long as they run.
+What a function may do once it is left behind is its caller's matter.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, Final, TypeAlias
+
+import anyio
+import anyio.lowlevel
+import sniffio
+from anyio.lowlevel import RunVar
+
+from acp_server.errors import RequestCancelled, TooManyThreads
+from acp_server.tasks.failure import is_cancellation
+
+logger = logging.getLogger("acp_server.tasks")
+
+RUNNING: Final = 40
+"""Functions that run at once and are waited for; more wait their turn."""
+
+ABANDONED: Final = 64
+"""Functions that may go on although nobody waits for them. From there on no new ones are started."""
+
+_MANY: Final = 8
+"""More of these than it takes to see a cancel in time are worth a warning."""
+
+_BRIEFLY: Final = 0.05
+"""Seconds for which the loop stands still, in one of its rounds, for functions that are to be quick."""
+
+_Future: TypeAlias = "Future[Any]"
+_Coroutine: TypeAlias = "Callable[..., Awaitable[Any]]"
+
+_current: RunVar[Threads] = RunVar("acp_server threads")
+
+
+class Threads:
+    """The threads of one event loop."""
+
+    def __init__(self) -> None:
+        loop: Any = anyio.lowlevel.current_token().native_token
+        # asyncio's and trio's way to have something called in the loop without waiting for it.
+        self._soon = loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
+        self._limiter = anyio.CapacityLimiter(RUNNING)
+        self._lock = threading.Lock()
+        self._until: float | None = None
+        self.home: Final = threading.get_ident()
+        self.abandoned = 0
+        """How many threads run for nobody."""
+
+    @classmethod
+    def current(cls) -> Threads:
+        """Those of the loop that is running."""
+        try:
+            return _current.get()
+        except LookupError:
+            threads = cls()
+            _current.set(threads)
+            return threads
+
+    def soon(self, function: Callable[[], object]) -> None:
+        """Have `function` called in the loop, from any thread; at once if this is the loop's. Nothing, if it ended."""
+        if threading.get_ident() == self.home:
+            function()
+            return
+        try:
+            self._soon(function)
+        except RuntimeError:
+            pass  # the loop has ended, and nobody is left whom it would concern
+
+    async def run(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Call `function` in a thread and wait for what comes of it. Being cancelled leaves it behind at once.
+
+        Meanwhile it may have the loop do something, see `in_loop`. Raises what it raises, and TooManyThreads.
+        """
+        async with self._limiter:
+            worker = self.start(name, function, *args)
+            try:
+                return await worker.outcome()
+            finally:
+                worker.abandon()
+
+    def start(self, name: str, function: Callable[..., Any], *args: Any) -> Worker:
+        """Call `function` in a thread, in a copy of the current context. Raises TooManyThreads."""
+        if self.abandoned >= ABANDONED:
+            raise TooManyThreads(f"{self.abandoned} threads that were cancelled still run; {name} is not started")
+        return Worker(self, name, function, args)
+
+    def briefly(self, worker: Worker) -> bool:
+        """Stand still until `worker` is done, for a moment that all who ask for it in one round of the loop share."""
+        now = time.monotonic()
+        if self._until is None:
+            self._until = now + _BRIEFLY
+            self._soon(self._moment_over)
+        return worker.ended.wait(max(0.0, self._until - now))
+
+    def _moment_over(self) -> None:
+        self._until = None
+
+    def count(self, change: int) -> None:
+        """For the workers: one is left behind, or has ended after all."""
+        with self._lock:
+            self.abandoned += change
+
+
+class Worker:
+    """One function in its thread: its value or its error once `ended` is set."""
+
+    def __init__(self, threads: Threads, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self._threads = threads
+        self._name = name
+        self._function = function
+        self._args = args
+        self._context = contextvars.copy_context()
+        self._lock = threading.Lock()
+        self._jobs: deque[tuple[_Future, _Coroutine, tuple[Any, ...]]] = deque()
+        self._news = anyio.Event()
+        self._abandoned = False
+        self.ended = threading.Event()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        threading.Thread(target=self._run, name=f"acp_server {name}", daemon=True).start()
+
+    async def outcome(self) -> Any:
+        """Wait until it has ended, and carry out meanwhile what it wants of the loop. Raises what it raised."""
+        await self.wait()
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+    async def wait(self) -> None:
+        """The same, whatever came of it."""
+        while True:
+            while self._jobs:
+                await self._carry_out(*self._jobs.popleft())
+            if self.ended.is_set():
+                break
+            await self._news.wait()
+            self._news = anyio.Event()
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more. What it wants of the loop from here on is refused. Idempotent."""
+        with self._lock:
+            if self._abandoned or self.ended.is_set():
+                return
+            self._abandoned = True
+            jobs, self._jobs = self._jobs, deque()
+        self._threads.count(1)
+        many = self._threads.abandoned
+        level = logging.WARNING if many > _MANY else logging.INFO
+        logger.log(level, "%s was cancelled and still runs in its thread; %d such threads", self._name, many)
+        for job, _, _ in jobs:
+            job.set_exception(RequestCancelled())
+
+    async def _carry_out(self, job: _Future, function: _Coroutine, args: tuple[Any, ...]) -> None:
+        try:
+            job.set_result(await function(*args))
+        except BaseException as error:
+            if not isinstance(error, Exception) or is_cancellation(error):
+                job.set_exception(RequestCancelled())
+                raise
+            job.set_exception(error)
+
+    def call(self, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
+        """For the thread: see `in_loop`."""
+        job: Future[Any] = Future()
+        with self._lock:
+            if self._abandoned:
+                raise RequestCancelled
+            self._jobs.append((job, function, args))
+        self._tell()
+        return job.result()
+
+    def _run(self) -> None:
+        self._context.run(_worker.set, self)
+        # Otherwise anyio's functions take this thread for the loop's.
+        self._context.run(sniffio.current_async_library_cvar.set, None)
+        try:
+            self.value = self._context.run(self._function, *self._args)
+        except BaseException as error:
+            self.error = error
+        with self._lock:
+            self.ended.set()
+        if self._abandoned:
+            self._threads.count(-1)
+            logger.info("%s has ended, long after it was cancelled", self._name)
+        self._tell()
+
+    def _tell(self) -> None:
+        # Not the event of this moment: the loop may have put another in its place when it gets there.
+        self._threads.soon(lambda: self._news.set())
+
+
+_worker: contextvars.ContextVar[Worker] = contextvars.ContextVar("acp_server worker")
+
+
+def in_loop(function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+    """From a function that `Threads.run` called: await `function(*args)` in the loop, in the place of whoever waits
+    for this thread, so that a cut cuts it as well. Raises what it raises, RequestCancelled once the thread is
+    abandoned, and RuntimeError in any other thread."""
+    worker = _worker.get(None)
+    if worker is None:
+        raise RuntimeError("not in a thread that a plain function runs in")
+    return worker.call(function, args)

@@ -1,0 +1,142 @@
+"""Whether a tool call may run: what the user decided before, the user's setting, or the user, now.
+
+Two phases: the tool's request function says what is asked, then the answer is had. Nothing of the tool runs here. Only
+a clear yes is one: no answer, an error, an option that was never offered and a client that cannot ask are a no.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, cast
+
+import anyio
+
+from acp_server.errors import ToolFailed
+from acp_server.schema.content import TextContent
+from acp_server.schema.permission import PermissionOption
+from acp_server.schema.tool_call import Content, ToolCallUpdate
+from acp_server.session.session import Session
+from acp_server.session.settings import AUTO_APPROVE
+from acp_server.tasks.threads import Threads
+from acp_server.tools.consent import CONFIRMED, DECLINED, DISMISSED, Approval, UserAction
+from acp_server.tools.context import ToolContext
+from acp_server.tools.tool import Tool
+from acp_server.tools.view import View, as_content
+
+logger = logging.getLogger("acp_server.tools")
+
+REFUSED: Final = "The user did not allow it, so it was not run."
+DISMISSED_WORDS: Final = "It was not approved, so it was not run."
+
+
+class Approvals(Protocol):
+    """Where decisions for all further calls of a tool are kept. By default that is the session, until it is closed."""
+
+    async def get(self, session: Session, tool: str) -> bool | None:
+        """Whether the user allowed the tool for good, or refused it for good; None if neither."""
+        ...
+
+    async def put(self, session: Session, tool: str, allowed: bool) -> None:
+        """The user decided for all further calls."""
+        ...
+
+
+class SessionApprovals:
+    """Kept with the session, in memory, until it is closed."""
+
+    async def get(self, session: Session, tool: str) -> bool | None:
+        """See `Approvals`."""
+        return session.approvals.get(tool)
+
+    async def put(self, session: Session, tool: str, allowed: bool) -> None:
+        """See `Approvals`."""
+        session.approvals[tool] = allowed
+
+
+async def question(tool: Tool[Any], arguments: Mapping[str, Any], context: ToolContext, title: str) -> Approval:
+    """What the user is asked. Raises ToolFailed if the request function fails: then nobody can be asked."""
+    if not callable(tool.approval):
+        return Approval(f"May this run: {title}?")
+    ask = tool.approval
+    passed = dict(arguments) if tool.asks_with_context is None else {**arguments, tool.asks_with_context: context}
+    try:
+        if inspect.iscoroutinefunction(ask):
+            asked = await ask(**passed)
+        else:
+            asked = await Threads.current().run(f"the approval request of {tool.name}", lambda: ask(**passed))
+            if inspect.isawaitable(asked):
+                asked = await asked
+        if isinstance(asked, str):
+            asked = Approval(asked)
+        if not isinstance(asked, Approval):
+            raise TypeError(f"an approval request must return an Approval or text, not {type(asked).__name__}")
+        for piece in asked.previews():
+            as_content(piece)
+    except ToolFailed:
+        raise
+    except Exception as error:
+        logger.exception("the approval request of %s failed, so it is not run", tool.name)
+        raise ToolFailed("The question for the user's approval could not be made, so it was not run.") from error
+    return asked
+
+
+async def decide(
+    tool: Tool[Any], approval: Approval, context: ToolContext, view: View, title: str, store: Approvals
+) -> tuple[UserAction, str]:
+    """What the user says, and what the model is told of it if that is no yes."""
+    session = context.session
+    previews = [as_content(piece) for piece in approval.previews()]
+    known = await _known(store, session, tool)
+    if known is False:
+        return DECLINED, "The user does not allow this tool in this session, so it was not run."
+    if known or (tool.auto_approve and session.config(AUTO_APPROVE) is True):
+        view.attach(*previews)
+        return CONFIRMED, ""
+    view.keep(*previews)
+    message = Content(content=TextContent(text=approval.message))
+    asked = ToolCallUpdate(
+        tool_call_id=context.id,
+        title=approval.title or title,
+        kind=cast("Any", tool.kind),
+        status="pending",
+        content=[message, *previews],
+    )
+    answer = None
+    with anyio.move_on_after(tool.approval_timeout):
+        answer = await session.client.request_permission(asked, _options(approval))
+    if answer is None:
+        return DISMISSED, f"Nobody approved it within {tool.approval_timeout:g} s, so it was not run."
+    if answer.kind is None:
+        if answer.option_id is not None:
+            logger.warning("the client chose an option that was not offered, so %s is not run", tool.name)
+        return DISMISSED, DISMISSED_WORDS
+    if answer.kind.endswith("_always"):
+        await _remember(store, session, tool, answer.allowed)
+    return (CONFIRMED, "") if answer.allowed else (DECLINED, REFUSED)
+
+
+def _options(approval: Approval) -> list[PermissionOption]:
+    options = [("allow_once", approval.primary)]
+    if approval.remember:
+        options.append(("allow_always", f"{approval.primary}, always in this session"))
+    options.append(("reject_once", approval.secondary))
+    if approval.remember:
+        options.append(("reject_always", f"{approval.secondary}, always in this session"))
+    return [PermissionOption(option_id=kind, name=name, kind=cast("Any", kind)) for kind, name in options]
+
+
+async def _known(store: Approvals, session: Session, tool: Tool[Any]) -> bool | None:
+    try:
+        return await store.get(session, tool.name)
+    except Exception:
+        logger.exception("what the user decided about %s could not be looked up; asking", tool.name)
+        return None
+
+
+async def _remember(store: Approvals, session: Session, tool: Tool[Any], allowed: bool) -> None:
+    try:
+        await store.put(session, tool.name, allowed)
+    except Exception:
+        logger.exception("what the user decided about %s is not kept", tool.name)

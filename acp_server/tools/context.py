@@ -1,0 +1,164 @@
+"""`ToolContext`: what a tool's function gets to know of the call that it carries out, and may say meanwhile.
+
+It decides nothing about the call's life: `acp_server.tools.runner` does. All of it may be used from the thread that a
+plain function runs in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from acp_server.tasks.threads import Threads, in_loop
+from acp_server.tools.consent import NOT_ASKED
+
+if TYPE_CHECKING:
+    from acp_server.schema.tool_call import ToolCallLocation
+    from acp_server.session.client import Client
+    from acp_server.session.session import Session
+    from acp_server.session.turn import Turn
+    from acp_server.tasks.cause import Cause
+    from acp_server.tasks.tree import Node
+    from acp_server.tools.editor import Editor
+    from acp_server.tools.view import View
+
+logger = logging.getLogger("acp_server.tools")
+
+OnCancel = Callable[[], "str | None"]
+
+
+class ToolContext:
+    """One tool call. A parameter that is annotated with this class gets it."""
+
+    def __init__(self, turn: Turn, id: str, name: str, node: Node, view: View, threads: Threads) -> None:
+        self.turn = turn
+        """The turn that it is part of."""
+        self.id = id
+        """The `toolCallId`, as the client knows the call."""
+        self.name = name
+        """The tool's name."""
+        self.action = NOT_ASKED
+        """What the user said when asked for approval."""
+        self.executing = False
+        """Whether the function is running; before that, the user is asked."""
+        self._node = node
+        self._view = view
+        self._threads = threads
+        self._on_cancel: OnCancel | None = None
+        self._editor: Editor | bool | None = False
+        self._pieces: deque[Any] = deque()
+        self._posted = False
+
+    @property
+    def session(self) -> Session:
+        """The session."""
+        return self.turn.session
+
+    @property
+    def client(self) -> Client:
+        """The client: its files, terminals, questions to the user. Requests that wait when the call is cancelled are
+        withdrawn. In a thread: `call.run(call.client.read_text_file, path)`."""
+        return self.turn.session.client
+
+    @property
+    def editor(self) -> Editor | None:
+        """The files as the client's editor has them; None if it offers no access to them."""
+        if self._editor is False:
+            from acp_server.tools.editor import Editor
+
+            self._editor = Editor.of(self.turn.session)
+        return self._editor if not isinstance(self._editor, bool) else None
+
+    @property
+    def primary_confirmed(self) -> bool:
+        """Whether the user approved the call, or nobody had to be asked."""
+        return self.action.primary_confirmed
+
+    @property
+    def secondary_confirmed(self) -> bool:
+        """Whether the user declined it, and did not just dismiss the question."""
+        return self.action.secondary_confirmed
+
+    # -- being cancelled
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the call is being cancelled, alone or with its turn. True from the moment of the cancel on."""
+        return self._node.cause is not None
+
+    @property
+    def cause(self) -> Cause | None:
+        """Why it is being cancelled."""
+        return self._node.cause
+
+    @property
+    def on_cancel(self) -> OnCancel | None:
+        """What is called when the call is cancelled while the function runs: it returns what the model and the user are
+        to be told, partial results for example, or None.
+
+        It is optional. It must be quick and change nothing; it runs in a thread of its own, and what it raises is
+        logged. What the function itself still returns after a cancel is ignored. Set it inside the function: it is None
+        before and after, and setting it then has no effect.
+        """
+        return self._on_cancel
+
+    @on_cancel.setter
+    def on_cancel(self, function: OnCancel | None) -> None:
+        if function is not None and not callable(function):
+            raise TypeError(f"on_cancel must be a function or None, not {type(function).__name__}")
+        if self.executing or function is None:
+            self._on_cancel = function
+        else:
+            logger.warning("on_cancel of %s was set while it does not run; that has no effect", self.name)
+
+    # -- what it says
+
+    def progress(self, piece: Any) -> None:
+        """Show more output: text, which is appended, a content block, a `schema.Diff`, a `schema.Terminal`. Never
+        waits. Nothing is shown once the call is cancelled or has ended."""
+        self._pieces.append(piece)
+        if not self._posted:
+            # A thread that says much has the loop called once for all of it.
+            self._posted = True
+            self._threads.soon(self._show)
+
+    @property
+    def locations(self) -> Sequence[ToolCallLocation]:
+        """The places in files that the call works at (`schema.ToolCallLocation`); editors follow them. May be set."""
+        return self._view.locations
+
+    @locations.setter
+    def locations(self, places: Sequence[ToolCallLocation]) -> None:
+        places = list(places)
+        self._threads.soon(lambda: self._view.locate(places))
+
+    def locate(self, path: str, line: int | None = None) -> None:
+        """Add a place: an absolute path, and a line counted from 1."""
+        from acp_server.schema.tool_call import ToolCallLocation
+
+        place = ToolCallLocation(path=path, line=line)
+        self._threads.soon(lambda: self._view.locate([*self._view.locations, place]))
+
+    def set_title(self, title: str) -> None:
+        """Say anew what the call is doing, in words for the user."""
+        self._threads.soon(lambda: self._view.change(title=title))
+
+    def run(self, function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+        """From a plain function, in its thread: await `function(*args)` in the event loop: its result.
+
+        Raises what it raises, and RequestCancelled once the call is cancelled.
+        """
+        return in_loop(function, *args)
+
+    def _show(self) -> None:
+        from acp_server.tools.view import as_content
+
+        self._posted = False
+        while self._pieces:
+            piece = self._pieces.popleft()
+            if isinstance(piece, str):
+                self._view.say(piece)
+            else:
+                self._view.attach(as_content(piece))

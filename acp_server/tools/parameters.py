@@ -1,0 +1,143 @@
+"""What a function takes: the names and types of its parameters, as a check of received values and as JSON Schema.
+
+Signatures are looked at once, at registration, so that most mistakes show when the program starts. The check itself is
+built when it is first needed, for pydantic need not be loaded before a client waits for more than `initialize`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NotRequired, cast
+
+from acp_server.errors import InvalidParams, UsageError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+class Parameters:
+    """The parameters of `function` that are passed by name; `skip` are not among them. Raises UsageError for a function
+    that cannot be called like that."""
+
+    def __init__(self, function: Callable[..., Any], skip: Callable[[inspect.Parameter], bool]) -> None:
+        self._function = function
+        self._taken: list[inspect.Parameter] = []
+        self._open = False
+        for parameter in inspect.signature(function).parameters.values():
+            if skip(parameter):
+                continue
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                self._open = True
+            elif parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
+                raise UsageError(f"{name_of(function)}: {parameter.name} cannot be passed by name")
+            else:
+                self._taken.append(parameter)
+
+    def read(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments to call the function with, `_meta` never among them. Raises InvalidParams, whose data lists
+        each problem."""
+        from pydantic import ValidationError
+
+        try:
+            return self._adapter.validate_python({key: value for key, value in params.items() if key != "_meta"})
+        except ValidationError as error:
+            from acp_server.schema.problems import explain
+
+            raise InvalidParams(data={"problems": explain(error)}) from None
+
+    @cached_property
+    def json_schema(self) -> dict[str, Any]:
+        """The arguments as a JSON Schema of one object. Raises UsageError for types that have none."""
+        from pydantic import PydanticUserError
+
+        try:
+            schema = self._adapter.json_schema()
+        except PydanticUserError as error:
+            raise UsageError(f"{name_of(self._function)}: {error.message}") from error
+        schema.pop("title", None)
+        for parameter in cast("dict[str, Any]", schema.get("properties", {})).values():
+            # Made of the name, which is there already.
+            parameter.pop("title", None)
+        if not self._open:
+            schema["additionalProperties"] = False
+        for parameter in self._taken:
+            if parameter.default is not inspect.Parameter.empty and _is_plain(parameter.default):
+                schema["properties"][parameter.name].setdefault("default", parameter.default)
+        return schema
+
+    def check(self) -> None:
+        """Raise UsageError now for types that values cannot be checked against."""
+        _ = self._adapter
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[dict[str, Any]]:
+        from pydantic import ConfigDict, PydanticUserError, TypeAdapter
+        from typing_extensions import TypedDict
+
+        fields: dict[str, Any] = {}
+        for parameter in self._taken:
+            annotation = annotation_of(self._function, parameter)
+            required = parameter.default is inspect.Parameter.empty
+            fields[parameter.name] = annotation if required else NotRequired[annotation]
+        shape: Any = cast("Any", TypedDict)(name_of(self._function), fields)
+        extra = "allow" if self._open else self.EXTRA
+        shape.__pydantic_config__ = ConfigDict(extra=cast("Any", extra), arbitrary_types_allowed=True)
+        try:
+            return TypeAdapter(shape)
+        except PydanticUserError as error:
+            raise UsageError(f"{name_of(self._function)}: {error.message}") from error
+
+    EXTRA = "ignore"
+    """What is done with names that the function does not have."""
+
+
+class StrictParameters(Parameters):
+    """The same where a name that the function does not have is a mistake: a model has made it up."""
+
+    EXTRA = "forbid"
+
+
+def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    """The type of one parameter. One at a time, for that of the first often exists for type checkers only."""
+    annotation = parameter.annotation
+    if annotation is inspect.Parameter.empty:
+        return Any
+    if isinstance(annotation, str):
+        plain: Any = inspect.unwrap(function)
+        plain = getattr(plain, "func", plain)  # of a functools.partial
+        try:
+            return eval(annotation, getattr(plain, "__globals__", {}))
+        except NameError as error:
+            raise UsageError(f"{name_of(function)}: the type of {parameter.name} is not known: {error}") from error
+    return annotation
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """How to name a function in an error."""
+    return getattr(function, "__qualname__", repr(function))
+
+
+def jsonable(value: Any) -> Any:
+    """`value` as something the codec can write: models by their wire names, everything else as it is."""
+    if isinstance(value, (str, int, float, type(None))):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [jsonable(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: jsonable(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    from pydantic import BaseModel
+
+    from acp_server.schema.base import Model
+
+    if isinstance(value, BaseModel):
+        return value.to_wire() if isinstance(value, Model) else value.model_dump(mode="json", by_alias=True)
+    return value
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (str, int, float, type(None)))

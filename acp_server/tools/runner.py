@@ -1,0 +1,292 @@
+"""One tool call from `pending` to its end: checked, approved, run, reported (ACP, Tool Calls).
+
+It is a node inside its turn's node, and runs in a task of its own. What came of it follows from whether the node was
+cut before the function was through, and never from what a cancelled function raises or returns.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from acp_server.errors import EncodeError, InvalidParams, RpcError, ToolFailed, TooManyThreads
+from acp_server.peer.outcome import program_end
+from acp_server.session.tooling import ToolResult
+from acp_server.session.turn import Turn
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.failure import is_cancellation
+from acp_server.tasks.grace import grace
+from acp_server.tasks.job import Job
+from acp_server.tasks.threads import Threads, Worker
+from acp_server.tasks.tree import Node
+from acp_server.tools.approval import decide, question
+from acp_server.tools.context import ToolContext
+from acp_server.tools.parameters import jsonable
+from acp_server.tools.tool import Tool
+from acp_server.tools.view import PACE, View, as_content
+from acp_server.wire import codec
+
+if TYPE_CHECKING:
+    from acp_server.tools.approval import Approvals
+
+logger = logging.getLogger("acp_server.tools")
+
+_HEAR_OUT: Final = 0.5
+"""Seconds for an `on_cancel` that is not quick, before the call ends without its words."""
+
+_FAILED: Final = "The tool failed."
+
+
+class _Refused(Exception):
+    """The user's no, on its way out of the call's body; the text is for the model."""
+
+
+class Execution:
+    """One call of one tool."""
+
+    def __init__(
+        self, turn: Turn, tool: Tool[Any], arguments: Mapping[str, Any], id: str, approvals: Approvals
+    ) -> None:
+        connection = turn.client.connection
+        self._turn = turn
+        self._tool = tool
+        self._arguments = arguments
+        self._approvals = approvals
+        self._threads = Threads.current()
+        self.id: Final = id
+        self.node: Final = turn.node.child(f"tool call {tool.name}")
+        self.node.on_cut = self._was_cut
+        self._view = View(turn, id, connection.ticker(PACE))
+        self._context = ToolContext(turn, id, tool.name, self.node, self._view, self._threads)
+        self._job = Job(self.node, connection.work, connection.watch, connection.limits.grace)
+        self._last_words: Worker | None = None
+        self._ending: BaseException | None = None
+        self._result: ToolResult | None = None
+
+    async def run(self) -> ToolResult:
+        """What came of it. Being cancelled cancels the call, and waits for its cleanup."""
+        calls = self._turn.tool_calls
+        assert calls is not None
+        calls[self.id] = self
+        self._view.begin(self._title(), self._tool.kind, self._tool.name, shown(self._arguments))
+        try:
+            await self._job.run(self._body, self._over)
+        finally:
+            if self._result is None:
+                await self._hear_out()
+                self.finish()
+            calls.pop(self.id, None)
+        if self._ending is not None:
+            raise self._ending
+        assert self._result is not None
+        return self._result
+
+    def cancel(self, cause: Cause) -> bool:
+        """Cut this call alone, from any thread. False if it has ended or was cut."""
+        if self.node.closed or self.node.cause is not None:
+            return False
+        self._threads.soon(lambda: self.node.cut(cause))
+        return True
+
+    def finish(self) -> None:
+        """It was cancelled, and is over for its turn and for the client, whether or not it has ended."""
+        if self._result is None:
+            self._end("cancelled", self._words())
+
+    # -- its life
+
+    async def _body(self) -> Any:
+        tool, context = self._tool, self._context
+        arguments = tool.read(self._arguments)
+        title = self._title(arguments)
+        if tool.approval:
+            asked = await question(tool, arguments, context, title)
+            context.action, why_not = await decide(tool, asked, context, self._view, title, self._approvals)
+            if not context.action.primary_confirmed and not tool.answers_refusal:
+                raise _Refused(why_not)
+        # A cut that came with the user's yes has ended this body at the await above.
+        self._view.started()
+        if tool.takes_context is not None:
+            arguments[tool.takes_context] = context
+        context.executing = True
+        try:
+            value = await self._execute(arguments)
+        finally:
+            context.executing = False
+            context.on_cancel = None
+        return _Output(value, said=tool.streams)
+
+    async def _execute(self, arguments: dict[str, Any]) -> Any:
+        tool = self._tool
+        if tool.streams:
+            said: list[str] = []
+            pieces = cast("AsyncGenerator[Any]", tool.function(**arguments))
+            try:
+                async for piece in pieces:
+                    if isinstance(piece, str):
+                        said.append(piece)
+                    self._context.progress(piece)
+                    # In a node that is cut it goes no further, whatever it does with the cancel.
+                    if self._turn.session.updates.crowded:
+                        await self._turn.session.updates.room()
+            finally:
+                await pieces.aclose()
+            return "".join(said)
+        if tool.is_async:
+            return await tool.function(**arguments)
+        value = await self._threads.run(tool.name, lambda: tool.function(**arguments))
+        return await value if inspect.isawaitable(value) else value
+
+    def _over(self, value: Any, error: BaseException | None) -> None:
+        """The body is through, and nobody can cut it any more."""
+        if error is not None and program_end(error) is not None:
+            self._ending = error
+        if self.node.cause is not None:
+            if error is not None and not is_cancellation(error):
+                logger.warning("%s failed while it was being cancelled", self._tool.name, exc_info=error)
+            return
+        if self._result is not None:
+            return
+        if error is None:
+            self._complete(value)
+        elif isinstance(error, _Refused):
+            self._end("rejected", str(error), last=str(error))
+        else:
+            self._fail(error)
+
+    def _complete(self, output: _Output) -> None:
+        self._view.keep(*output.content)
+        self._end("completed", output.message, last=output.text, value=output.value, **output.changes)
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, (ToolFailed, TooManyThreads)):
+            words = (error.message if isinstance(error, ToolFailed) else None) or _FAILED
+        elif isinstance(error, InvalidParams):
+            words = f"The arguments do not fit: {_problems_in(error)}"
+        elif isinstance(error, RpcError):
+            words = error.message
+        else:
+            logger.error("the tool %s failed", self._tool.name, exc_info=error)
+            words = _FAILED
+        self._end("failed", words, last=words, error=error)
+
+    # -- its end
+
+    def _was_cut(self, _node: Node) -> None:
+        self._job.was_cut()
+        ask = self._context.on_cancel
+        if ask is None or not self._context.executing:
+            self.finish()
+            return
+        try:
+            self._last_words = self._threads.start(f"on_cancel of {self._tool.name}", ask)
+        except TooManyThreads:
+            logger.exception("on_cancel of %s is not called", self._tool.name)
+            self.finish()
+            return
+        # A quick one is through before anything that it reads can change.
+        if self._threads.briefly(self._last_words):
+            self.finish()
+
+    async def _hear_out(self) -> None:
+        """Give an `on_cancel` that is not quick a little more time."""
+        if self._last_words is not None and not self._last_words.ended.is_set():
+            with grace(min(_HEAR_OUT, self._turn.client.connection.limits.grace / 2)):
+                await self._last_words.wait()
+
+    def _words(self) -> str | None:
+        """What `on_cancel` said."""
+        worker = self._last_words
+        if worker is None:
+            return None
+        if not worker.ended.is_set():
+            logger.warning("on_cancel of %s is too slow; going on without it", self._tool.name)
+            worker.abandon()
+        elif worker.error is not None:
+            logger.error("on_cancel of %s failed", self._tool.name, exc_info=worker.error)
+        elif isinstance(worker.value, str):
+            return worker.value
+        elif worker.value is not None:
+            logger.warning("on_cancel of %s returned %s, not text", self._tool.name, type(worker.value).__name__)
+        return None
+
+    def _end(
+        self,
+        status: Literal["completed", "failed", "rejected", "cancelled"],
+        message: str | None,
+        *,
+        last: str | None = None,
+        value: Any = None,
+        error: BaseException | None = None,
+        **changes: Any,
+    ) -> None:
+        self._result = ToolResult(self.id, self._tool.name, status, message, value, error)
+        if status in ("rejected", "cancelled"):
+            # The protocol has no status for these.
+            changes["meta"] = {"outcome": status}
+        self._view.end(
+            "completed" if status == "completed" else "failed",
+            last=message if status == "cancelled" else last,
+            **changes,
+        )
+
+    def _title(self, arguments: dict[str, Any] | None = None) -> str:
+        title = self._tool.title
+        if isinstance(title, str):
+            return title
+        if arguments is None:
+            return self._tool.name
+        words = title(**arguments)
+        self._view.change(title=words)
+        return words
+
+
+class _Output:
+    """What a function returned, as the client and the model get it. Raises for content that cannot be shown."""
+
+    def __init__(self, value: Any, *, said: bool) -> None:
+        self.value = value
+        self.message: str | None = None
+        self.text = ""
+        self.content: list[Any] = []
+        self.changes: dict[str, Any] = {}
+        if isinstance(value, str):
+            self.message = value
+            self.text = "" if said else value
+        elif _is_content(value):
+            pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
+            self.content = [as_content(piece) for piece in pieces]
+        elif value is not None:
+            raw = shown(value)
+            self.message = str(value) if raw is None else codec.encode(raw).decode().rstrip("\n")
+            self.changes["raw_output"] = raw
+
+
+def _problems_in(error: InvalidParams) -> str:
+    """The problems that the error's data lists, in one line."""
+    data: Any = error.data
+    problems = data.get("problems") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not problems:
+        return error.message
+    listed = cast("list[dict[str, str]]", problems)
+    return "; ".join(f"{problem['path']}: {problem['message']}".lstrip(": ") for problem in listed)
+
+
+def _is_content(value: Any) -> bool:
+    """Whether it is meant for the client to look at: a block, a diff, a terminal, or a list of those, and of text."""
+    from acp_server.schema.base import Record
+
+    pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
+    return any(isinstance(piece, Record) and hasattr(piece, "type") for piece in pieces)
+
+
+def shown(value: Any) -> Any:
+    """The value as JSON can express it, or None."""
+    plain = jsonable(value)
+    try:
+        codec.encode(plain)
+    except EncodeError:
+        return None
+    return plain

@@ -1,0 +1,116 @@
+"""`Tool`: a function that an agent can do for a model, and what the model and the client are told of it.
+
+It only declares: `acp_server.tools.runner` executes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Final, Generic, TypeVar
+
+from acp_server.errors import UsageError
+from acp_server.tools.context import ToolContext
+from acp_server.tools.parameters import Parameters, StrictParameters, annotation_of, name_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Tool(Generic[F]):
+    """One tool. Calling it calls the function, as if it were no tool.
+
+    `function`: an async function, an async generator, or a plain function, which runs in a thread. Its parameters are
+    what the model passes, checked against their annotations; one that is annotated `ToolContext` gets the running call.
+    `name`: for the model, else the function's. `title`: for the user, else the first line of the docstring; or a
+    function of the same arguments that returns it. `description`: for the model, else the docstring. `kind`: what sort
+    of tool it is (ACP, Tool Calls: `read`, `edit`, `delete`, `move`, `search`, `execute`, `think`, `fetch`, `other`).
+
+    `approval`: whether the user is asked before it runs, or a function that says what is asked: it takes the same
+    arguments, changes nothing, and returns an `Approval` or the question as text. `auto_approve`: whether it may run
+    without asking when the user has set that tools may. `approval_timeout`: seconds after which no answer means no.
+    `answers_refusal`: whether the function is called, too, when it was not approved, and finds that out by
+    `ToolContext.primary_confirmed`.
+
+    Raises UsageError for a function that cannot be a tool.
+    """
+
+    def __init__(
+        self,
+        function: F,
+        *,
+        name: str | None = None,
+        title: str | Callable[..., str] | None = None,
+        description: str | None = None,
+        kind: str = "other",
+        approval: bool | Callable[..., Any] = False,
+        auto_approve: bool = False,
+        approval_timeout: float | None = None,
+        answers_refusal: bool = False,
+        parameters: Parameters | None = None,
+    ) -> None:
+        if not callable(function):
+            raise UsageError(f"a tool is a function, not {type(function).__name__}")
+        if approval_timeout is not None and approval_timeout <= 0:
+            raise UsageError("approval_timeout must be more than 0 seconds")
+        self.function: Final = function
+        self.name: Final = name or getattr(function, "__name__", "")
+        if not self.name or not self.name.isprintable():
+            raise UsageError(f"{name_of(function)} needs a name")
+        doc = inspect.getdoc(function) or ""
+        first = doc.split("\n", 1)[0].strip().removesuffix(".")
+        self.title: Final = title or first or self.name
+        self.description: Final = doc if description is None else description
+        self.kind: Final = kind
+        self.approval: Final = approval
+        self.auto_approve: Final = auto_approve
+        self.approval_timeout: Final = approval_timeout
+        self.answers_refusal: Final = answers_refusal
+        self.streams: Final = inspect.isasyncgenfunction(function)
+        self.is_async: Final = inspect.iscoroutinefunction(function)
+        self.takes_context: Final = context_parameter(function)
+        self._parameters: Final = parameters or StrictParameters(function, _is_context(function))
+        if callable(approval):
+            self.asks_with_context: Final = context_parameter(approval)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function does."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name}>"
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """The arguments as a JSON Schema of one object, as models are told. Raises UsageError for types without one."""
+        return self._parameters.json_schema
+
+    def describe(self) -> dict[str, Any]:
+        """What a model is told of it: `name`, `description` and `input_schema`."""
+        return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
+
+    def read(self, arguments: Any) -> dict[str, Any]:
+        """Arguments from a model, checked. Raises InvalidParams, whose data lists each problem."""
+        return self._parameters.read(arguments)
+
+
+def context_parameter(function: Callable[..., Any]) -> str | None:
+    """The name of the parameter that takes the running call, if there is one."""
+    is_context = _is_context(function)
+    return next((p.name for p in inspect.signature(function).parameters.values() if is_context(p)), None)
+
+
+def _is_context(function: Callable[..., Any]) -> Callable[[inspect.Parameter], bool]:
+    def is_context(parameter: inspect.Parameter) -> bool:
+        annotation = parameter.annotation
+        if isinstance(annotation, str):
+            # It often exists for type checkers only.
+            if annotation.rpartition(".")[2] == ToolContext.__name__:
+                return True
+            try:
+                annotation = annotation_of(function, parameter)
+            except Exception:
+                return False  # it may still be defined, below the function
+        return annotation is ToolContext
+
+    return is_context

@@ -1,0 +1,111 @@
+"""The tools of one agent, by their names, and the tool calls of its turns.
+
+What a model is offered comes from here, and what it calls is looked up here. How one call goes is the matter of
+`acp_server.tools.runner`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio.lowlevel
+
+from acp_server.errors import UsageError
+from acp_server.session.tooling import ToolResult
+from acp_server.tasks.cause import Cause
+from acp_server.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from acp_server.session.turn import Turn
+    from acp_server.tools.approval import Approvals
+    from acp_server.tools.runner import Execution
+
+
+class Toolbox:
+    """The tools of one agent. Iterating gives them in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool[Any]] = {}
+        self.approvals: Approvals | None = None
+        """Where decisions for all further calls are kept, if not with the session."""
+
+    def add(self, tool: Tool[Any]) -> None:
+        """Add a tool. Raises UsageError if there is one of that name."""
+        if tool.name in self._tools:
+            raise UsageError(f"there are two tools named {tool.name}")
+        self._tools[tool.name] = tool
+
+    def __iter__(self) -> Iterator[Tool[Any]]:
+        """All of them."""
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a tool of that name."""
+        return name in self._tools
+
+    def __getitem__(self, name: str) -> Tool[Any]:
+        """The tool of that name. Raises KeyError."""
+        return self._tools[name]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What a model is told of them; see `Tool.describe`."""
+        return [tool.describe() for tool in self]
+
+    # -- the calls of a turn (see `acp_server.session.tooling.ToolHost`)
+
+    async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
+        """See `Turn.run_tool`."""
+        # Not at the top: it brings in the types of the protocol, which an agent's start does not wait for.
+        from acp_server.tools.approval import SessionApprovals
+        from acp_server.tools.runner import Execution
+
+        if turn.tool_calls is None:
+            turn.tool_calls = {}
+        if id is None:
+            id = f"call_{os.urandom(8).hex()}"
+        elif id in turn.tool_calls:
+            raise UsageError(f"a tool call with the id {id!r} is running")
+        found = self._tool(tool)
+        if turn.is_cancelled:
+            # Nothing begins in a turn that is over.
+            await anyio.lowlevel.checkpoint()
+            return ToolResult(id, _name(tool), "cancelled", None)
+        if found is None:
+            return self._unknown(turn, str(tool), arguments, id)
+        return await Execution(turn, found, arguments, id, self.approvals or SessionApprovals()).run()
+
+    def cancel(self, turn: Turn, id: str) -> bool:
+        """See `Turn.cancel_tool`."""
+        execution: Execution | None = (turn.tool_calls or {}).get(id)
+        return execution is not None and execution.cancel(Cause.USER)
+
+    def finish(self, turn: Turn) -> None:
+        """See `ToolHost.finish`."""
+        for execution in list(cast("dict[str, Execution]", turn.tool_calls or {}).values()):
+            execution.finish()
+
+    def _tool(self, tool: Any) -> Tool[Any] | None:
+        if isinstance(tool, Tool):
+            return cast("Tool[Any]", tool)
+        return self._tools.get(tool)
+
+    def _unknown(self, turn: Turn, name: str, arguments: Mapping[str, Any], id: str) -> ToolResult:
+        from acp_server.tools.runner import shown
+        from acp_server.tools.view import PACE, View
+
+        known = ", ".join(self._tools) or "none"
+        words = f"There is no tool named {name!r}. There are: {known}."
+        view = View(turn, id, turn.client.connection.ticker(PACE))
+        view.begin(name, "other", name, shown(arguments))
+        view.end("failed", last=words)
+        return ToolResult(id, name, "failed", words)
+
+
+def _name(tool: Any) -> str:
+    return cast("Tool[Any]", tool).name if isinstance(tool, Tool) else str(tool)

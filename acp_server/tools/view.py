@@ -1,0 +1,153 @@
+"""A tool call as the client sees it: `tool_call`, then `tool_call_update` until a final status (ACP, Tool Calls).
+
+Nothing follows the final status. Output that comes in small pieces is shown a few times a second, since each update
+carries all of it. What the status is to be is decided in `runner`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from acp_server.errors import SessionClosed, TurnEnded
+from acp_server.schema.content import TextContent
+from acp_server.schema.tool_call import Content, Diff, Terminal, ToolCall, ToolCallLocation, ToolCallProgress
+from acp_server.session.turn import Turn
+
+if TYPE_CHECKING:
+    from acp_server.schema.tool_call import ToolCallContent
+    from acp_server.tasks.grace import Watch
+
+PACE: Final = 0.05
+"""Seconds between two updates of the same output."""
+
+MOST_TEXT: Final = 100_000
+"""Characters of output that are shown: the last ones."""
+
+_LEFT_OUT: Final = "[earlier output is left out]\n"
+
+
+class View:
+    """What the client knows of one tool call."""
+
+    def __init__(self, turn: Turn, id: str, ticker: Watch) -> None:
+        self._turn = turn
+        self._id = id
+        self._ticker = ticker
+        self._fixed: list[ToolCallContent] = []
+        self._text: list[str] = []
+        self._size = 0
+        self._shown_at = 0.0
+        self._locations: list[ToolCallLocation] = []
+        self.status: Literal["pending", "in_progress", "completed", "failed"] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the client was told of its end."""
+        return self.status in ("completed", "failed")
+
+    def begin(self, title: str, kind: str, name: str, arguments: Any) -> None:
+        """The call is there, `pending`."""
+        self.status = "pending"
+        # The status, too, although it is the default: not every client knows that.
+        call = ToolCall(tool_call_id=self._id, title=title, kind=kind, status="pending", raw_input=arguments, name=name)
+        self._put(call)
+
+    def started(self) -> None:
+        """It runs from now on."""
+        if not self.ended:
+            self.status = "in_progress"
+            self.change(status="in_progress")
+
+    def end(self, status: Literal["completed", "failed"], *, last: str | None = None, **changes: Any) -> None:
+        """It has ended; nothing is shown behind this. `last`: what is said at the end. Only the first time counts."""
+        if self.ended:
+            return
+        self._ticker.drop(self._show)
+        if last:
+            self._add(("\n" if self._text and not self._text[-1].endswith("\n") else "") + last)
+        self.status = status
+        if self._text or self._fixed:
+            changes["content"] = self.content()
+        self._put(ToolCallProgress(tool_call_id=self._id, status=status, **changes))
+
+    def change(self, **changes: Any) -> None:
+        """Something of it is different. Not shown once it has ended."""
+        if not self.ended:
+            self._put(ToolCallProgress(tool_call_id=self._id, **changes))
+
+    def say(self, text: str) -> None:
+        """More output."""
+        if text and not self.ended:
+            self._add(text)
+            self._soon()
+
+    def attach(self, *content: ToolCallContent) -> None:
+        """Content that stands before the output: diffs, terminals, images."""
+        if not self.ended:
+            self._fixed += content
+            self._soon()
+
+    def keep(self, *content: ToolCallContent) -> None:
+        """The same for what the client is shown in another way; it is in the updates that follow."""
+        self._fixed += content
+
+    @property
+    def locations(self) -> Sequence[ToolCallLocation]:
+        """The places in files that it works at."""
+        return tuple(self._locations)
+
+    def locate(self, places: Sequence[ToolCallLocation]) -> None:
+        """It works at these places, and no longer at others."""
+        self._locations = list(places)
+        self.change(locations=self._locations)
+
+    @property
+    def text(self) -> str:
+        """The output so far, as far as it is shown."""
+        return "".join(self._text)
+
+    def content(self) -> list[ToolCallContent]:
+        """What is shown as the call's content."""
+        output = [Content(content=TextContent(text=self.text))] if self._text else []
+        return [*self._fixed, *output]
+
+    def _add(self, text: str) -> None:
+        self._text.append(text)
+        self._size += len(text)
+        if self._size > 2 * MOST_TEXT:
+            kept = self.text[-MOST_TEXT:]
+            self._text = [_LEFT_OUT, kept]
+            self._size = len(kept)
+
+    def _soon(self) -> None:
+        if time.monotonic() - self._shown_at >= PACE and not self._turn.session.updates.crowded:
+            self._show()
+        else:
+            self._ticker.add(self._show)
+
+    def _show(self) -> None:
+        if self.ended:
+            return
+        if self._turn.session.updates.crowded:
+            self._ticker.add(self._show)
+            return
+        self._ticker.drop(self._show)
+        self._shown_at = time.monotonic()
+        self.change(content=self.content())
+
+    def _put(self, update: Any) -> None:
+        try:
+            self._turn.put(update)
+        except (TurnEnded, SessionClosed):
+            pass  # it was told of the end before that, so there is nothing that it would miss
+
+
+def as_content(piece: Any) -> ToolCallContent:
+    """Content of a tool call from what tools hand over: text, a content block, a `Diff`, a `Terminal`."""
+    if isinstance(piece, str):
+        return Content(content=TextContent(text=piece))
+    if isinstance(piece, (Content, Diff, Terminal)):
+        return piece
+    return Content(content=piece)
