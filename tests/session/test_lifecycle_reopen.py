@@ -22,9 +22,11 @@ REOPENS = pytest.mark.parametrize("method", ["session/load", "session/resume"])
 async def test_load_replays_the_conversation_before_its_answer_and_what_is_new_behind_it() -> None:
     agent = Agent("talker", accepts=["image"])
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    sessions: list[Session] = []
 
     @agent.session
     async def prepare(session: Session) -> None:
+        sessions.append(session)
         await session.set_title("fresh")
 
     @agent.prompt
@@ -62,8 +64,12 @@ async def test_load_replays_the_conversation_before_its_answer_and_what_is_new_b
         await editor.settled()
         replayed = editor.client.received[begin:]
 
-        def user(block: dict[str, Any]) -> dict[str, Any]:
-            return {"sessionUpdate": "user_message_chunk", "content": block}
+        records = sessions[0].record.turns
+
+        def user(block: dict[str, Any], turn: int, status: str | None = None) -> dict[str, Any]:
+            said = {"sessionUpdate": "user_message_chunk", "content": block}
+            mark = {"_meta": {"acp_server/turn": {"id": records[turn].id, "status": status}}}
+            return said if status is None else said | mark
 
         def agent_text(text: str, kind: str = "agent_message_chunk") -> dict[str, Any]:
             return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
@@ -75,9 +81,9 @@ async def test_load_replays_the_conversation_before_its_answer_and_what_is_new_b
             {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "look", "status": "completed"},
             {"sessionUpdate": "usage_update", "used": 2, "size": 9},
         ]
-        failed = [user({"type": "text", "text": "fail"}), agent_text("before")]
-        hung = [user({"type": "text", "text": "hang"}), *turn]
-        expected = [user(prompt_blocks[0]), user(image), *turn, *failed, *hung]
+        failed = [user({"type": "text", "text": "fail"}, 1, "failed"), agent_text("before")]
+        hung = [user({"type": "text", "text": "hang"}, 2, "canceled"), *turn]
+        expected = [user(prompt_blocks[0], 0), user(image, 0), *turn, *failed, *hung]
         assert [message["params"]["update"] for message in replayed[: len(expected)]] == expected
         assert replayed[len(expected)] == {"jsonrpc": "2.0", "id": load, "result": {}}
         (fresh,) = [m for m in replayed[len(expected) + 1 :] if m.get("method") == "session/update"]
