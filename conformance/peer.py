@@ -16,11 +16,11 @@ Judges nothing by itself: waits that are in vain end the case as a failure with 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
@@ -44,6 +44,8 @@ __all__ = [
     "Update",
     "open_agent",
 ]
+
+T = TypeVar("T")
 
 VERSION = 1
 """The protocol version that the suite speaks."""
@@ -240,6 +242,22 @@ class Agent(Conversation):
         position = pending.position
         assert position is not None
         return position
+
+    async def comes(self, find: Callable[[], T | None]) -> T | None:
+        """What `find` finds once the agent has had its say: behind a fence, or, if not there, at the end of its output.
+
+        It ends the conversation if nothing is found; so None is proof that nothing comes.
+        """
+        await self.fence()
+        found = find()
+        if found is None:
+            await self.settle()
+            found = find()
+        return found
+
+    async def null_answer(self, *, since: int = 0) -> Mapping[str, Any] | None:
+        """The response with the id null from position `since` on, None if there is none; see `comes`."""
+        return await self.comes(lambda: next(iter(self.null_answers(since)), None))
 
 
 def prompt_params(session: str, text: str | Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@
     [situations.read]
     prompt = "read {cwd}/a.txt"           # `{cwd}` is the working directory of the session
     mode = "auto"                         # instead of the mode of [setup]
+    says = "hello"                        # the whole text of the turn, where it is always the same
 
 Reads files only; what a situation means for a case is the case's own business.
 """
@@ -50,6 +51,8 @@ class Situation:
 
     prompt: str
     mode: str | None = None
+    says: str | None = None
+    """The whole text that the turn says, where that is always the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +111,10 @@ def parse(data: Mapping[str, Any], *, where: str = "profile") -> Profile:
             raise ProfileError(f"{here}: no such situation; there are {', '.join(SITUATIONS)}")
         if not isinstance(entry, Mapping):
             raise ProfileError(f"{here}: not a table")
-        values = _table(entry, here, {"prompt": str, "mode": str})
+        values = _table(entry, here, {"prompt": str, "mode": str, "says": str})
         if not values.get("prompt"):
             raise ProfileError(f"{here}: no prompt")
-        situations[name] = Situation(values["prompt"], values.get("mode"))
+        situations[name] = Situation(values["prompt"], values.get("mode"), values.get("says"))
     return Profile(
         name=top.get("name", ""),
         situations=situations,

@@ -38,6 +38,11 @@ Rule = Literal[
     "answered-twice",
     "reused-id",
     "capability",
+    "absolute-path",
+    "line-number",
+    "session",
+    "batch",
+    "extra-member",
     "result",
     "request",
     "update",
@@ -135,7 +140,9 @@ class Checker:
         self._asked: list[tuple[JsonId, str]] = []
         self._answered: list[JsonId] = []
         self._expected: list[JsonId] = []
-        self._own: set[tuple[type, object]] = set()
+        self._own: set[tuple[str, str]] = set()
+        self._batched = False
+        self._sessions: set[str] = set()
 
     def sent(self, message: object) -> None:
         """Note a message that goes to the subject."""
@@ -149,14 +156,15 @@ class Checker:
                     self._asked.append((id, method))
                 case {"jsonrpc": "2.0", "method": str()} if "id" not in each:
                     pass
-                case {"jsonrpc": "2.0", "id": _} if "method" not in each and ("result" in each) != ("error" in each):
-                    pass
+                case {"jsonrpc": "2.0", "id": id} if "method" not in each and ("result" in each) != ("error" in each):
+                    self._own.discard(_key(id))
                 case {"id": int() | str() as id} if not isinstance(id, bool):
                     self.adverse = True
                     self._asked.append((id, ""))
                 case _:
                     self.adverse = True
         self.adverse |= message == []
+        self._batched |= isinstance(message, list)
 
     def expect(self, id: JsonId) -> None:
         """Note an id that an answer may have although no well-formed request had it."""
@@ -172,6 +180,8 @@ class Checker:
         except NotJson as error:
             return None, [Violation("json", str(error), shown)]
         if isinstance(message, list) and message:
+            if not self._batched:
+                return message, [Violation("batch", "an array, although nothing was asked in one", shown)]
             found = [violation for each in message for violation in self._message(each, shown)]
         else:
             found = list(self._message(message, shown))
@@ -206,9 +216,9 @@ class Checker:
             yield Violation("params-structured", f"params are an object or an array, these are {_kind(params)}", line)
             return
         if "id" in message:
-            key = (type(message["id"]), str(message["id"]))
+            key = _key(message["id"])
             if key in self._own:
-                yield Violation("reused-id", f"id {message['id']!r} was used for an earlier request", line)
+                yield Violation("reused-id", f"id {message['id']!r} is that of an earlier request, still open", line)
             self._own.add(key)
         known = methods().get(method)
         if known is None:
@@ -271,6 +281,10 @@ class Checker:
     def _has(self, capability: str) -> bool:
         side, _, path = capability.partition(".")
         return announced(self.client_capabilities if side == "clientCapabilities" else self.agent_capabilities, path)
+
+
+def _key(id: object) -> tuple[str, str]:
+    return type(id).__name__, repr(id)
 
 
 def _integer(value: object) -> bool:
