@@ -139,7 +139,7 @@ class Checker:
         self._updates = 0
         self._asked: list[tuple[JsonId, str]] = []
         self._answered: list[JsonId] = []
-        self._expected: list[JsonId] = []
+        self._expected: list[object] = []
         self._own: set[tuple[str, str]] = set()
         self._batched = False
         self._sessions: set[str] = set()
@@ -147,24 +147,23 @@ class Checker:
     def sent(self, message: object) -> None:
         """Note a message that goes to the subject."""
         entries: list[Any] = message if isinstance(message, list) else [message]
-        for each in entries:
-            match each:
-                case {"jsonrpc": "2.0", "method": str(method), "id": int() | str() | None as id} if not isinstance(
-                    id, bool
-                ):
-                    self.adverse |= any(same_id(id, open_id) for open_id, _ in self._asked)
-                    self._asked.append((id, method))
-                case {"jsonrpc": "2.0", "method": str()} if "id" not in each:
-                    pass
-                case {"jsonrpc": "2.0", "id": id} if "method" not in each and ("result" in each) != ("error" in each):
-                    self._own.discard(_key(id))
-                case {"id": int() | str() as id} if not isinstance(id, bool):
-                    self.adverse = True
-                    self._asked.append((id, ""))
-                case _:
-                    self.adverse = True
-        self.adverse |= message == []
         self._batched |= isinstance(message, list)
+        self.adverse |= not entries
+        for each in entries:
+            if not isinstance(each, dict):
+                self.adverse = True
+                continue
+            id = each.get("id")
+            if "method" not in each and ("result" in each) != ("error" in each):
+                self._own.discard(_key(id))
+                continue
+            proper = each.get("jsonrpc") == "2.0" and isinstance(each.get("method"), str) and _valid_id(id)
+            proper = proper and isinstance(each.get("params"), dict | list | None)
+            self.adverse |= not proper or ("id" in each and any(same_id(id, open_id) for open_id, _ in self._asked))
+            if "id" in each and _valid_id(id):
+                self._asked.append((id, each["method"] if proper else ""))
+            elif "id" in each:
+                self._expected.append(id)
 
     def expect(self, id: JsonId) -> None:
         """Note an id that an answer may have although no well-formed request had it."""
@@ -194,7 +193,7 @@ class Checker:
         if message.get("jsonrpc") != "2.0":
             yield Violation("version", f"jsonrpc must be exactly '2.0', it is {message.get('jsonrpc')!r}", line)
         id = message.get("id")
-        if "id" in message and (not isinstance(id, int | str | None) or isinstance(id, bool)):
+        if "id" in message and not _valid_id(id) and not self._is_echo(id):
             yield Violation("id-type", f"an id is a string, an integer or null, this is {id!r}", line)
         if "method" in message:
             if "result" in message or "error" in message:
@@ -256,9 +255,7 @@ class Checker:
                 )
         asked = next((each for each in self._asked if same_id(each[0], id)), None)
         if asked is None:
-            if (id is None and "error" in message and self.adverse) or any(
-                same_id(each, id) for each in self._expected
-            ):
+            if (id is None and "error" in message and self.adverse) or self._is_echo(id):
                 return
             if any(same_id(each, id) for each in self._answered):
                 yield Violation("answered-twice", f"a further answer to the request {id!r}", line)
@@ -278,6 +275,10 @@ class Checker:
         elif asked[1] == "initialize" and isinstance(result, dict):
             self.agent_capabilities = result.get("agentCapabilities") or {}
 
+    def _is_echo(self, id: object) -> bool:
+        """Whether it was sent where no request had it, or none can have it: a matter of its own case."""
+        return any(same_id(each, id) for each in self._expected)
+
     def _has(self, capability: str) -> bool:
         side, _, path = capability.partition(".")
         return announced(self.client_capabilities if side == "clientCapabilities" else self.agent_capabilities, path)
@@ -285,6 +286,10 @@ class Checker:
 
 def _key(id: object) -> tuple[str, str]:
     return type(id).__name__, repr(id)
+
+
+def _valid_id(id: object) -> bool:
+    return isinstance(id, int | str | None) and not isinstance(id, bool)
 
 
 def _integer(value: object) -> bool:
