@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from acp_server.errors import EncodeError, InvalidParams, RpcError, ToolFailed, TooManyThreads
+from acp_server.errors import ConnectionClosed, EncodeError, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import program_end
 from acp_server.session.tooling import ToolResult
 from acp_server.session.turn import Turn
@@ -167,6 +167,8 @@ class Execution:
             words = f"The arguments do not fit: {_problems_in(error)}"
         elif isinstance(error, RpcError):
             words = error.message
+        elif isinstance(error, ConnectionClosed):
+            words = "The client is gone."
         else:
             logger.error("the tool %s failed", self._tool.name, exc_info=error)
             words = _FAILED
