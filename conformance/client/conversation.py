@@ -93,6 +93,7 @@ class Conversation:
         self._ids = itertools.count(1)
         self._sessions = itertools.count(1)
         self._messages = 0
+        self._ending = "the client closed the connection"
         self._written = anyio.Event()
         self._changed = anyio.Event()
 
@@ -115,7 +116,8 @@ class Conversation:
                 self._signal()
         except (Gone, TooLong) as error:
             if isinstance(error, TooLong):
-                self._note(f"the client floods: {error}")
+                self._ending = f"the client wrote {error}"
+                self._note(self._ending)
         finally:
             self.closed.set()
             self.over.set()
@@ -165,7 +167,7 @@ class Conversation:
                 if (found := ready()) is not None:
                     return found
                 if self.closed.is_set():
-                    raise Ended(f"the client closed the connection; {what} was to come")
+                    raise Ended(f"{self._ending}; {what} was to come")
                 await self._changed.wait()
         raise Silent(f"{what} did not come within {patience:g} s")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -89,6 +90,10 @@ class Stage:
         self._note("the client starts its agent")
         self._group.start_soon(started[0].run)
         return started[0]
+
+    def spawn(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run something beside the case until its end. An error of it would be the suite's."""
+        self._group.start_soon(function)
 
     def spare(self) -> None:
         """Be a simple agent to whatever further agent processes the client starts from now on."""

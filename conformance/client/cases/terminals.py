@@ -3,7 +3,7 @@
 from typing import Any
 
 import anyio
-from anyio.abc import SocketAttribute
+from anyio.abc import SocketAttribute, SocketStream
 
 from conformance.case import MUST, fail
 from conformance.client.registry import case
@@ -115,8 +115,8 @@ async def killed_is_still_there(client: Client) -> None:
     """After terminal/kill the output and the exit status can still be asked for."""
     await _ready(client)
     terminal = await start(client, "import time\nprint('begun', flush=True)\ntime.sleep(60)")
-    while "begun" not in (await _output(client, terminal))["output"]:
-        await anyio.sleep(0.01)  # noqa: ASYNC110 - the client has no way to tell that there is output
+    while "begun" not in (await _output(client, terminal))["output"]:  # noqa: ASYNC110 - nobody tells us
+        await anyio.sleep(0.01)
     await client.result("terminal/kill", {"terminalId": terminal})
     await _ended(client, terminal)
     if "begun" not in (found := await _output(client, terminal))["output"]:
@@ -139,29 +139,30 @@ async def release_kills(client: Client) -> None:
     """Releasing a terminal ends its command."""
     await _ready(client)
     # The command holds a connection to here, whose end is the command's.
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0) as server:
-        port = server.extra(SocketAttribute.local_port)
-        ended, begun = anyio.Event(), anyio.Event()
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+    port = listener.extra(SocketAttribute.local_port)
+    begun, ended = anyio.Event(), anyio.Event()
 
-        async def hold(stream: anyio.abc.SocketStream) -> None:
-            async with stream:
-                begun.set()
-                try:
-                    await stream.receive()
-                except (anyio.EndOfStream, anyio.BrokenResourceError):
-                    ended.set()
+    async def hold(stream: SocketStream) -> None:
+        async with stream:
+            begun.set()
+            try:
+                await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                ended.set()
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.serve, hold)
-            program = f"import socket\nsocket.create_connection(('127.0.0.1', {port})).recv(1)"
-            terminal = await start(client, program)
-            with anyio.move_on_after(client.conversation.patience):
-                await begun.wait()
-            if not begun.is_set():
-                fail("the command of terminal/create was not started")
-            await client.result("terminal/release", {"terminalId": terminal})
-            with anyio.move_on_after(client.conversation.patience):
-                await ended.wait()
-            if not ended.is_set():
-                fail("the command runs on after terminal/release")
-            group.cancel_scope.cancel()
+    async def serve() -> None:
+        async with listener:
+            await listener.serve(hold)
+
+    client.stage.spawn(serve)
+    terminal = await start(client, f"import socket\nsocket.create_connection(('127.0.0.1', {port})).recv(1)")
+    with anyio.move_on_after(client.conversation.patience):
+        await begun.wait()
+    if not begun.is_set():
+        fail("the command of terminal/create was not started")
+    await client.result("terminal/release", {"terminalId": terminal})
+    with anyio.move_on_after(client.conversation.patience):
+        await ended.wait()
+    if not ended.is_set():
+        fail("the command runs on after terminal/release")

@@ -317,7 +317,7 @@ class Client:
 
     async def read_file(self, params: Any) -> Any:
         try:
-            with open(self.path(params), encoding="utf-8", newline="") as file:
+            with open(self.path(params), encoding="utf-8", newline="") as file:  # noqa: ASYNC230
                 lines = file.readlines()
         except FileNotFoundError as error:
             raise Refusal(-32002, "Resource not found") from error
@@ -328,7 +328,7 @@ class Client:
         return lines if params.get("limit") is None else lines[: params["limit"]]
 
     async def write_file(self, params: Any) -> Any:
-        with open(self.path(params), "w", encoding="utf-8", newline="") as file:
+        with open(self.path(params), "w", encoding="utf-8", newline="") as file:  # noqa: ASYNC230
             file.write(params["content"])
         return None
 

@@ -1,0 +1,151 @@
+"""Which case catches which fault, and the clients that have them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.client import cases as _cases  # noqa: F401 - fills the registry
+from conformance.client import profile
+from conformance.client.registry import client_cases
+from conformance.client.run import run
+from conformance.client.stage import Setting
+from conformance.result import CaseResult
+
+FOLDER = Path(__file__).parents[1] / "faulty_clients"
+
+PROFILE = profile.parse(
+    {
+        "situations": {
+            "approve": {"stdin": ["{number}"]},
+            "reject": {"stdin": ["{number}"]},
+            "cancel": {"signal": "SIGINT"},
+        }
+    }
+)
+
+FAULTS: dict[str, str] = {
+    "opening/skips-initialize": "initialize/first",
+    "opening/does-not-wait": "initialize/awaits-the-answer",
+    "opening/version-is-a-string": "initialize/version-is-an-integer",
+    "opening/names-nothing": "initialize/names-itself",
+    "opening/takes-any-version": "initialize/unsupported-version",
+    "opening/needs-everything": "initialize/bare-answer",
+    "opening/knows-all-capabilities": "initialize/unknown-capabilities",
+    "opening/relative-cwd": "sessions/absolute-cwd",
+    "opening/no-mcp-servers": "sessions/mcp-servers",
+    "opening/invents-a-login": "sessions/authenticates-as-offered",
+    "opening/changes-the-session-id": "turns/session-id",
+    "opening/prompts-before-the-session": "turns/after-the-session",
+    "ending/hangs-on-an-error": "turns/failed-prompt",
+    "messages/answers-every-update": "updates/known-kinds",
+    "messages/dies-of-meta": "updates/meta",
+    "messages/dies-of-unknown-updates": "updates/unknown-kind",
+    "messages/dies-of-unknown-fields": "updates/unknown-fields",
+    "messages/dies-of-other-sessions": "updates/unknown-session",
+    "messages/floods": "updates/many",
+    "messages/never-ends-its-line": "updates/many",
+    "messages/unknown-is-internal": "requests/unknown-method",
+    "messages/silent-about-unknown": "requests/unknown-method",
+    "messages/ignores-dollar": "requests/dollar-method",
+    "messages/silent-about-unannounced": "requests/not-announced",
+    "messages/guesses-params": "requests/invalid-params",
+    "messages/reads-ids-as-numbers": "ids/strings",
+    "messages/reads-ids-as-strings": "ids/integers",
+    "messages/reads-ids-as-doubles": "ids/int64",
+    "messages/answers-notifications": "notifications/unknown",
+    "messages/answers-bad-updates": "notifications/invalid-params",
+    "messages/short-lines": "framing/long-line",
+    "messages/one-message-a-read": "framing/several-at-once",
+    "messages/wants-no-whitespace": "framing/whitespace",
+    "messages/does-not-read-stderr": "framing/standard-error",
+    "messages/hangs-on-text": "bad-input/not-json",
+    "messages/hangs-on-numbers": "bad-input/no-message",
+    "messages/hangs-on-bytes": "bad-input/not-utf8",
+    "messages/answers-responses": "bad-input/unasked-response",
+    "permission/invents-an-option": "permission/offered-option",
+    "permission/takes-the-first": "permission/approval-allows",
+    "permission/never-rejects": "permission/rejection-rejects",
+    "permission/mixes-them-up": "permission/each-its-own",
+    "permission/leaves-them-open": "permission/cancelled",
+    "permission/allows-at-the-end": "permission/cancelled",
+    "permission/answers-with-an-error": "permission/cancelled",
+    "permission/cancels-only-one": "permission/all-cancelled",
+    "permission/answers-twice": "permission/cancelled-once",
+    "permission/asks-too-late": "permission/late",
+    "permission/cancel-is-a-request": "cancel/is-a-notification",
+    "permission/cancels-no-session": "cancel/is-a-notification",
+    "permission/hangs-up-after-cancel": "cancel/accepts-updates",
+    "permission/hangs-after-the-answer": "cancel/confirmed",
+    "permission/withdrawal-is-an-error": "cancel-request/allowed-answer",
+    "permission/answers-withdrawn-twice": "cancel-request/answers-once",
+    "permission/withdrawal-is-an-error-for-permissions": "cancel-request/permission",
+    "permission/answers-unknown-withdrawals": "cancel-request/unknown-id",
+    "permission/answers-late-withdrawals": "cancel-request/already-answered",
+    "permission/answers-bad-withdrawals": "cancel-request/malformed",
+    "permission/withdraws-by-text": "cancel-request/same-type",
+    "serving/adds-a-line": "files/reads",
+    "serving/counts-from-zero": "files/from-a-line",
+    "serving/ignores-the-limit": "files/some-lines",
+    "serving/missing-is-empty": "files/missing",
+    "serving/dies-of-missing": "files/missing",
+    "serving/takes-relative-paths": "files/relative-path",
+    "serving/writes-only-what-is-there": "files/creates",
+    "serving/appends": "files/replaces",
+    "serving/create-waits": "terminals/create-does-not-wait",
+    "serving/forgets-output": "terminals/output",
+    "serving/every-exit-is-zero": "terminals/exit-status",
+    "serving/own-environment": "terminals/environment",
+    "serving/own-folder": "terminals/environment",
+    "serving/cuts-characters": "terminals/output-limit",
+    "serving/keeps-the-beginning": "terminals/output-limit",
+    "serving/one-at-a-time": "terminals/waiting-holds-nothing-up",
+    "serving/kill-releases": "terminals/killed-is-still-there",
+    "serving/released-is-there": "terminals/released-is-gone",
+    "serving/release-lets-run": "terminals/release-kills",
+    "ending/hangs-without-its-agent": "closing/agent-dies-in-a-turn",
+    "ending/hangs-at-the-start": "closing/agent-dies-at-the-start",
+    "ending/waits-for-the-exit": "closing/agent-closes-its-output",
+    "ending/stays-after-its-turn": "closing/lets-the-agent-go",
+    "ending/leaves-its-agent": "closing/ends-an-agent-that-stays",
+}
+"""From the fault to the case that has to catch it."""
+
+SEEN: dict[str, tuple[str, str]] = {
+    "messages/writes-latin": ("envelope/utf-8", "turns/session-id"),
+    "messages/writes-a-log": ("envelope/json", "turns/session-id"),
+    "messages/writes-numbers": ("envelope/object", "turns/session-id"),
+    "messages/sends-batches": ("envelope/no-batch", "turns/session-id"),
+    "messages/no-version": ("envelope/version", "turns/session-id"),
+    "messages/result-and-error": ("envelope/kind", "requests/unknown-method"),
+    "messages/ids-are-floats": ("envelope/id", "turns/session-id"),
+    "messages/uses-an-id-twice": ("envelope/own-ids", "updates/known-kinds"),
+    "messages/error-without-message": ("envelope/error", "requests/unknown-method"),
+    "messages/answers-every-update": ("envelope/answers-what-was-asked", "updates/known-kinds"),
+    "permission/answers-withdrawn-twice": ("envelope/answers-once", "cancel-request/answers-once"),
+    "opening/prompt-is-a-string": ("schema/params", "turns/session-id"),
+    "messages/result-of-another-shape": ("schema/results", "files/reads"),
+    "opening/method-of-its-own": ("gating/known-methods", "turns/session-id"),
+    "permission/cancel-is-a-request": ("gating/direction", "cancel/is-a-notification"),
+    "opening/lists-sessions": ("gating/announced-methods", "turns/session-id"),
+    "opening/sends-an-image": ("gating/announced-content", "turns/session-id"),
+    "opening/unannounced-transport": ("gating/announced-transports", "turns/session-id"),
+    "opening/unannounced-directories": ("gating/announced-directories", "turns/session-id"),
+    "permission/another-name": ("cancel-request/name", "cancel/is-a-notification"),
+}
+"""From the fault to the case of the whole run that has to catch it, and a case in which it shows."""
+
+
+def command(name: str) -> list[str]:
+    """The command of a faulty client, or of the one that is `clean`."""
+    return [sys.executable, str(FOLDER), name, "{agent}"]
+
+
+async def judged(
+    command: Sequence[str], *ids: str, patience: float = 3.0, profile: profile.Profile = PROFILE
+) -> dict[str, CaseResult]:
+    """The results of some cases, or of all."""
+    chosen = [case for case in client_cases if not ids or case.id in ids]
+    result = await run(Setting(command, profile, patience), chosen, jobs=2)
+    return {case.id: case for case in result.cases}

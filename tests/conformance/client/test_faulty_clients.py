@@ -1,0 +1,59 @@
+"""Every fault is caught by the case that is for it, and a client without a fault passes every case."""
+
+import re
+
+import pytest
+
+from conformance.case import Level, Verdict
+from conformance.client.registry import client_cases
+
+from .table import FAULTS, FOLDER, SEEN, command, judged
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The suite runs on asyncio alone."""
+    return "asyncio"
+
+
+async def test_a_client_without_a_fault_passes_every_case() -> None:
+    results = await judged(command("clean"), patience=10)
+    wrong = {
+        id: (result.verdict, result.reason)
+        for id, result in results.items()
+        if result.verdict is not (Verdict.CHOICE if result.level is Level.CHOICE else Verdict.PASS)
+    }
+    # The clean client knows no way to log in, which is its choice.
+    assert wrong == {
+        "sessions/authenticates-as-offered": (Verdict.CHOICE, "does not authenticate by itself: ends"),
+    }
+
+
+@pytest.mark.parametrize(("fault", "id"), FAULTS.items())
+async def test_a_fault_is_caught_by_its_case(fault: str, id: str) -> None:
+    result = (await judged(command(fault), id, patience=1.5))[id]
+    assert (result.verdict, bool(result.reason)) == (client_cases[id].broken(), True), result
+
+
+@pytest.mark.parametrize(("fault", "ids"), SEEN.items())
+async def test_a_fault_in_any_message_is_caught_by_the_case_of_the_whole_run(fault: str, ids: tuple[str, str]) -> None:
+    rule, played = ids
+    result = (await judged(command(fault), *ids, patience=1.5))[rule]
+    assert result.verdict is client_cases[rule].broken(), result
+    assert played in result.reason
+
+
+def test_every_rule_has_a_fault_that_breaks_it() -> None:
+    binding = {case.id for case in client_cases if case.level is not Level.CHOICE}
+    assert binding - set(FAULTS.values()) - {rule for rule, _ in SEEN.values()} == set()
+
+
+def test_every_faulty_client_is_in_a_table() -> None:
+    names: set[str] = set()
+    for path in FOLDER.glob("[a-z]*.py"):
+        for name in re.findall(r"^class ([A-Z]\w+)\(\w+\)", path.read_text("utf-8"), re.M):
+            names.add(f"{path.stem}/" + re.sub(r"(?<=.)(?=[A-Z])", "-", name).lower())
+    names -= {name for name in names if name.startswith("clean/")}
+    assert names == set(FAULTS) | set(SEEN)

@@ -1,0 +1,61 @@
+"""Faults of the end."""
+
+import asyncio
+from typing import Any
+
+from clean import Client
+
+
+class HangsWithoutItsAgent(Client):
+    """Waits for the answer of an agent that is gone."""
+
+    def lost(self) -> None:
+        pass
+
+
+class HangsAtTheStart(Client):
+    """Waits for an agent that was gone at once."""
+
+    def lost(self) -> None:
+        if self.session_id:
+            super().lost()
+
+
+class WaitsForTheExit(Client):
+    """Watches the agent's process, and not its output."""
+
+    def lost(self) -> None:
+        self.watching = asyncio.create_task(self.watch())
+
+    async def watch(self) -> None:
+        await self.process.wait()
+        super().lost()
+
+
+class StaysAfterItsTurn(Client):
+    """Does not end, with nothing left to do."""
+
+    async def prompt(self) -> None:
+        await super().prompt()
+        await asyncio.get_running_loop().create_future()
+
+
+class LeavesItsAgent(Client):
+    """Ends without an eye to its agent."""
+
+    async def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+class HangsOnAnError(Client):
+    """Waits for ever for a prompt that has failed."""
+
+    def message(self, message: dict[str, Any]) -> None:
+        if "error" in message:
+            self.line = self.deaf
+            return
+        super().message(message)
+
+    def deaf(self, line: bytes) -> None:
+        """Hear nothing."""

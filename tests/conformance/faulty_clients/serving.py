@@ -1,0 +1,168 @@
+"""Faults of files and terminals."""
+
+import asyncio
+import os
+from typing import Any
+
+from clean import Client, Refusal, Terminal
+
+
+class AddsALine(Client):
+    """Reads files with a newline too many."""
+
+    async def read_file(self, params: Any) -> Any:
+        return {"content": (await super().read_file(params))["content"] + "\n\n"}
+
+
+class CountsFromZero(Client):
+    """Counts lines from 0."""
+
+    def cut_out(self, lines: list[str], params: Any) -> list[str]:
+        lines = lines[params.get("line") or 0 :]
+        return lines if params.get("limit") is None else lines[: params["limit"]]
+
+
+class IgnoresTheLimit(Client):
+    """Reads to the end of the file."""
+
+    def cut_out(self, lines: list[str], params: Any) -> list[str]:
+        return lines[(params.get("line") or 1) - 1 :]
+
+
+class MissingIsEmpty(Client):
+    """Reads nothing from a file that does not exist."""
+
+    async def read_file(self, params: Any) -> Any:
+        if not os.path.exists(self.path(params)):  # noqa: ASYNC240
+            return {"content": ""}
+        return await super().read_file(params)
+
+
+class DiesOfMissing(Client):
+    """Ends if a file does not exist."""
+
+    async def read_file(self, params: Any) -> Any:
+        if not os.path.exists(self.path(params)):  # noqa: ASYNC240
+            os._exit(1)
+        return await super().read_file(params)
+
+
+class TakesRelativePaths(Client):
+    """Reads a relative path from wherever it is."""
+
+    def path(self, params: Any) -> str:
+        return params["path"]
+
+
+class WritesOnlyWhatIsThere(Client):
+    """Makes no new files."""
+
+    async def write_file(self, params: Any) -> Any:
+        if not os.path.exists(params["path"]):  # noqa: ASYNC240
+            raise Refusal(-32002, "Resource not found")
+        return await super().write_file(params)
+
+
+class Appends(Client):
+    """Leaves what was in the file."""
+
+    async def write_file(self, params: Any) -> Any:
+        with open(self.path(params), "r+" if os.path.exists(params["path"]) else "w", encoding="utf-8") as file:  # noqa: ASYNC230, ASYNC240
+            file.write(params["content"])
+
+
+class CreateWaits(Client):
+    """Answers terminal/create when the command has ended."""
+
+    async def create(self, params: Any) -> Any:
+        result = await super().create(params)
+        await self.terminals[result["terminalId"]].complete
+        return result
+
+
+class ForgetsOutput(Client):
+    """Has only the first line of the output."""
+
+    async def output(self, params: Any) -> Any:
+        result = await super().output(params)
+        return {**result, "output": result["output"].split("\n")[0]}
+
+
+class EveryExitIsZero(Client):
+    """Does not look at the exit status."""
+
+    async def wait_for_exit(self, params: Any) -> Any:
+        await super().wait_for_exit(params)
+        return {"exitCode": 0, "signal": None}
+
+
+class OwnEnvironment(Client):
+    """Starts commands with its own environment."""
+
+    async def create(self, params: Any) -> Any:
+        return await super().create({**params, "env": []})
+
+
+class OwnFolder(Client):
+    """Starts commands in its own folder."""
+
+    async def create(self, params: Any) -> Any:
+        return await super().create({**params, "cwd": None})
+
+
+class _Whole(Terminal):
+    def output(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+
+class CutsCharacters(Client):
+    """Cuts the output in the middle of a character."""
+
+    async def create(self, params: Any) -> Any:
+        result = await super().create(params)
+        terminal = self.terminals[result["terminalId"]]
+        terminal.__class__ = _Whole
+        return result
+
+
+class KeepsTheBeginning(Client):
+    """Cuts too much output off at its end."""
+
+    async def output(self, params: Any) -> Any:
+        terminal = self.terminal(params)
+        return {**await super().output(params), "output": ("é" * 1000)[: (terminal.limit or 2000) // 2]}
+
+
+class OneAtATime(Client):
+    """Serves the next request when the last one has been answered."""
+
+    def __init__(self, agent: list[str]) -> None:
+        super().__init__(agent)
+        self.turn = asyncio.Lock()
+
+    async def serve(self, message: dict[str, Any]) -> None:
+        async with self.turn:
+            await super().serve(message)
+
+
+class KillReleases(Client):
+    """Forgets a terminal when its command is killed."""
+
+    async def kill(self, params: Any) -> Any:
+        return await self.release(params)
+
+
+class ReleasedIsThere(Client):
+    """Keeps a terminal that was released."""
+
+    async def release(self, params: Any) -> Any:
+        await self.terminal(params).kill()
+        return {}
+
+
+class ReleaseLetsRun(Client):
+    """Forgets a terminal, and lets its command run."""
+
+    async def release(self, params: Any) -> Any:
+        del self.terminals[params["terminalId"]]
+        return {}
