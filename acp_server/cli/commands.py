@@ -13,6 +13,7 @@ _COMMANDS: Final = {
     "serve": "Serve an agent to an editor over standard input and output.",
     "chat": "Talk to an agent at the terminal.",
     "demo": "Show a session with the built-in agent, cancel and partial result included.",
+    "gateway": "Serve the Coze v3 chat API over an agent.",
     "trace": "Show a recorded conversation.",
     "schema": "Write the protocol's types as JSON Schema.",
 }

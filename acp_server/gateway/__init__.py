@@ -1,0 +1,23 @@
+"""The Coze v3 chat API over any agent: programs written for that API talk to an ACP agent instead (extra: `gateway`).
+
+    app             the routes; chat_api and conversation_api answer them, call reads a request
+    server          sockets, uvicorn, the end
+    gateway         the parts below, put together
+    auth            tokens, what they permit, whose they are
+    bodies          what requests carry; limits bounds it
+    errors          the documented codes, and the envelope of every answer
+    events          server-sent events and those who listen to them
+    chats           the chats that live, and the moves that requests make
+    chat            a chat's states and the one function that moves it
+    life            a chat while it lives: events in order, questions, the ending; knows no agent
+    reply           from an agent's updates to messages
+    actions         an agent's questions as tool calls, and tool outputs as answers
+    work            a chat's turn on its agent
+    bots            the processes of the agents, and their sessions
+    conversations   conversations, their sections, which session knows which message
+    messages        messages, and what they are as content for an agent
+    store           where all of it is kept
+    ids, log        ids in decimal digits; log ids
+
+It speaks to agents through `acp_server.client` alone.
+"""

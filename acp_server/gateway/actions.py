@@ -1,0 +1,162 @@
+"""An agent's questions as tool calls, and what a client submits for them as answers.
+
+When a question is shown and when it is answered is decided in `acp_server.gateway.life`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, cast
+
+import anyio
+
+from acp_server.gateway.errors import ApiError, Code
+from acp_server.schema import (
+    CreateElicitationResponse,
+    ElicitationAcceptAction,
+    ElicitationCancelAction,
+    ElicitationDeclineAction,
+    ElicitationFormMode,
+    ElicitationUrlMode,
+    PermissionOption,
+    RequestPermissionRequest,
+    StringPropertySchema,
+)
+
+PERMISSION: Final = "request_permission"
+FORM: Final = "elicit_form"
+URL: Final = "elicit_url"
+
+_DISMISSED: Final = ("", "cancel", "cancelled", "canceled")
+_DECLINED: Final = ("decline", "declined")
+
+
+class Question:
+    """One question. `id` is the tool call's; `name` and `arguments` are what the client sees of it."""
+
+    name: str
+    arguments: dict[str, Any]
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.answer: Any = None
+        """What was chosen, once `answered` is set; None if the question was dismissed."""
+        self.answered = anyio.Event()
+        self.withdrawn = False
+        """Whether the agent does not want to know it any more."""
+
+    def read(self, output: str) -> Any:
+        """What a tool output means. Raises ApiError 4000 for one that is no answer to this."""
+        raise NotImplementedError
+
+    def settle(self, answer: Any) -> None:
+        """The answer is there; None to dismiss the question."""
+        self.answer = answer
+        self.answered.set()
+
+    def to_wire(self) -> dict[str, Any]:
+        """As a tool call of `required_action`."""
+        function = {"name": self.name, "arguments": json.dumps(self.arguments)}
+        return {"id": self.id, "type": "function", "function": function}
+
+
+class PermissionQuestion(Question):
+    """May a tool run? Answered by an option's id, kind or name, as text or as JSON with `option_id`."""
+
+    name = PERMISSION
+
+    def __init__(self, id: str, request: RequestPermissionRequest) -> None:
+        super().__init__(id)
+        self._options = request.options
+        call = request.tool_call
+        self.arguments = {
+            "title": call.title or call.tool_call_id,
+            "tool_call": call.to_wire(),
+            "options": [
+                {"option_id": option.option_id, "name": option.name, "kind": option.kind} for option in request.options
+            ],
+        }
+
+    def read(self, output: str) -> PermissionOption | None:
+        """The option that was chosen; None if none was."""
+        fields = _object(output)
+        text = str(fields.get("option_id", fields.get("optionId", ""))) if fields is not None else output.strip()
+        for attribute in ("option_id", "kind", "name"):
+            for option in self._options:
+                if text == getattr(option, attribute):
+                    return option
+        if text.lower() in _DISMISSED:
+            return None
+        choices = ", ".join(option.option_id for option in self._options)
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} is none of the options: {choices}")
+
+
+class FormQuestion(Question):
+    """Fill in a form: JSON with the fields, or `decline`, or `cancel`; plain text for a form of one text field."""
+
+    name = FORM
+
+    def __init__(self, id: str, request: ElicitationFormMode) -> None:
+        super().__init__(id)
+        self._form = request.requested_schema
+        self.arguments = {"message": request.message, "schema": request.requested_schema.to_wire()}
+
+    def read(self, output: str) -> CreateElicitationResponse:
+        """The form's content, or that there is none."""
+        if (refusal := _refusal(output)) is not None:
+            return refusal
+        content = _object(output)
+        if content is None:
+            content = self._only_field(output)
+        missing = [name for name in self._form.required or () if name not in content]
+        if missing:
+            raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} lacks {', '.join(missing)}")
+        for name, value in content.items():
+            if name not in self._form.properties or not _is_value(value):
+                raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} has a field {name!r} that does not fit")
+        return ElicitationAcceptAction(content=content)
+
+    def _only_field(self, text: str) -> dict[str, Any]:
+        fields = self._form.properties
+        if len(fields) == 1 and all(isinstance(field, StringPropertySchema) for field in fields.values()):
+            return dict.fromkeys(fields, text)
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} has to be a JSON object with the form's fields")
+
+
+class UrlQuestion(Question):
+    """Go to a URL: `accept`, `decline` or `cancel`."""
+
+    name = URL
+
+    def __init__(self, id: str, request: ElicitationUrlMode) -> None:
+        super().__init__(id)
+        self.arguments = {"message": request.message, "url": str(request.url)}
+
+    def read(self, output: str) -> CreateElicitationResponse:
+        """Whether the user went there."""
+        if (refusal := _refusal(output)) is not None:
+            return refusal
+        if output.strip().lower() in ("accept", "accepted"):
+            return ElicitationAcceptAction()
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} is none of: accept, decline, cancel")
+
+
+def _refusal(output: str) -> ElicitationDeclineAction | ElicitationCancelAction | None:
+    text = output.strip().lower()
+    if text in _DECLINED:
+        return ElicitationDeclineAction()
+    return ElicitationCancelAction() if text in _DISMISSED else None
+
+
+def _is_value(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in cast("list[Any]", value))
+    return isinstance(value, str | int | float | bool)
+
+
+def _object(output: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(output)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

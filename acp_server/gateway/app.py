@@ -1,0 +1,48 @@
+"""The routes of the API, each with the permission that it needs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from acp_server.gateway import chat_api, conversation_api
+from acp_server.gateway.call import Handler, endpoint, refuse
+from acp_server.gateway.gateway import Gateway
+from acp_server.gateway.log import Logged
+
+ROUTES: Final[tuple[tuple[str, str, str, Handler], ...]] = (
+    ("POST", "/v3/chat", "chat", chat_api.create),
+    # Documented as GET, and called with POST by the official clients.
+    ("GET", "/v3/chat/retrieve", "getChat", chat_api.retrieve),
+    ("POST", "/v3/chat/retrieve", "getChat", chat_api.retrieve),
+    ("GET", "/v3/chat/message/list", "listMessage", chat_api.messages),
+    ("POST", "/v3/chat/submit_tool_outputs", "chat", chat_api.submit),
+    ("POST", "/v3/chat/cancel", "cancelChat", chat_api.cancel),
+    ("POST", "/v1/conversation/create", "createConversation", conversation_api.create),
+    ("GET", "/v1/conversation/retrieve", "getConversation", conversation_api.retrieve),
+    ("GET", "/v1/conversations", "listConversation", conversation_api.page),
+    ("PUT", "/v1/conversations/{id}", "updateConversation", conversation_api.rename),
+    ("DELETE", "/v1/conversations/{id}", "deleteConversation", conversation_api.delete),
+    ("POST", "/v1/conversations/{id}/clear", "clearConversation", conversation_api.clear),
+    ("POST", "/v1/conversation/message/create", "createMessage", conversation_api.create_message),
+    ("POST", "/v1/conversation/message/list", "listMessage", conversation_api.list_messages),
+    ("GET", "/v1/conversation/message/retrieve", "getMessage", conversation_api.retrieve_message),
+    ("POST", "/v1/conversation/message/modify", "updateMessage", conversation_api.modify_message),
+    ("POST", "/v1/conversation/message/delete", "deleteMessage", conversation_api.delete_message),
+)
+
+
+def make_app(gateway: Gateway) -> Starlette:
+    """The API as an ASGI application. `gateway` runs as long as the application does, by its lifespan."""
+    return Starlette(
+        routes=[
+            Route(path, endpoint(gateway, permission, handler), methods=[method])
+            for method, path, permission, handler in ROUTES
+        ],
+        middleware=[Middleware(Logged)],
+        exception_handlers={404: refuse, 405: refuse},
+        lifespan=lambda _app: gateway.running(),
+    )

@@ -1,0 +1,152 @@
+"""What requests carry. An explicit null counts as a field that is absent, for clients send those.
+
+Limits that have codes of their own are checked here; whose things are is not.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from acp_server.gateway import limits
+from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.ids import is_id
+from acp_server.gateway.messages import ANSWER, QUESTION, TEXT, check_content
+
+_Pairs = dict[str, str]
+_Id = Annotated[str, Field(min_length=1)]
+_BotId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            return {key: value for key, value in cast("dict[str, Any]", data).items() if value is not None}
+        return data
+
+
+class EnterMessage(_Body):
+    """A message that a client brings."""
+
+    role: Literal["user", "assistant"]
+    type: str = Field(default="", max_length=64)
+    content: str = ""
+    content_type: str = Field(default=TEXT, min_length=1, max_length=64)
+    meta_data: _Pairs = Field(default_factory=_Pairs)
+
+    @property
+    def kind(self) -> str:
+        """`type`, or what follows from who speaks."""
+        return self.type or (QUESTION if self.role == "user" else ANSWER)
+
+
+class ChatBody(_Body):
+    """`POST /v3/chat`."""
+
+    bot_id: _BotId
+    user_id: str = Field(min_length=1)
+    additional_messages: list[EnterMessage] = Field(default_factory=list[EnterMessage])
+    stream: bool = False
+    auto_save_history: bool = True
+    meta_data: _Pairs = Field(default_factory=_Pairs)
+    custom_variables: dict[str, Any] = Field(default_factory=dict[str, Any])
+    parameters: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+class ToolOutput(_Body):
+    """The answer to one tool call."""
+
+    tool_call_id: _Id
+    output: str
+
+
+class SubmitBody(_Body):
+    """`POST /v3/chat/submit_tool_outputs`."""
+
+    tool_outputs: list[ToolOutput] = Field(min_length=1, max_length=limits.MESSAGES)
+    stream: bool = False
+
+
+class CancelBody(_Body):
+    """`POST /v3/chat/cancel`."""
+
+    conversation_id: _Id
+    chat_id: _Id
+
+
+class ConversationBody(_Body):
+    """`POST /v1/conversation/create`."""
+
+    bot_id: _BotId | None = None
+    name: str = Field(default="", max_length=limits.NAME)
+    messages: list[EnterMessage] = Field(default_factory=list[EnterMessage])
+    meta_data: _Pairs = Field(default_factory=_Pairs)
+    connector_id: str = Field(default="1024", max_length=64)
+
+
+class RenameBody(_Body):
+    """`PUT /v1/conversations/{id}`."""
+
+    name: str = Field(default="", max_length=limits.NAME)
+
+
+class ListBody(_Body):
+    """`POST /v1/conversation/message/list`."""
+
+    order: Literal["asc", "desc"] = "desc"
+    chat_id: str = ""
+    before_id: str = ""
+    after_id: str = ""
+    limit: int = Field(default=limits.PAGE, ge=1, le=limits.PAGE)
+
+
+class ModifyBody(_Body):
+    """`POST /v1/conversation/message/modify`."""
+
+    content: str | None = None
+    content_type: str | None = Field(default=None, min_length=1, max_length=64)
+    meta_data: _Pairs | None = None
+
+
+_B = TypeVar("_B", bound=_Body)
+
+
+def read(kind: type[_B], data: Any) -> _B:
+    """`data`, parsed JSON, as a body of this kind. Raises ApiError with the documented code."""
+    try:
+        body = kind.model_validate({} if data is None else data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise ApiError(Code.BAD_PARAMETER, f"{where or 'body'}: {first['msg']}") from None
+    meta_data = getattr(body, "meta_data", None)
+    if meta_data:
+        limits.check_meta_data(meta_data)
+    for name in ("additional_messages", "messages"):
+        check_messages(getattr(body, name, []))
+    if isinstance(body, EnterMessage):
+        check_messages([body])
+    return body
+
+
+def check_messages(messages: list[EnterMessage]) -> None:
+    """Raise ApiError for too many messages, or for one that cannot be read."""
+    if len(messages) > limits.MESSAGES:
+        raise ApiError(Code.TOO_MANY_MESSAGES, f"more than {limits.MESSAGES} messages")
+    for message in messages:
+        limits.check_meta_data(message.meta_data)
+        check_content(message.content, message.content_type)
+
+
+def known_id(text: str | None, missing: str, code: Code, unknown: str) -> str:
+    """An id from a request. Raises ApiError 4000 if it is missing, and `code` for what cannot be one."""
+    if not text:
+        raise ApiError(Code.BAD_PARAMETER, f"{missing} is missing")
+    if not is_id(text):
+        raise ApiError(code, unknown)
+    return text

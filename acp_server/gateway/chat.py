@@ -1,0 +1,162 @@
+"""A chat: its states, the moves between them, and the one function that makes a move.
+
+What happens beside a move, events and an agent's turn, is in `acp_server.gateway.life`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Status(StrEnum):
+    """Where a chat is in its life."""
+
+    CREATED = "created"
+    IN_PROGRESS = "in_progress"
+    REQUIRES_ACTION = "requires_action"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+MOVES: Final[Mapping[Status, frozenset[Status]]] = {
+    Status.CREATED: frozenset({Status.IN_PROGRESS, Status.CANCELED}),
+    Status.IN_PROGRESS: frozenset({Status.COMPLETED, Status.FAILED, Status.REQUIRES_ACTION, Status.CANCELED}),
+    Status.REQUIRES_ACTION: frozenset({Status.IN_PROGRESS}),
+    Status.COMPLETED: frozenset(),
+    Status.FAILED: frozenset(),
+    Status.CANCELED: frozenset(),
+}
+"""Where a chat can go from each state."""
+
+RUNNING: Final = frozenset({Status.CREATED, Status.IN_PROGRESS})
+"""The states in which a chat occupies its conversation, and in which it can be cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, as the agent reports them; 0 for what it does not."""
+
+    input_count: int = 0
+    output_count: int = 0
+    token_count: int = 0
+
+    def to_wire(self) -> dict[str, int]:
+        """As the API writes it."""
+        return {
+            "token_count": self.token_count,
+            "output_count": self.output_count,
+            "input_count": self.input_count,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a chat failed."""
+
+    code: int
+    msg: str
+
+
+def _kept_nowhere(_chat: Chat) -> None:
+    pass
+
+
+@dataclass
+class Chat:
+    """One chat. Times in Unix seconds."""
+
+    id: str
+    conversation_id: str
+    section_id: str
+    bot_id: str
+    owner: str
+    """Whose token it was made with."""
+    saved: bool = True
+    """`auto_save_history`. Otherwise nothing of it is kept, and it is no context for later chats."""
+    meta_data: dict[str, str] = field(default_factory=dict[str, str])
+    created_at: int = field(default_factory=lambda: int(time.time()))
+    status: Status = Status.CREATED
+    completed_at: int | None = None
+    failed_at: int | None = None
+    last_error: Failure | None = None
+    usage: Usage | None = None
+    tool_calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """What `requires_action` waits for."""
+    keep: Callable[[Chat], None] = field(default=_kept_nowhere, repr=False, compare=False)
+    """Stores the chat as it is; called within each move."""
+
+    def move(
+        self,
+        status: Status,
+        *,
+        usage: Usage | None = None,
+        error: Failure | None = None,
+        tool_calls: list[dict[str, Any]] | None = None,
+    ) -> bool:
+        """The one way to change the status. False if the chat cannot go there (any more); then nothing changes.
+
+        It never waits, so of two that want to end a chat one wins. If the chat cannot be stored, nothing has changed
+        and the store's error is raised.
+        """
+        if status not in MOVES[self.status]:
+            return False
+        now = int(time.time())
+        changes: dict[str, Any] = {"status": status, "tool_calls": tool_calls or []}
+        if usage is not None:
+            changes["usage"] = usage
+        if status is Status.COMPLETED:
+            changes["completed_at"] = now
+        elif status is Status.FAILED:
+            changes |= {"failed_at": now, "last_error": error}
+        self._change(changes)
+        return True
+
+    def settle(self, usage: Usage) -> None:
+        """What a cancelled chat has used, which is known when the work behind it has ended."""
+        self._change({"usage": usage})
+
+    def _change(self, changes: dict[str, Any]) -> None:
+        before = {name: getattr(self, name) for name in changes}
+        self.__dict__.update(changes)
+        try:
+            self.keep(self)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+
+    @property
+    def ended(self) -> bool:
+        """Whether its status is final."""
+        return not MOVES[self.status]
+
+    def to_wire(self) -> dict[str, Any]:
+        """As the API writes it. What is not set is left out: clients refuse nulls in some places."""
+        wire: dict[str, Any] = {
+            "id": self.id,
+            "conversation_id": self.conversation_id,
+            "bot_id": self.bot_id,
+            "section_id": self.section_id,
+            "status": self.status.value,
+            "created_at": self.created_at,
+            "meta_data": dict(self.meta_data),
+            "last_error": {"code": 0, "msg": ""},
+        }
+        if self.completed_at is not None:
+            wire["completed_at"] = self.completed_at
+        if self.failed_at is not None:
+            wire["failed_at"] = self.failed_at
+        if self.last_error is not None:
+            wire["last_error"] = {"code": self.last_error.code, "msg": self.last_error.msg}
+        if self.usage is not None:
+            wire["usage"] = self.usage.to_wire()
+        if self.status is Status.REQUIRES_ACTION:
+            wire["required_action"] = {
+                "type": "submit_tool_outputs",
+                "submit_tool_outputs": {"tool_calls": self.tool_calls},
+            }
+        return wire

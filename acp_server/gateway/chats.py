@@ -1,0 +1,265 @@
+"""The chats: which of them live, and the moves that requests make.
+
+Every check and the change that follows from it are made without waiting in between, so two requests cannot both win.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Literal
+
+import anyio
+from anyio.abc import TaskGroup
+
+from acp_server.gateway.auth import Caller
+from acp_server.gateway.bodies import ChatBody, ConversationBody, SubmitBody, known_id
+from acp_server.gateway.bots import Bot, Bots
+from acp_server.gateway.chat import RUNNING, Chat, Failure, Status
+from acp_server.gateway.conversations import Conversations, Lease
+from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.events import Listener
+from acp_server.gateway.ids import Ids
+from acp_server.gateway.life import Life, not_cancellable
+from acp_server.gateway.limits import Limits
+from acp_server.gateway.messages import QUESTION, Message
+from acp_server.gateway.store import Conversation, Store
+from acp_server.gateway.work import Work
+
+logger = logging.getLogger("acp_server.gateway")
+
+Cancel = Literal["stop", "drain"]
+"""What a cancel does to the agent: stop it, or let it end its reply."""
+
+Begun = tuple[dict[str, Any], Listener | None]
+"""The chat as a request left it, and its events if the client wants them."""
+
+_UNKNOWN = "the chat does not exist"
+_OCCUPIED = (
+    "Conversation occupied: Another chat is currently active. Please wait for the ongoing chat to complete or create a"
+    " new conversation. Ensure only one chat runs at a time within the same conversation."
+)
+_RESTARTED = Failure(Code.INTERNAL, "the gateway ended before the chat did")
+
+
+class _Alive:
+    def __init__(self, life: Life, work: Work) -> None:
+        self.life = life
+        self.work = work
+
+
+class Chats:
+    """All chats."""
+
+    def __init__(
+        self, store: Store, ids: Ids, conversations: Conversations, bots: Bots, limits: Limits, cancel: Cancel
+    ) -> None:
+        self._store = store
+        self._ids = ids
+        self._conversations = conversations
+        self._bots = bots
+        self._limits = limits
+        self._cancel: Cancel = cancel
+        self._alive: dict[str, _Alive] = {}
+        self._group: TaskGroup | None = None
+
+    def use(self, group: TaskGroup) -> None:
+        """Let the work be done by tasks of this group."""
+        self._group = group
+
+    @property
+    def alive(self) -> int:
+        """How many chats have not ended, or have agents that still work for them."""
+        return len(self._alive)
+
+    # -- what clients want
+
+    def create(self, caller: Caller, conversation_id: str | None, body: ChatBody) -> Begun:
+        """Begin a chat; in a new conversation without `conversation_id`."""
+        if self._group is None:
+            raise ApiError(Code.BUSY, "the gateway is ending")
+        bot = self._bots.find(body.bot_id)
+        if not body.auto_save_history and not body.stream:
+            raise ApiError(Code.NOT_SAVED_NOT_STREAMED, "without stream, auto_save_history has to be true")
+        conversation = self._conversations.find(caller, conversation_id) if conversation_id else None
+        if conversation is not None:
+            self._check_free(conversation.id)
+        self._check_room(caller)
+        with self._store.transaction():
+            query: Message | None = None
+            if not body.additional_messages:
+                query = self._last_question(conversation)
+            elif body.additional_messages[-1].role != "user":
+                raise ApiError(Code.BAD_PARAMETER, "additional_messages: the last one has to be the user's")
+            if conversation is None:
+                name = body.additional_messages[-1].content[:50]
+                conversation = self._conversations.create(caller, ConversationBody(bot_id=body.bot_id, name=name))
+            life, work = self._make(caller, conversation, bot, body, query)
+        self._alive[life.chat.id] = _Alive(life, work)
+        listener = life.feed.listen() if body.stream else None
+        try:
+            life.begin()
+        except BaseException:
+            del self._alive[life.chat.id]
+            raise
+        self._group.start_soon(self._work, life, work)
+        return life.chat.to_wire(), listener
+
+    def retrieve(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
+        """One of the caller's chats. Raises ApiError 4001, for those of others as well."""
+        id = known_id(chat_id, "chat_id", Code.BAD_CHAT, _UNKNOWN)
+        conversation = known_id(conversation_id, "conversation_id", Code.BAD_CHAT, _UNKNOWN)
+        alive = self._alive.get(id)
+        chat = self._store.chat(id) if alive is None else alive.life.chat
+        if chat is None or chat.owner != caller.name or chat.conversation_id != conversation:
+            raise ApiError(Code.BAD_CHAT, _UNKNOWN)
+        found = self._store.conversation(conversation)
+        if found is None or found.deleted:
+            raise ApiError(Code.BAD_CHAT, _UNKNOWN)
+        return chat
+
+    def messages(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> list[Message]:
+        """What a chat has produced so far."""
+        chat = self.retrieve(caller, conversation_id, chat_id)
+        alive = self._alive.get(chat.id)
+        return self._store.produced(chat.id) if alive is None else list(alive.life.messages)
+
+    def submit(self, caller: Caller, conversation_id: str | None, chat_id: str | None, body: SubmitBody) -> Begun:
+        """Answer what a chat waits for."""
+        chat = self.retrieve(caller, conversation_id, chat_id)
+        if not chat.saved:
+            raise ApiError(Code.INTERNAL, "a chat without auto_save_history cannot be continued")
+        alive = self._alive.get(chat.id)
+        if alive is None:
+            raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {chat.status.value}")
+        if chat.status is Status.REQUIRES_ACTION:
+            self._check_free(chat.conversation_id)
+        return alive.life.submit(body.tool_outputs, body.stream)
+
+    async def cancel(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
+        """Cancel a running chat. Returns when the agent has stopped, or did not within its time; with `drain` at once.
+
+        The status is final before anything is waited for.
+        """
+        chat = self.retrieve(caller, conversation_id, chat_id)
+        alive = self._alive.get(chat.id)
+        if alive is None:
+            raise not_cancellable(chat)
+        alive.life.cancel()
+        if self._cancel == "stop":
+            alive.work.stop()
+            with anyio.move_on_after(self._limits.settle_seconds):
+                await alive.work.done.wait()
+        return chat
+
+    def delete_conversation(self, caller: Caller, id: str) -> None:
+        """Delete a conversation. What runs in it is cancelled; what waits in it is dismissed."""
+        self._conversations.delete(caller, id)
+        for alive in self._of(id):
+            alive.life.chat.move(Status.CANCELED)
+            alive.work.stop()
+        self._purge(id)
+
+    # -- from one run of the gateway to the next
+
+    def recover(self) -> None:
+        """Chats that were alive when the gateway ended have failed."""
+        with self._store.transaction():
+            for chat in self._store.chats_that_live():
+                chat.keep = self._store.put_chat
+                chat.move(Status.IN_PROGRESS)
+                chat.move(Status.FAILED, error=_RESTARTED)
+            for conversation in self._store.deleted_conversations():
+                self._store.purge(conversation.id)
+
+    def stop(self) -> None:
+        """The gateway ends: all work is stopped, and the chats fail. Never waits."""
+        group, self._group = self._group, None
+        if group is not None:
+            group.cancel_scope.cancel()
+
+    # -- parts
+
+    def _make(
+        self, caller: Caller, conversation: Conversation, bot: Bot, body: ChatBody, query: Message | None
+    ) -> tuple[Life, Work]:
+        chat = Chat(
+            id=self._ids.new(),
+            conversation_id=conversation.id,
+            section_id=conversation.section_id,
+            bot_id=body.bot_id,
+            owner=caller.name,
+            saved=body.auto_save_history,
+            meta_data=body.meta_data,
+        )
+        given = [self._conversations.message(conversation, message) for message in body.additional_messages]
+        for message in given:
+            message.chat_id, message.bot_id = chat.id, chat.bot_id
+        if chat.saved:
+            lease = self._conversations.take_session(conversation, bot.name)
+            self._store.put_chat(chat)
+            for message in given:
+                self._store.add_message(message)
+            chat.keep = self._store.put_chat
+        else:
+            # In a session of its own, so that nobody hears of it later.
+            lease = Lease(conversation.id, conversation.section_id, bot.name, conversation.revision, None)
+
+        def heard(session: str | None) -> list[Message]:
+            messages = self._store.context(conversation.id, conversation.section_id, session)
+            return [message for message in messages if query is None or message.id != query.id]
+
+        work = Work(
+            life := Life(chat, self._ids, self._store.add_message, self._limits.backlog),
+            bot,
+            lease,
+            self._conversations,
+            self._limits,
+            heard=heard,
+            prompt=given or [query] if query is not None else given,
+            meta=_meta(chat, body),
+        )
+        return life, work
+
+    async def _work(self, life: Life, work: Work) -> None:
+        try:
+            await work.run()
+        finally:
+            del self._alive[life.chat.id]
+            self._purge(life.chat.conversation_id)
+
+    def _purge(self, conversation_id: str) -> None:
+        conversation = self._store.conversation(conversation_id)
+        if conversation is not None and conversation.deleted and not self._of(conversation_id):
+            self._store.purge(conversation_id)
+
+    def _of(self, conversation_id: str) -> list[_Alive]:
+        return [alive for alive in self._alive.values() if alive.life.chat.conversation_id == conversation_id]
+
+    def _check_free(self, conversation_id: str) -> None:
+        if any(alive.life.chat.status in RUNNING for alive in self._of(conversation_id)):
+            raise ApiError(Code.OCCUPIED, _OCCUPIED)
+
+    def _check_room(self, caller: Caller) -> None:
+        if len(self._alive) >= self._limits.chats:
+            raise ApiError(Code.BUSY, "too many chats at once; try again later")
+        mine = sum(alive.life.chat.owner == caller.name for alive in self._alive.values())
+        if mine >= self._limits.chats_of_one:
+            raise ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
+
+    def _last_question(self, conversation: Conversation | None) -> Message:
+        if conversation is not None:
+            said = self._store.context(conversation.id, conversation.section_id)
+            if said and said[-1].role == "user" and said[-1].type == QUESTION:
+                return said[-1]
+        raise ApiError(Code.BAD_PARAMETER, "there is no message to reply to")
+
+
+def _meta(chat: Chat, body: ChatBody) -> dict[str, Any]:
+    meta: dict[str, Any] = {
+        "chat_id": chat.id,
+        "conversation_id": chat.conversation_id,
+        "bot_id": chat.bot_id,
+        "user_id": body.user_id,
+    }
+    more = {"meta_data": body.meta_data, "custom_variables": body.custom_variables, "parameters": body.parameters}
+    return meta | {key: value for key, value in more.items() if value}

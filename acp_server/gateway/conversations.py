@@ -1,0 +1,202 @@
+"""Conversations and the messages in them: whose they are, their sections, and which agent's session knows them.
+
+A conversation is read from the store whenever it is needed, so there is never a stale one to be kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from acp_server.gateway.auth import Caller
+from acp_server.gateway.bodies import ConversationBody, EnterMessage, ListBody, ModifyBody, known_id
+from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.ids import Ids
+from acp_server.gateway.limits import NAME
+from acp_server.gateway.messages import Message, check_content
+from acp_server.gateway.store import Conversation, Store
+
+_UNKNOWN = "the conversation does not exist"
+_UNKNOWN_MESSAGE = "the message does not exist"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """An agent's session that a chat has to itself, and what the conversation was like when it took it."""
+
+    conversation_id: str
+    section_id: str
+    bot: str
+    revision: int
+    session: str | None
+    """None if the chat has to open one."""
+
+
+class Conversations:
+    """All conversations."""
+
+    def __init__(self, store: Store, ids: Ids) -> None:
+        self._store = store
+        self._ids = ids
+
+    def create(self, caller: Caller, body: ConversationBody) -> Conversation:
+        """A new one, with the messages that it begins with."""
+        now = int(time.time())
+        conversation = Conversation(
+            id=self._ids.new(),
+            owner=caller.name,
+            section_id=self._ids.new(),
+            created_at=now,
+            updated_at=now,
+            bot_id=body.bot_id,
+            name=body.name or next((message.content[:NAME] for message in body.messages), ""),
+            connector_id=body.connector_id,
+            meta_data=body.meta_data,
+        )
+        with self._store.transaction():
+            self._store.put_conversation(conversation)
+            for message in body.messages:
+                self._store.add_message(self.message(conversation, message))
+        return conversation
+
+    def find(self, caller: Caller, id: str | None) -> Conversation:
+        """One of the caller's. Raises ApiError 4002, for those of others as well."""
+        conversation = self._store.conversation(known_id(id, "conversation_id", Code.BAD_CONVERSATION, _UNKNOWN))
+        if conversation is None or conversation.deleted or conversation.owner != caller.name:
+            raise ApiError(Code.BAD_CONVERSATION, _UNKNOWN)
+        return conversation
+
+    def page(self, caller: Caller, bot_id: str | None, number: int, size: int) -> tuple[list[Conversation], bool]:
+        """A page of the caller's, the newest first, and whether there are more."""
+        found = self._store.conversations(caller.name, bot_id or None, (number - 1) * size, size + 1)
+        return found[:size], len(found) > size
+
+    def rename(self, caller: Caller, id: str, name: str) -> Conversation:
+        """Give it another name."""
+        return self._change(self.find(caller, id), name=name)
+
+    def clear(self, caller: Caller, id: str) -> Conversation:
+        """Begin a new section: what was said stays listed, and is no context any more."""
+        conversation = self.find(caller, id)
+        return self._said_otherwise(conversation, section_id=self._ids.new())
+
+    def delete(self, caller: Caller, id: str) -> None:
+        """Nobody finds it any more. `purge` removes what is left when no chat of it lives."""
+        self._change(self.find(caller, id), deleted=True)
+
+    # -- messages
+
+    def message(self, conversation: Conversation, entered: EnterMessage) -> Message:
+        """A message that a client brings; it is not kept yet."""
+        return Message(
+            id=self._ids.new(),
+            conversation_id=conversation.id,
+            section_id=conversation.section_id,
+            role=entered.role,
+            type=entered.kind,
+            content=entered.content,
+            content_type=entered.content_type,
+            meta_data=entered.meta_data,
+            given=True,
+        )
+
+    def add_message(self, caller: Caller, conversation_id: str | None, entered: EnterMessage) -> Message:
+        """Insert a message."""
+        conversation = self.find(caller, conversation_id)
+        message = self.message(conversation, entered)
+        with self._store.transaction():
+            self._store.add_message(message)
+            self._change(conversation)
+        return message
+
+    def find_message(self, caller: Caller, conversation_id: str | None, message_id: str | None) -> Message:
+        """One of the messages that are listed. Raises ApiError 4002 and 4005."""
+        conversation = self.find(caller, conversation_id)
+        id = known_id(message_id, "message_id", Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
+        message = self._store.message(conversation.id, id)
+        if message is None:
+            raise ApiError(Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
+        return message
+
+    def modify_message(
+        self, caller: Caller, conversation_id: str | None, message_id: str | None, body: ModifyBody
+    ) -> Message:
+        """Change what a message says."""
+        message = self.find_message(caller, conversation_id, message_id)
+        message.content = message.content if body.content is None else body.content
+        message.content_type = body.content_type or message.content_type
+        message.meta_data = message.meta_data if body.meta_data is None else body.meta_data
+        check_content(message.content, message.content_type)
+        message.updated_at = int(time.time())
+        with self._store.transaction():
+            self._store.change_message(message)
+            self._said_otherwise(self.find(caller, conversation_id))
+        return message
+
+    def delete_message(self, caller: Caller, conversation_id: str | None, message_id: str | None) -> Message:
+        """Remove a message."""
+        message = self.find_message(caller, conversation_id, message_id)
+        with self._store.transaction():
+            self._store.delete_message(message.id)
+            self._said_otherwise(self.find(caller, conversation_id))
+        return message
+
+    def list_messages(self, caller: Caller, conversation_id: str | None, body: ListBody) -> tuple[list[Message], bool]:
+        """A page of messages, and whether there are more in its direction. Raises ApiError 4002 and 4005."""
+        conversation = self.find(caller, conversation_id)
+        for id in (body.before_id, body.after_id):
+            if id:
+                self.find_message(caller, conversation.id, id)
+        descending, backwards = body.order == "desc", bool(body.before_id) and not body.after_id
+        found = self._store.listed(
+            conversation.id,
+            descending=descending,
+            chat_id=body.chat_id if body.chat_id.isascii() else "-",
+            before=body.before_id,
+            after=body.after_id,
+            limit=body.limit + 1,
+        )
+        more = len(found) > body.limit
+        return found[-body.limit :] if backwards else found[: body.limit], more
+
+    # -- the agent's sessions
+
+    def take_session(self, conversation: Conversation, bot: str) -> Lease:
+        """Let a chat have the conversation's session to itself. Nobody else finds it until it is given back."""
+        session = conversation.session if conversation.session_bot == bot else None
+        if conversation.session is not None:
+            conversation.session = conversation.session_bot = None
+            self._store.put_conversation(conversation)
+        return Lease(conversation.id, conversation.section_id, bot, conversation.revision, session)
+
+    def give_back(self, lease: Lease, session: str, heard: Sequence[Message], chat_id: str) -> bool:
+        """The chat was completed, so the session knows what the conversation has become.
+
+        False if it does not: what was said was changed meanwhile. Then the next chat opens a new session, which is told
+        what was said, as after a chat that was cancelled or has failed.
+        """
+        with self._store.transaction():
+            conversation = self._store.conversation(lease.conversation_id)
+            if conversation is None or conversation.deleted or conversation.revision != lease.revision:
+                return False
+            conversation.session, conversation.session_bot = session, lease.bot
+            self._store.put_conversation(conversation)
+            self._store.mark_known(session, [message.id for message in heard], chat_id)
+        return True
+
+    # -- changes
+
+    def _said_otherwise(self, conversation: Conversation, section_id: str | None = None) -> Conversation:
+        """No session knows the conversation as it is from now on."""
+        conversation.revision += 1
+        conversation.section_id = section_id or conversation.section_id
+        conversation.session = conversation.session_bot = None
+        return self._change(conversation)
+
+    def _change(self, conversation: Conversation, name: str | None = None, deleted: bool = False) -> Conversation:
+        conversation.updated_at = int(time.time())
+        conversation.name = conversation.name if name is None else name
+        conversation.deleted = deleted
+        self._store.put_conversation(conversation)
+        return conversation

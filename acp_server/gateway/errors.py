@@ -1,0 +1,55 @@
+"""The documented error codes, and the envelope that every answer comes in.
+
+Errors travel with HTTP status 200, for clients that stream look at the body only then. No body ends with a newline:
+the streaming reader of `@coze/api` would show its user nothing at all.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import IntEnum
+from typing import Any
+
+
+class Code(IntEnum):
+    """What `code` in an answer says. 0 is success."""
+
+    OK = 0
+    BAD_PARAMETER = 4000
+    BAD_CHAT = 4001
+    BAD_CONVERSATION = 4002
+    BAD_META_DATA = 4003
+    TOO_MANY_MESSAGES = 4004
+    BAD_MESSAGE = 4005
+    NOT_SAVED_NOT_STREAMED = 4007
+    BUSY = 4009
+    RATE = 4013
+    OCCUPIED = 4016
+    UNAUTHENTICATED = 4100
+    NOT_PERMITTED = 4101
+    NOT_CANCELLABLE = 4104
+    NOT_FOUND = 4200
+    INTERNAL = 5000
+
+
+class ApiError(Exception):
+    """Answers the request with `code` and `msg`; the client sees both."""
+
+    def __init__(self, code: Code, msg: str) -> None:
+        super().__init__(f"{msg} ({code.value})")
+        self.code = code
+        self.msg = msg
+
+
+def success(data: Any, logid: str, **more: Any) -> bytes:
+    """The body of a good answer. `more`: fields beside `data`."""
+    return _body({"code": 0, "msg": "", "data": data, **more, "detail": {"logid": logid}})
+
+
+def failure(error: ApiError, logid: str) -> bytes:
+    """The body of a refusal."""
+    return _body({"code": error.code.value, "msg": error.msg, "detail": {"logid": logid}})
+
+
+def _body(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

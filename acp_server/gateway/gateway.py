@@ -1,0 +1,85 @@
+"""The gateway: its parts, put together, and its life."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from acp_server.client import Patience
+from acp_server.gateway.auth import Tokens
+from acp_server.gateway.bots import Bot, Bots
+from acp_server.gateway.chats import Cancel, Chats
+from acp_server.gateway.conversations import Conversations
+from acp_server.gateway.ids import Ids
+from acp_server.gateway.limits import Limits
+from acp_server.gateway.store import Store
+
+_PATIENCE = Patience(closed=2, terminated=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a gateway serves, and how."""
+
+    bots: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Commands of agents, by the ids of the bots they are."""
+    agent: Sequence[str] | None = None
+    """The command of the agent that is every other bot; None: there are no others."""
+    cwd: str
+    """The folder that the agents work in, an absolute path."""
+    store: Path | None = None
+    """Where conversations are kept; None: in memory."""
+    cancel: Cancel = "stop"
+    """What a cancel does to the agent."""
+    limits: Limits = field(default_factory=Limits)
+    patience: Patience = _PATIENCE
+    """How long agents may take to end."""
+
+
+class Gateway:
+    """Everything that the routes work with."""
+
+    def __init__(self, settings: Settings, tokens: Tokens) -> None:
+        """Raises UsageError if the store cannot be used."""
+        ids = Ids()
+        self.tokens = tokens
+        self.limits = settings.limits
+        self._store = Store(settings.store)
+        self._bots = Bots(
+            {id: Bot(id, command, settings.cwd, ids, settings.patience) for id, command in settings.bots.items()},
+            None if settings.agent is None else Bot("*", settings.agent, settings.cwd, ids, settings.patience),
+        )
+        self.conversations = Conversations(self._store, ids)
+        self.chats = Chats(self._store, ids, self.conversations, self._bots, self.limits, settings.cancel)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Until the block is left: then chats fail, agents are ended, and the store is closed."""
+        try:
+            self.chats.recover()
+            async with anyio.create_task_group() as outer:
+                # A group of its own, so that stopping the work does not cancel whoever waits in the block.
+                group = await outer.start(_hold)
+                self._bots.use(group)
+                self.chats.use(group)
+                try:
+                    yield
+                finally:
+                    self.stop()
+        finally:
+            self._store.close()
+
+    def stop(self) -> None:
+        """End the chats now, so that nobody's stream holds up the end. Never waits."""
+        self.chats.stop()
+
+
+async def _hold(*, task_status: TaskStatus[TaskGroup]) -> None:
+    async with anyio.create_task_group() as group:
+        task_status.started(group)
+        await anyio.sleep_forever()

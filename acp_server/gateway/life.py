@@ -1,0 +1,178 @@
+"""A chat while it lives: its events in the documented order, its questions, its ending. It never waits.
+
+It knows neither HTTP nor an agent: `acp_server.gateway.work` brings what the agent does, `acp_server.gateway.chats`
+what clients want.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from acp_server.gateway import events
+from acp_server.gateway.actions import Question
+from acp_server.gateway.bodies import ToolOutput
+from acp_server.gateway.chat import Chat, Failure, Status, Usage
+from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.events import Feed, Listener
+from acp_server.gateway.ids import Ids
+from acp_server.gateway.messages import Message
+from acp_server.gateway.reply import Reply
+from acp_server.schema import SessionUpdate
+
+_HELD_SIZE: Final = 256
+"""What an update that is held back counts for, in characters."""
+
+
+class Life:
+    """One chat that has not ended, or whose agent still works."""
+
+    def __init__(self, chat: Chat, ids: Ids, keep: Callable[[Message], None], backlog: int) -> None:
+        self.chat = chat
+        self.over = False
+        """Whether nothing more will come of it, not even from a cancelled chat."""
+        self.messages: list[Message] = []
+        """What it has produced."""
+        self.feed = Feed(backlog)
+        self._keep_message = keep
+        self._reply = Reply(chat, ids, self.feed.emit, self._keep)
+        self._asked: list[Question] = []
+        """The questions that are shown, in `requires_action`."""
+        self._queue: list[Question] = []
+        """Those that came meanwhile: a client answers what it was shown."""
+        self._held: list[SessionUpdate] = []
+        """What the agent said meanwhile."""
+
+    # -- what clients want
+
+    def begin(self) -> None:
+        """The chat is accepted, and its agent is at work."""
+        self.feed.emit(events.CREATED, self.chat.to_wire())
+        self.chat.move(Status.IN_PROGRESS)
+        self.feed.emit(events.IN_PROGRESS, self.chat.to_wire())
+
+    def cancel(self) -> None:
+        """Move to `canceled`. Raises ApiError 4104 if the chat is not running."""
+        if not self.chat.move(Status.CANCELED):
+            raise not_cancellable(self.chat)
+        for question in self._queue:
+            question.settle(None)
+        self._queue.clear()
+
+    def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
+        """Answer what is asked: the chat as it is right then, and what follows if `stream`.
+
+        All of it has to be answered at once, or ApiError 4000 is raised and nothing has changed.
+        """
+        if self.chat.status is not Status.REQUIRES_ACTION:
+            raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {self.chat.status.value}")
+        given = {output.tool_call_id: output.output for output in outputs}
+        if len(given) < len(outputs) or given.keys() != {question.id for question in self._asked}:
+            wanted = ", ".join(question.id for question in self._asked)
+            raise ApiError(Code.BAD_PARAMETER, f"exactly one output for each of these tool calls is needed: {wanted}")
+        answers = [(question, question.read(given[question.id])) for question in self._asked]
+        listener = self.feed.listen() if stream else None
+        self._go_on()
+        shown = self.chat.to_wire()
+        self._reply.answered([given[question.id] for question, _ in answers])
+        for question, answer in answers:
+            question.settle(answer)
+        self._catch_up()
+        return shown, listener
+
+    # -- what the agent does
+
+    @property
+    def size(self) -> int:
+        """How many characters the agent has said, about."""
+        return self._reply.size + _HELD_SIZE * len(self._held)
+
+    def take(self, update: SessionUpdate) -> None:
+        """The agent shows something."""
+        if self.over:
+            return
+        if self.chat.status is Status.REQUIRES_ACTION:
+            self._held.append(update)
+        else:
+            self._reply.take(update)
+
+    def ask(self, question: Question) -> None:
+        """The agent wants to know something. A chat that is cancelled, or cannot be continued, dismisses it."""
+        if self.over or self.chat.status is Status.CANCELED or not self.chat.saved:
+            question.settle(None)
+            return
+        self._queue.append(question)
+        self._show()
+
+    def withdraw(self, question: Question) -> None:
+        """The agent does not want to know it any more. No effect on one that is answered."""
+        if question in self._queue:
+            self._queue.remove(question)
+        elif question in self._asked:
+            # The client that was shown several has to answer for all of them, so the others stay beside it.
+            question.withdrawn = True
+            if all(asked.withdrawn for asked in self._asked):
+                self._go_on()
+                self._catch_up()
+
+    def finish(self, usage: Usage, failure: Failure | None) -> None:
+        """The agent's work is over. Only the first time counts."""
+        if self.over:
+            return
+        self._dismiss()
+        if failure is None:
+            self._reply.finish()
+        else:
+            self._reply.close()
+        chat = self.chat
+        if failure is None:
+            chat.move(Status.COMPLETED, usage=usage)
+        else:
+            chat.move(Status.FAILED, usage=usage, error=failure)
+        if chat.status is Status.CANCELED:
+            chat.settle(usage)
+        self.over = True
+        # The API has no event for a cancelled chat, so it is a completed one that says what it is.
+        self.feed.emit(events.FAILED if chat.status is Status.FAILED else events.COMPLETED, chat.to_wire())
+        self.feed.done()
+
+    # -- questions
+
+    def _show(self) -> None:
+        if self.chat.status is not Status.IN_PROGRESS or not self._queue:
+            return
+        self._asked, self._queue = self._queue, []
+        self._reply.interrupt([(question.name, question.arguments) for question in self._asked])
+        self.chat.move(Status.REQUIRES_ACTION, tool_calls=[question.to_wire() for question in self._asked])
+        self.feed.emit(events.REQUIRES_ACTION, self.chat.to_wire())
+        self.feed.done()
+
+    def _go_on(self) -> None:
+        self.chat.move(Status.IN_PROGRESS)
+        self._asked = []
+        self.feed.emit(events.IN_PROGRESS, self.chat.to_wire())
+
+    def _catch_up(self) -> None:
+        held, self._held = self._held, []
+        for update in held:
+            self._reply.take(update)
+        self._show()
+
+    def _dismiss(self) -> None:
+        """Nobody waits for answers any more."""
+        for question in (*self._asked, *self._queue):
+            question.settle(None)
+        self._queue.clear()
+        if self.chat.status is Status.REQUIRES_ACTION:
+            self._go_on()
+            self._catch_up()
+
+    def _keep(self, message: Message) -> None:
+        self.messages.append(message)
+        if self.chat.saved:
+            self._keep_message(message)
+
+
+def not_cancellable(chat: Chat) -> ApiError:
+    """What a cancel that comes too late is told."""
+    return ApiError(Code.NOT_CANCELLABLE, f"the chat cannot be cancelled, it is {chat.status.value}")

@@ -1,0 +1,126 @@
+"""Messages, and what they are as content for an agent.
+
+Which of them are listed, and which are context, is in `acp_server.gateway.store`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from acp_server.gateway.errors import ApiError, Code
+from acp_server.schema import ContentBlock, ResourceLink, TextContent
+
+TEXT: Final = "text"
+OBJECTS: Final = "object_string"
+QUESTION: Final = "question"
+ANSWER: Final = "answer"
+
+_CONTEXT_BEFORE: Final = "Earlier in this conversation:"
+_CONTEXT_AFTER: Final = "The message to reply to now follows."
+
+
+@dataclass
+class Message:
+    """One message. Times in Unix seconds."""
+
+    id: str
+    conversation_id: str
+    section_id: str
+    role: str
+    type: str
+    content: str
+    content_type: str = TEXT
+    meta_data: dict[str, str] = field(default_factory=dict[str, str])
+    chat_id: str | None = None
+    bot_id: str | None = None
+    given: bool = False
+    """Whether a client brought it, and no agent."""
+    reasoning_content: str = ""
+    created_at: int = field(default_factory=lambda: int(time.time()))
+    updated_at: int = field(default_factory=lambda: int(time.time()))
+
+    def to_wire(self) -> dict[str, Any]:
+        """As the API writes it."""
+        wire: dict[str, Any] = {
+            "id": self.id,
+            "conversation_id": self.conversation_id,
+            "section_id": self.section_id,
+            "role": self.role,
+            "type": self.type,
+            "content": self.content,
+            "content_type": self.content_type,
+            "meta_data": dict(self.meta_data),
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+        }
+        if self.chat_id is not None:
+            wire["chat_id"] = self.chat_id
+            wire["bot_id"] = self.bot_id
+        if self.reasoning_content:
+            wire["reasoning_content"] = self.reasoning_content
+        return wire
+
+
+def check_content(content: str, content_type: str) -> None:
+    """Raise ApiError 4005 for content that cannot be shown to an agent."""
+    if content_type == OBJECTS:
+        _objects(content)
+
+
+def blocks(message: Message) -> list[ContentBlock]:
+    """A message as content of a prompt (ACP, Content): text, and links to files."""
+    if message.content_type != OBJECTS:
+        return [TextContent(text=message.content)]
+    return [
+        TextContent(text=part["text"])
+        if part["type"] == "text"
+        else ResourceLink(name=part.get("name") or part["type"], uri=part["file_url"])
+        for part in _objects(message.content)
+    ]
+
+
+def context(messages: Sequence[Message]) -> list[ContentBlock]:
+    """What was said before, as one block for an agent that has not heard it; nothing for nothing."""
+    if not messages:
+        return []
+    said = [f"{message.role}: {_plain(message)}" for message in messages]
+    return [TextContent(text="\n\n".join([_CONTEXT_BEFORE, *said, _CONTEXT_AFTER]))]
+
+
+def _plain(message: Message) -> str:
+    return "\n".join(
+        block.text if isinstance(block, TextContent) else block.uri
+        for block in blocks(message)
+        if isinstance(block, TextContent | ResourceLink)
+    )
+
+
+def _objects(content: str) -> list[dict[str, str]]:
+    try:
+        parts = json.loads(content)
+    except (ValueError, RecursionError):
+        raise ApiError(Code.BAD_MESSAGE, "content of type object_string has to be a JSON array") from None
+    if not isinstance(parts, list) or not parts:
+        raise ApiError(Code.BAD_MESSAGE, "content of type object_string has to be a JSON array of objects")
+    read = [_object(part) for part in cast("list[Any]", parts)]
+    if not any(part["type"] == "text" for part in read):
+        raise ApiError(Code.BAD_MESSAGE, "content of type object_string needs a text beside its files")
+    return read
+
+
+def _object(part: Any) -> dict[str, str]:
+    if not isinstance(part, dict):
+        raise ApiError(Code.BAD_MESSAGE, "content of type object_string has to be a JSON array of objects")
+    fields = {key: value for key, value in cast("dict[str, Any]", part).items() if isinstance(value, str)}
+    kind = fields.get("type")
+    if kind == "text" and "text" in fields:
+        return fields
+    if kind in ("image", "file", "audio", "video"):
+        if fields.get("file_url"):
+            return fields
+        raise ApiError(Code.BAD_MESSAGE, "files can be given by file_url only")
+    raise ApiError(Code.BAD_MESSAGE, "an object of the content is neither a text nor a file")

@@ -1,0 +1,275 @@
+"""Where conversations, chats and messages are kept: one SQLite file, or memory.
+
+What was answered for is in the file, whatever then becomes of the process: every change is committed before it is told
+to anybody. One gateway at a time has a file. Whose things are is not looked at here.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from acp_server.errors import UsageError
+from acp_server.gateway.chat import Chat, Failure, Status, Usage
+from acp_server.gateway.messages import ANSWER, QUESTION, Message
+
+_VERSION: Final = 1
+
+_TABLES: Final = """
+CREATE TABLE conversations (
+    id TEXT PRIMARY KEY, owner TEXT NOT NULL, bot_id TEXT, deleted INTEGER NOT NULL, doc TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX conversations_of ON conversations (owner, id);
+CREATE TABLE chats (
+    id TEXT PRIMARY KEY, conversation_id TEXT NOT NULL, status TEXT NOT NULL, doc TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX chats_of ON chats (conversation_id);
+CREATE INDEX chats_in ON chats (status) WHERE status IN ('created', 'in_progress', 'requires_action');
+CREATE TABLE messages (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, conversation_id TEXT NOT NULL,
+    section_id TEXT NOT NULL, chat_id TEXT, type TEXT NOT NULL, known_to TEXT, doc TEXT NOT NULL
+);
+CREATE INDEX messages_of ON messages (conversation_id, seq);
+CREATE INDEX messages_in ON messages (chat_id, seq) WHERE chat_id IS NOT NULL;
+"""
+
+_SHOWN: Final = f"""
+    messages.conversation_id = ? AND messages.type IN ('{QUESTION}', '{ANSWER}') AND (messages.chat_id IS NULL OR EXISTS
+    (SELECT 1 FROM chats WHERE chats.id = messages.chat_id AND chats.status = 'completed'))
+"""
+"""Messages that belong to the conversation: what was inserted, and the questions and answers of completed chats. That
+is looked up and never copied, so a chat's status decides at once, and for good."""
+
+
+@dataclass
+class Conversation:
+    """One conversation. Times in Unix seconds."""
+
+    id: str
+    owner: str
+    section_id: str
+    created_at: int
+    updated_at: int
+    bot_id: str | None = None
+    name: str = ""
+    connector_id: str = "1024"
+    meta_data: dict[str, str] = field(default_factory=dict[str, str])
+    deleted: bool = False
+    revision: int = 0
+    """Rises when what was said is changed afterwards."""
+    session: str | None = None
+    """The agent's session that has heard what `Message`s are marked with; None while a chat has it."""
+    session_bot: str | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """As the API writes it."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+            "meta_data": dict(self.meta_data),
+            "last_section_id": self.section_id,
+            "creator_id": self.owner,
+            "connector_id": self.connector_id,
+        }
+
+
+_T = TypeVar("_T")
+
+
+class Store:
+    """Rows in, rows out. Nothing here waits for longer than a disk takes."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Open the file, or memory for None. Raises UsageError if it cannot be used."""
+        try:
+            # What waits for another process would hold up every chat, so nothing does.
+            self._db = sqlite3.connect(":memory:" if path is None else path, timeout=0, isolation_level=None)
+            try:
+                self._prepare(path)
+            except BaseException:
+                self._db.close()
+                raise
+        except sqlite3.Error as error:
+            busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+            why = "another process is using it" if busy else error
+            raise UsageError(f"{path} cannot be used: {why}") from None
+
+    def _prepare(self, path: Path | None) -> None:
+        db = self._db
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("PRAGMA journal_mode = WAL")
+        # The end of the process loses nothing then; the machine's may lose the last moment.
+        db.execute("PRAGMA synchronous = NORMAL")
+        with self.transaction():
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                for statement in _TABLES.split(";\n"):
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version = {_VERSION}")
+            elif version != _VERSION:
+                raise UsageError(f"{path} has version {version} of the tables, and this program knows {_VERSION}")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """What is done inside is kept as a whole, or not at all. May be nested."""
+        if self._db.in_transaction:
+            yield
+            return
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    # -- conversations
+
+    def put_conversation(self, conversation: Conversation) -> None:
+        """Add it, or keep it as it is now."""
+        self._db.execute(
+            "INSERT INTO conversations VALUES (:id, :owner, :bot_id, :deleted, :doc)"
+            " ON CONFLICT (id) DO UPDATE SET bot_id = :bot_id, deleted = :deleted, doc = :doc",
+            {**_columns(conversation, "id", "owner", "bot_id"), "deleted": int(conversation.deleted)},
+        )
+
+    def conversation(self, id: str) -> Conversation | None:
+        """One of them, deleted or not."""
+        return self._one(Conversation, "SELECT doc FROM conversations WHERE id = ?", id)
+
+    def conversations(self, owner: str, bot_id: str | None, offset: int, limit: int) -> list[Conversation]:
+        """Those of one owner, the newest first."""
+        where, values = ("", ()) if bot_id is None else (" AND bot_id = ?", (bot_id,))
+        return self._all(
+            Conversation,
+            f"SELECT doc FROM conversations WHERE owner = ? AND NOT deleted{where}"
+            " ORDER BY length(id) DESC, id DESC LIMIT ? OFFSET ?",
+            *(owner, *values, limit, offset),
+        )
+
+    def deleted_conversations(self) -> list[Conversation]:
+        """Those that are deleted and still there."""
+        return self._all(Conversation, "SELECT doc FROM conversations WHERE deleted")
+
+    def purge(self, conversation_id: str) -> None:
+        """Remove a conversation with everything in it."""
+        with self.transaction():
+            for table, column in (
+                ("messages", "conversation_id"),
+                ("chats", "conversation_id"),
+                ("conversations", "id"),
+            ):
+                self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (conversation_id,))
+
+    # -- chats
+
+    def put_chat(self, chat: Chat) -> None:
+        """Add it, or keep it as it is now."""
+        self._db.execute(
+            "INSERT INTO chats VALUES (:id, :conversation_id, :status, :doc)"
+            " ON CONFLICT (id) DO UPDATE SET status = :status, doc = :doc",
+            _columns(chat, "id", "conversation_id", "status"),
+        )
+
+    def chat(self, id: str) -> Chat | None:
+        """One of them."""
+        return self._one(_chat, "SELECT doc FROM chats WHERE id = ?", id)
+
+    def chats_that_live(self) -> list[Chat]:
+        """Those whose status is not final."""
+        return self._all(_chat, "SELECT doc FROM chats WHERE status IN ('created', 'in_progress', 'requires_action')")
+
+    # -- messages
+
+    def add_message(self, message: Message) -> None:
+        """Add it at the end."""
+        self._db.execute(
+            "INSERT INTO messages (id, conversation_id, section_id, chat_id, type, doc)"
+            " VALUES (:id, :conversation_id, :section_id, :chat_id, :type, :doc)",
+            _columns(message, "id", "conversation_id", "section_id", "chat_id", "type"),
+        )
+
+    def change_message(self, message: Message) -> None:
+        """Keep it as it is now."""
+        self._db.execute("UPDATE messages SET doc = :doc WHERE id = :id", _columns(message, "id"))
+
+    def delete_message(self, id: str) -> None:
+        """Remove it."""
+        self._db.execute("DELETE FROM messages WHERE id = ?", (id,))
+
+    def message(self, conversation_id: str, id: str) -> Message | None:
+        """One of those that belong to the conversation."""
+        return self._one(Message, f"SELECT doc FROM messages WHERE {_SHOWN} AND id = ?", conversation_id, id)
+
+    def produced(self, chat_id: str) -> list[Message]:
+        """What came of a chat, in order; not what its client brought."""
+        messages = self._all(Message, "SELECT doc FROM messages WHERE chat_id = ? ORDER BY seq", chat_id)
+        return [message for message in messages if not message.given]
+
+    def listed(
+        self, conversation_id: str, *, descending: bool, chat_id: str, before: str, after: str, limit: int
+    ) -> list[Message]:
+        """A page of a conversation. `before` and `after` are ids of messages, in the order of the page."""
+        where, values = _SHOWN, [conversation_id]
+        if chat_id:
+            where, values = f"{where} AND chat_id = ?", [*values, chat_id]
+        for id, sign in ((before, ">" if descending else "<"), (after, "<" if descending else ">")):
+            if id:
+                where, values = f"{where} AND seq {sign} (SELECT seq FROM messages WHERE id = ?)", [*values, id]
+        # What stands before a message is the page next to it, and not the first of all.
+        backwards = bool(before) and not after
+        order = "DESC" if descending != backwards else "ASC"
+        sql = f"SELECT doc FROM messages WHERE {where} ORDER BY seq {order} LIMIT ?"
+        messages = self._all(Message, sql, *values, limit)
+        return messages[::-1] if backwards else messages
+
+    def context(self, conversation_id: str, section_id: str, unknown_to: str | None = None) -> list[Message]:
+        """What a chat in this section builds on, in order; given `unknown_to`, only what that session has not heard."""
+        return self._all(
+            Message,
+            f"SELECT doc FROM messages WHERE {_SHOWN} AND section_id = ? AND (? IS NULL OR known_to IS NOT ?)"
+            " ORDER BY seq",
+            *(conversation_id, section_id, unknown_to, unknown_to),
+        )
+
+    def mark_known(self, session: str, ids: Iterable[str], chat_id: str) -> None:
+        """The agent's session has heard these messages, and all of this chat."""
+        self._db.executemany("UPDATE messages SET known_to = ? WHERE id = ?", [(session, id) for id in ids])
+        self._db.execute("UPDATE messages SET known_to = ? WHERE chat_id = ?", (session, chat_id))
+
+    # -- rows
+
+    def _one(self, make: Any, sql: str, *values: Any) -> Any:
+        row = self._db.execute(sql, values).fetchone()
+        return None if row is None else make(**json.loads(row[0]))
+
+    def _all(self, make: Any, sql: str, *values: Any) -> list[Any]:
+        return [make(**json.loads(doc)) for (doc,) in self._db.execute(sql, values)]
+
+
+def _columns(record: Any, *names: str) -> dict[str, Any]:
+    # Escaped, for a text may hold half of a surrogate pair, which SQLite does not take.
+    doc = json.dumps(record, default=_fields, separators=(",", ":"))
+    return {**{name: getattr(record, name) for name in names}, "doc": doc}
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {each.name: getattr(record, each.name) for each in fields(record) if each.name != "keep"}
+
+
+def _chat(**doc: Any) -> Chat:
+    doc["status"] = Status(doc["status"])
+    doc["usage"] = None if doc["usage"] is None else Usage(**doc["usage"])
+    doc["last_error"] = None if doc["last_error"] is None else Failure(**doc["last_error"])
+    return Chat(**doc)

@@ -1,0 +1,182 @@
+"""A chat's turn on its agent: the prompt, the updates, the questions, what it used, and how it ended.
+
+What that means for the chat is decided in `acp_server.gateway.life`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+import anyio
+
+from acp_server.client import AgentExited, RemoteSession, RemoteTurn
+from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, RpcError
+from acp_server.gateway.actions import Question
+from acp_server.gateway.bots import Bot
+from acp_server.gateway.chat import Failure, Status, Usage
+from acp_server.gateway.conversations import Conversations, Lease
+from acp_server.gateway.errors import Code
+from acp_server.gateway.life import Life
+from acp_server.gateway.limits import Limits
+from acp_server.gateway.messages import Message, blocks, context
+from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
+
+logger = logging.getLogger("acp_server.gateway")
+
+META: Final = "acp-server/chat"
+"""The key in the prompt's `_meta` under which the agent finds what the chat's client said of it."""
+
+_STOPPED: Final = Failure(Code.INTERNAL, "the gateway was stopped")
+
+
+class Work:
+    """What an agent does for one chat, in a task of its own."""
+
+    def __init__(
+        self,
+        life: Life,
+        bot: Bot,
+        lease: Lease,
+        conversations: Conversations,
+        limits: Limits,
+        *,
+        heard: Callable[[str | None], Sequence[Message]],
+        prompt: Sequence[Message],
+        meta: dict[str, Any],
+    ) -> None:
+        self.done = anyio.Event()
+        """Set when the agent works no more for this chat, as far as one can know."""
+        self._life = life
+        self._bot = bot
+        self._lease = lease
+        self._conversations = conversations
+        self._limits = limits
+        self._heard = heard
+        """What of the conversation a session has to be told: of all of it, or of what the session does not know."""
+        self._prompt = prompt
+        self._meta = meta
+        self._scope = anyio.CancelScope()
+        self._session: RemoteSession | None = None
+        self._told: Sequence[Message] = ()
+        self._turn: RemoteTurn | None = None
+        self._usage = Usage()
+        self._failure: Failure | None = _STOPPED
+
+    async def run(self) -> None:
+        """The whole turn. Nothing is raised from here but a cancel."""
+        try:
+            with self._scope:
+                self._failure = _outcome(await self._take_turn())
+        except (AcpError, OSError) as error:
+            self._failure = _failure(error)
+        except Exception:
+            logger.exception("the work for chat %s failed", self._life.chat.id)
+            self._failure = Failure(Code.INTERNAL, "the gateway failed")
+        finally:
+            try:
+                self._end()
+            except Exception:
+                logger.exception("the end of chat %s could not be kept", self._life.chat.id)
+            self.done.set()
+
+    def stop(self) -> None:
+        """The chat is cancelled, so the agent is to stop. Never waits, see `done`."""
+        if self._turn is None:
+            self._scope.cancel()
+        else:
+            self._turn.cancel()
+            self._scope.deadline = min(self._scope.deadline, anyio.current_time() + self._limits.settle_seconds)
+
+    async def ask(self, question: Question) -> Any:
+        """See `acp_server.gateway.bots.Asked`."""
+        self._life.ask(question)
+        try:
+            with anyio.move_on_after(self._limits.answer_seconds):
+                await question.answered.wait()
+        finally:
+            self._life.withdraw(question)
+        return question.answer
+
+    # -- the turn
+
+    async def _take_turn(self) -> PromptResponse:
+        session, is_new = await self._bot.open(self._lease.session)
+        self._session = session
+        self._told = self._heard(None if is_new else session.id)
+        session.on_update = self._updated
+        self._bot.working[session.id] = self
+        async with session.prompt(self._content(), meta={META: self._meta}) as turn:
+            self._turn = turn
+            async for _ in turn:
+                # The updates were taken when they came in, before any question behind them.
+                pass
+        self._usage = _reported(turn.result) or self._usage
+        return turn.result
+
+    def _content(self) -> list[ContentBlock]:
+        *earlier, query = self._prompt
+        return [*context([*self._told, *earlier]), *blocks(query)]
+
+    def _updated(self, update: SessionUpdate) -> None:
+        if isinstance(update, UsageUpdate):
+            # How full the context is: all that was read and written for this reply.
+            self._usage = Usage(token_count=update.used)
+        self._life.take(update)
+        if self._life.size > self._limits.reply and self._turn is not None and not self._turn.cancelled:
+            logger.warning("chat %s: the agent says too much, so it is stopped", self._life.chat.id)
+            self.stop()
+
+    def _end(self) -> None:
+        session = self._session
+        if session is not None:
+            self._bot.working.pop(session.id, None)
+            session.on_update = None
+        self._life.finish(self._usage, self._failure)
+        if session is not None and not self._give_back(session):
+            self._bot.discard(session)
+
+    def _give_back(self, session: RemoteSession) -> bool:
+        chat = self._life.chat
+        if chat.status is not Status.COMPLETED or not chat.saved:
+            return False
+        heard = [*self._told, *self._prompt]
+        return self._conversations.give_back(self._lease, session.id, heard, chat.id)
+
+
+def _outcome(response: PromptResponse) -> Failure | None:
+    if response.stop_reason == "refusal":
+        return Failure(Code.INTERNAL, "the agent refused to go on")
+    if response.stop_reason == "cancelled":
+        return Failure(Code.INTERNAL, "the agent stopped before it was through")
+    return None
+
+
+def _reported(response: PromptResponse) -> Usage | None:
+    """`usage` of a prompt's answer, where an agent sends it: the tokens of this turn."""
+    usage = (response.model_extra or {}).get("usage") or (response.meta or {}).get("usage")
+    if not isinstance(usage, dict):
+        return None
+    fields = cast("dict[str, Any]", usage)
+    read, written, total = (_count(fields.get(key)) for key in ("inputTokens", "outputTokens", "totalTokens"))
+    return Usage(input_count=read, output_count=written, token_count=total or read + written)
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def _failure(error: AcpError | OSError) -> Failure:
+    """What a client may know. The rest is in the log."""
+    logger.warning("a chat failed: %s", error)
+    if isinstance(error, AgentExited):
+        # Its last words are for who runs it.
+        return Failure(Code.INTERNAL, AgentExited(None, error.exit_code, "").args[0])
+    if isinstance(error, ConnectionClosed):
+        return Failure(Code.INTERNAL, "the agent is gone")
+    if isinstance(error, AuthRequired):
+        return Failure(Code.INTERNAL, "the agent wants to be logged in to first")
+    if isinstance(error, RpcError):
+        return Failure(Code.INTERNAL, f"the agent failed: {error.message}")
+    return Failure(Code.INTERNAL, "the agent cannot be used")

@@ -1,0 +1,37 @@
+"""A gateway for each kind of cancel, started once a module, and clients for it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from .serving import OTHER_TOKEN, Server, client, cozepy, serving
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("stop")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def draining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("drain"), "--cancel", "drain") as server:
+        yield server
+
+
+@pytest.fixture(params=["stop", "drain"])
+def either(request: pytest.FixtureRequest, server: Server, draining: Server) -> Server:
+    """Both kinds of cancel, one after the other."""
+    return draining if request.param == "drain" else server
+
+
+@pytest.fixture
+def coze(server: Server) -> Iterator[cozepy.Coze]:
+    with client(server) as coze:
+        yield coze
+
+
+@pytest.fixture
+def bob(server: Server) -> Iterator[cozepy.Coze]:
+    with client(server, OTHER_TOKEN) as coze:
+        yield coze

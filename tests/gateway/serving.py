@@ -1,0 +1,127 @@
+"""A gateway as a process of its own, the official Python client for it, and a look at what its agents do."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+with warnings.catch_warnings(record=True):
+    # A library that it uses warns of itself, whatever the filters say.
+    import cozepy
+
+BUSY = [sys.executable, str(Path(__file__).parent / "agents" / "busy.py")]
+TOKEN = "pat_of_ada"
+OTHER_TOKEN = "pat_of_bob"
+TOKENS = f"ada {TOKEN}\nbob {OTHER_TOKEN}\nreader pat_of_reader getChat getConversation listMessage\n"
+PATIENCE = 20.0
+"""Seconds after which a test that waits has failed. None ever waits that long."""
+
+
+class Ear:
+    """A named pipe through which the agents tell what they do, one line each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "ear")
+        os.mkfifo(self.path)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
+        self._rest = b""
+        self.heard: list[str] = []
+
+    def listen(self, seconds: float) -> None:
+        """Take what is told within this time, until there is something."""
+        if select.select([self._fd], [], [], seconds)[0]:
+            *lines, self._rest = (self._rest + os.read(self._fd, 65536)).split(b"\n")
+            self.heard += [line.decode() for line in lines]
+
+    def wait(self, line: str) -> None:
+        """Until an agent has told this."""
+        end = time.monotonic() + PATIENCE
+        while line not in self.heard:
+            assert time.monotonic() < end, (line, self.heard)
+            self.listen(0.1)
+
+    def after(self, line: str) -> str:
+        """What was told right after this."""
+        self.wait(line)
+        index = self.heard.index(line) + 1
+        end = time.monotonic() + PATIENCE
+        while len(self.heard) <= index:
+            assert time.monotonic() < end, self.heard
+            self.listen(0.1)
+        return self.heard[index]
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class Server:
+    """A gateway that listens."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str, log: Path, ear: Ear, drains: bool) -> None:
+        self.process = process
+        self.drains = drains
+        self.url = url
+        self.log = log
+        self.ear = ear
+
+    def agents(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children()
+
+
+@contextmanager
+def serving(folder: Path, *options: str, agent: list[str] | None = None, token_file: bool = True) -> Iterator[Server]:
+    """Run a gateway; at the end see it leave properly, with nothing left of it and no fault in its log."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ear, log, tokens = Ear(folder), folder / "log", folder / "tokens"
+    tokens.write_text(TOKENS)
+    words = [sys.executable, "-m", "acp_server.cli", "gateway", "--port", "0", "--log-file", str(log)]
+    words += ["--agent", " ".join(agent or BUSY), *(["--token-file", str(tokens)] if token_file else []), *options]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env={**os.environ, "EAR": ear.path})
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        assert line.startswith("Listening on http://"), line + process.stderr.read()
+        server = Server(process, line.split()[-1], log, ear, "drain" in options)
+        yield server
+        children = server.agents() if process.poll() is None else []
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
+        assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+        text = log.read_text()
+        assert "\nTraceback" not in text, text
+        assert " ERROR " not in text, text
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+        ear.close()
+
+
+@contextmanager
+def client(server: Server, token: str = TOKEN) -> Iterator[cozepy.Coze]:
+    """The official client, unchanged."""
+    with cozepy.SyncHTTPClient() as http:
+        yield cozepy.Coze(auth=cozepy.TokenAuth(token), base_url=server.url, http_client=http)
+
+
+def ask(text: str) -> dict[str, Any]:
+    """What most calls for a chat need."""
+    return {"bot_id": "1", "user_id": "u", "additional_messages": [cozepy.Message.build_user_question_text(text)]}
+
+
+def until(condition: Any) -> Any:
+    """Ask over and over, as clients of this API do, until there is something."""
+    end = time.monotonic() + PATIENCE
+    while not (result := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return result

@@ -1,0 +1,371 @@
+"""The official Python client drives the gateway unchanged: chats, their streams and states, tool outputs."""
+
+import json
+
+import pytest
+
+from .serving import Server, ask, client, cozepy, until
+
+Event = cozepy.ChatEventType
+Status = cozepy.ChatStatus
+
+OPENING = [Event.CONVERSATION_CHAT_CREATED, Event.CONVERSATION_CHAT_IN_PROGRESS]
+ENDING = [Event.CONVERSATION_MESSAGE_COMPLETED, Event.CONVERSATION_MESSAGE_COMPLETED, Event.CONVERSATION_CHAT_COMPLETED]
+
+
+def said(events: list[cozepy.ChatEvent]) -> str:
+    return "".join(event.message.content for event in events if event.event == Event.CONVERSATION_MESSAGE_DELTA)
+
+
+def types(events: list[cozepy.ChatEvent]) -> list[str]:
+    return [event.message.type.value for event in events if event.event == Event.CONVERSATION_MESSAGE_COMPLETED]
+
+
+def last(events: list[cozepy.ChatEvent]) -> cozepy.Chat:
+    chat = events[-1].chat
+    assert chat is not None
+    return chat
+
+
+def listed(coze: cozepy.Coze, conversation_id: str) -> list[str]:
+    return [m.content for m in coze.conversations.messages.list(conversation_id=conversation_id, order="asc")]
+
+
+def waiting(coze: cozepy.Coze, text: str) -> cozepy.Chat:
+    """A chat in `requires_action`."""
+    chat = last(list(coze.chat.stream(**ask(text))))
+    assert chat.status == Status.REQUIRES_ACTION
+    return chat
+
+
+def calls(chat: cozepy.Chat) -> list[cozepy.ChatToolCall]:
+    assert chat.required_action is not None
+    return chat.required_action.submit_tool_outputs.tool_calls
+
+
+def output(chat: cozepy.Chat, *outputs: str) -> list[cozepy.ToolOutput]:
+    return [cozepy.ToolOutput(tool_call_id=c.id, output=o) for c, o in zip(calls(chat), outputs, strict=True)]
+
+
+def code(error: pytest.ExceptionInfo[cozepy.CozeAPIError]) -> int | None:
+    return error.value.code
+
+
+# Chats
+
+
+def test_a_stream_has_its_events_in_the_documented_order(coze: cozepy.Coze) -> None:
+    events = list(coze.chat.stream(**ask("count 3"), meta_data={"a": "b"}))
+    deltas = [Event.CONVERSATION_MESSAGE_DELTA] * 3
+    assert [event.event for event in events] == [*OPENING, *deltas, *ENDING]
+    created, running = events[0].chat, events[1].chat
+    assert created is not None
+    assert running is not None
+    assert (created.status, running.status, last(events).status) == (
+        Status.CREATED,
+        Status.IN_PROGRESS,
+        Status.COMPLETED,
+    )
+    assert said(events) == "0 1 2 "
+    assert types(events) == ["answer", "verbose"]
+    assert len({event.message.id for event in events[2:6] if event.message}) == 1
+    assert last(events).meta_data == {"a": "b"}
+    assert last(events).completed_at
+
+
+def test_a_chat_that_is_polled_has_its_messages_at_the_end(coze: cozepy.Coze) -> None:
+    poll = coze.chat.create_and_poll(**ask("echo hello"))
+    assert poll.chat.status == Status.COMPLETED
+    assert poll.messages is not None
+    assert [(m.type.value, m.role.value) for m in poll.messages] == [("answer", "assistant"), ("verbose", "assistant")]
+    answer = poll.messages[0]
+    assert (answer.content, answer.chat_id, answer.bot_id) == ("hello", poll.chat.id, "1")
+
+
+def test_a_new_chat_is_in_progress_and_can_be_looked_at(server: Server, coze: cozepy.Coze) -> None:
+    chat = coze.chat.create(**ask("hang new"), meta_data={"k": "v"})
+    assert chat.status == Status.IN_PROGRESS
+    server.ear.wait("begin hang new")
+    again = coze.chat.retrieve(conversation_id=chat.conversation_id, chat_id=chat.id)
+    assert (again.id, again.status, again.meta_data) == (chat.id, Status.IN_PROGRESS, {"k": "v"})
+    coze.chat.cancel(conversation_id=chat.conversation_id, chat_id=chat.id)
+
+
+def test_text_with_any_line_break_of_unicode_arrives_as_it_is(coze: cozepy.Coze) -> None:
+    text = 'a\u2028b\u2029c\x85d\x0be\x0cf\x1cg \N{GRINNING FACE}\r"\\'
+    assert said(list(coze.chat.stream(**ask(f"echo {text}")))) == text
+    poll = coze.chat.create_and_poll(**ask(f"echo {text}"))
+    assert poll.messages is not None
+    assert poll.messages[0].content == text
+
+
+def test_what_the_agent_thinks_is_reasoning(coze: cozepy.Coze) -> None:
+    events = list(coze.chat.stream(**ask("think yes")))
+    assert said(events) == "yes"
+    answer = events[-3].message
+    assert answer is not None
+    assert (answer.content, answer.reasoning_content) == ("yes", "hm")
+
+
+def test_a_tool_of_the_agent_is_a_call_and_a_response_between_two_answers(coze: cozepy.Coze) -> None:
+    events = list(coze.chat.stream(**ask("use gold")))
+    messages = [e.message for e in events if e.event == Event.CONVERSATION_MESSAGE_COMPLETED and e.message]
+    assert [m.type.value for m in messages] == ["answer", "function_call", "tool_response", "answer", "verbose"]
+    assert json.loads(messages[1].content) == {"name": "look", "arguments": {"for": "gold"}}
+    assert messages[2].content == "found gold"
+    shown = coze.chat.messages.list(conversation_id=last(events).conversation_id, chat_id=last(events).id)
+    assert [(m.id, m.content) for m in shown] == [(m.id, m.content) for m in messages]
+
+
+def test_usage_is_what_the_agent_reports(coze: cozepy.Coze) -> None:
+    usage = last(list(coze.chat.stream(**ask("usage 42")))).usage
+    assert usage is not None
+    assert usage.token_count == 42
+
+
+def test_an_agent_that_fails_fails_the_chat_and_says_why(coze: cozepy.Coze) -> None:
+    events = list(coze.chat.stream(**ask("fail a secret")))
+    assert [event.event for event in events] == [*OPENING, Event.CONVERSATION_CHAT_FAILED]
+    chat = last(events)
+    assert chat.status == Status.FAILED
+    assert chat.failed_at
+    assert chat.last_error is not None
+    assert chat.last_error.code == 5000
+    assert "secret" not in chat.last_error.msg
+    assert listed(coze, chat.conversation_id) == []
+
+
+def test_an_agent_that_refuses_fails_the_chat(coze: cozepy.Coze) -> None:
+    chat = last(list(coze.chat.stream(**ask("refuse"))))
+    assert chat.last_error is not None
+    assert "refused" in chat.last_error.msg
+
+
+def test_an_agent_that_dies_fails_its_chats_and_is_started_anew(coze: cozepy.Coze, server: Server) -> None:
+    kept = coze.chat.create_and_poll(**ask("echo before")).chat
+    bystander = coze.chat.create(**ask("hang beside"))
+    server.ear.wait("begin hang beside")
+    events = list(coze.chat.stream(**ask("die")))
+    chat = last(events)
+    assert (chat.status, said(events)) == (Status.FAILED, "last words")
+    assert chat.last_error is not None
+    assert "signal 9" in chat.last_error.msg
+    ids = {"conversation_id": bystander.conversation_id, "chat_id": bystander.id}
+    until(lambda: coze.chat.retrieve(**ids).status == Status.FAILED)
+    poll = coze.chat.create_and_poll(**ask("recall"), conversation_id=kept.conversation_id)
+    assert poll.messages is not None
+    assert "user: echo before" in poll.messages[0].content
+
+
+def test_what_the_client_says_of_a_chat_reaches_the_agent(coze: cozepy.Coze) -> None:
+    poll = coze.chat.create_and_poll(**ask("meta"), custom_variables={"x": "y"})
+    assert poll.messages is not None
+    told = poll.messages[0].content
+    for text in ("'user_id': 'u'", "'custom_variables': {'x': 'y'}", f"'chat_id': '{poll.chat.id}'"):
+        assert text in told
+
+
+# Context
+
+
+def test_the_agent_hears_each_message_of_a_conversation_once(coze: cozepy.Coze) -> None:
+    chat = coze.chat.create_and_poll(**ask("echo one")).chat
+    coze.conversations.messages.create(
+        conversation_id=chat.conversation_id,
+        role=cozepy.MessageRole.USER,
+        content="inserted",
+        content_type=cozepy.MessageContentType.TEXT,
+    )
+    coze.chat.create_and_poll(**ask("echo two"), conversation_id=chat.conversation_id)
+    poll = coze.chat.create_and_poll(**ask("recall"), conversation_id=chat.conversation_id)
+    assert poll.messages is not None
+    first, second, third = poll.messages[0].content.split(" | ")
+    assert (first, third) == ("echo one", "recall")
+    assert "user: inserted" in second
+    assert "one" not in second
+    assert second.endswith("echo two")
+
+
+def test_earlier_additional_messages_are_context(coze: cozepy.Coze) -> None:
+    messages = [
+        cozepy.Message.build_user_question_text("my name is Ada"),
+        cozepy.Message.build_assistant_answer("hello Ada"),
+        cozepy.Message.build_user_question_text("recall"),
+    ]
+    poll = coze.chat.create_and_poll(bot_id="1", user_id="u", additional_messages=messages)
+    assert poll.messages is not None
+    assert "user: my name is Ada\n\nassistant: hello Ada" in poll.messages[0].content
+    assert listed(coze, poll.chat.conversation_id)[:3] == ["my name is Ada", "hello Ada", "recall"]
+
+
+def test_a_cleared_conversation_begins_anew_and_still_lists_what_was_said(coze: cozepy.Coze) -> None:
+    chat = coze.chat.create_and_poll(**ask("echo old")).chat
+    section = coze.conversations.clear(conversation_id=chat.conversation_id)
+    assert section.conversation_id == chat.conversation_id
+    poll = coze.chat.create_and_poll(**ask("recall"), conversation_id=chat.conversation_id)
+    assert poll.messages is not None
+    assert poll.messages[0].content == "recall"
+    assert poll.messages[0].section_id == section.id
+    assert listed(coze, chat.conversation_id) == ["echo old", "old", "recall", "recall"]
+
+
+def test_without_a_message_the_last_saved_one_is_the_query(coze: cozepy.Coze) -> None:
+    question = cozepy.Message.build_user_question_text("recall")
+    conversation = coze.conversations.create(messages=[cozepy.Message.build_user_question_text("hi"), question])
+    poll = coze.chat.create_and_poll(bot_id="1", user_id="u", conversation_id=conversation.id)
+    assert poll.messages is not None
+    assert "user: hi" in poll.messages[0].content
+    assert poll.messages[0].content.count("recall") == 1
+    with pytest.raises(cozepy.CozeAPIError) as error:
+        coze.chat.create(bot_id="1", user_id="u", conversation_id=conversation.id)
+    assert code(error) == 4000
+
+
+def test_a_chat_that_is_not_saved_leaves_nothing(coze: cozepy.Coze) -> None:
+    chat = coze.chat.create_and_poll(**ask("echo kept")).chat
+    ids = {"conversation_id": chat.conversation_id}
+    unsaved = last(list(coze.chat.stream(**ask("recall"), **ids, auto_save_history=False)))
+    assert unsaved.status == Status.COMPLETED
+    assert listed(coze, chat.conversation_id) == ["echo kept", "kept"]
+    with pytest.raises(cozepy.CozeAPIError) as error:
+        coze.chat.retrieve(**ids, chat_id=unsaved.id)
+    assert code(error) == 4001
+    with pytest.raises(cozepy.CozeAPIError) as error:
+        coze.chat.create(**ask("echo no"), auto_save_history=False)
+    assert code(error) == 4007
+    poll = coze.chat.create_and_poll(**ask("recall"), **ids)
+    assert poll.messages is not None
+    assert poll.messages[0].content == "echo kept | recall"
+
+
+# Tool outputs
+
+
+@pytest.mark.parametrize(("answer", "result"), [("yes", "yes"), ("reject_once", "no"), ("cancel", "None")])
+def test_a_permission_is_asked_for_and_answered_in_streams(coze: cozepy.Coze, answer: str, result: str) -> None:
+    events = list(coze.chat.stream(**ask("ask files")))
+    assert [e.event for e in events[2:]] == [
+        Event.CONVERSATION_MESSAGE_COMPLETED,
+        Event.CONVERSATION_MESSAGE_COMPLETED,
+        Event.CONVERSATION_CHAT_REQUIRES_ACTION,
+    ]
+    assert types(events) == ["function_call", "verbose"]
+    chat = last(events)
+    (call,) = calls(chat)
+    assert call.function.name == "request_permission"
+    arguments = json.loads(call.function.arguments)
+    assert arguments["title"] == "Delete files"
+    assert [option["option_id"] for option in arguments["options"]] == ["yes", "no"]
+    ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+    events = list(coze.chat.submit_tool_outputs(**ids, tool_outputs=output(chat, answer), stream=True))
+    assert events[0].event == Event.CONVERSATION_CHAT_IN_PROGRESS
+    assert types(events) == ["tool_response", "answer", "verbose"]
+    assert said(events) == f"files: {result}. "
+    assert last(events).status == Status.COMPLETED
+
+
+def test_a_permission_is_asked_for_and_answered_by_polling(coze: cozepy.Coze) -> None:
+    poll = coze.chat.create_and_poll(**ask("ask files"))
+    assert poll.chat.status == Status.REQUIRES_ACTION
+    ids = {"conversation_id": poll.chat.conversation_id, "chat_id": poll.chat.id}
+    chat = coze.chat.submit_tool_outputs(**ids, tool_outputs=output(poll.chat, "no"), stream=False)
+    assert isinstance(chat, cozepy.Chat)
+    assert (chat.status, chat.required_action) == (Status.IN_PROGRESS, None)
+    until(lambda: coze.chat.retrieve(**ids).status == Status.COMPLETED)
+    assert "files: no. " in listed(coze, chat.conversation_id)
+
+
+def test_outputs_that_do_not_fit_are_refused_and_the_chat_goes_on_waiting(coze: cozepy.Coze) -> None:
+    chat = waiting(coze, "ask files")
+    ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+    (good,) = output(chat, "yes")
+    for wrong in (
+        [cozepy.ToolOutput(tool_call_id="1", output="yes")],
+        [good, good],
+        [good, cozepy.ToolOutput(tool_call_id="1", output="yes")],
+        output(chat, "perhaps"),
+        [],
+    ):
+        with pytest.raises(cozepy.CozeAPIError) as error:
+            coze.chat.submit_tool_outputs(**ids, tool_outputs=wrong, stream=False)
+        assert code(error) == 4000
+        assert coze.chat.retrieve(**ids).status == Status.REQUIRES_ACTION
+    coze.chat.submit_tool_outputs(**ids, tool_outputs=[good], stream=False)
+    with pytest.raises(cozepy.CozeAPIError) as error:
+        coze.chat.submit_tool_outputs(**ids, tool_outputs=[good], stream=False)
+    assert code(error) == 4000
+
+
+def test_two_questions_at_once_are_answered_one_way_or_the_other(coze: cozepy.Coze) -> None:
+    chat = waiting(coze, "ask-twice")
+    text = ""
+    while chat.status == Status.REQUIRES_ACTION:
+        ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+        outputs = output(chat, *["yes"] * len(calls(chat)))
+        events = list(coze.chat.submit_tool_outputs(**ids, tool_outputs=outputs, stream=True))
+        text += said(events)
+        chat = last(events)
+    assert chat.status == Status.COMPLETED
+    assert sorted(text.split(". ")) == ["", "first: yes", "second: yes"]
+
+
+def test_a_form_is_filled_in_by_a_tool_output(coze: cozepy.Coze) -> None:
+    chat = waiting(coze, "form")
+    (call,) = calls(chat)
+    assert call.function.name == "elicit_form"
+    assert list(json.loads(call.function.arguments)["schema"]["properties"]) == ["city", "sure"]
+    ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+    for wrong in ('{"sure": true}', '{"city": {}}', '{"city": "x", "other": 1}', "Rome"):
+        with pytest.raises(cozepy.CozeAPIError) as error:
+            coze.chat.submit_tool_outputs(**ids, tool_outputs=output(chat, wrong), stream=False)
+        assert code(error) == 4000
+    filled = output(chat, '{"city": "Rome", "sure": true}')
+    events = list(coze.chat.submit_tool_outputs(**ids, tool_outputs=filled, stream=True))
+    assert said(events) == "accept {'city': 'Rome', 'sure': True}"
+
+
+@pytest.mark.parametrize("answer", ["accept", "decline", "cancel"])
+def test_a_url_is_visited_or_not(coze: cozepy.Coze, answer: str) -> None:
+    chat = waiting(coze, "url")
+    assert json.loads(calls(chat)[0].function.arguments)["url"] == "https://example.org/login"
+    ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+    assert said(list(coze.chat.submit_tool_outputs(**ids, tool_outputs=output(chat, answer), stream=True))) == answer
+
+
+def test_a_question_that_the_agent_takes_back_lets_the_chat_go_on(coze: cozepy.Coze) -> None:
+    chat = waiting(coze, "impatient")
+    ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+    until(lambda: coze.chat.retrieve(**ids).status == Status.COMPLETED)
+    assert "never mind" in listed(coze, chat.conversation_id)
+
+
+def test_a_chat_that_waits_does_not_occupy_its_conversation(coze: cozepy.Coze, server: Server) -> None:
+    chat = waiting(coze, "ask files")
+    other = coze.chat.create(**ask("hang meanwhile"), conversation_id=chat.conversation_id)
+    ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+    with pytest.raises(cozepy.CozeAPIError) as error:
+        coze.chat.submit_tool_outputs(**ids, tool_outputs=output(chat, "yes"), stream=False)
+    assert code(error) == 4016
+    coze.chat.cancel(conversation_id=chat.conversation_id, chat_id=other.id)
+    coze.chat.submit_tool_outputs(**ids, tool_outputs=output(chat, "yes"), stream=False)
+    until(lambda: coze.chat.retrieve(**ids).status == Status.COMPLETED)
+
+
+def test_the_client_says_what_logid_the_log_has(coze: cozepy.Coze, server: Server) -> None:
+    with pytest.raises(cozepy.CozeAPIError) as error:
+        coze.chat.retrieve(conversation_id="1", chat_id="2")
+    assert code(error) == 4001
+    logid = str(error.value.logid)
+    (line,) = until(lambda: [line for line in server.log.read_text().splitlines() if logid in line])
+    assert "POST /v3/chat/retrieve by ada" in line
+    assert "code 4001" in line
+
+
+def test_nobody_is_let_in_with_a_wrong_token(server: Server) -> None:
+    with client(server, "pat_wrong") as stranger:
+        with pytest.raises(cozepy.CozeAPIError) as error:
+            stranger.chat.create(**ask("echo hi"))
+        assert code(error) == 4100
+        with pytest.raises(cozepy.CozeAPIError) as error:
+            list(stranger.chat.stream(**ask("echo hi")))
+        assert code(error) == 4100
