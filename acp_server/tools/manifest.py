@@ -109,14 +109,16 @@ class Manifest(Part):
             "additionalProperties": False,
         }
 
-    def check(self, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The arguments that a model gave, as the function gets them: checked, with the defaults filled in.
+    def check(self, arguments: Any) -> dict[str, Any]:
+        """The arguments that a model gave, a JSON object, as the function gets them: checked, with defaults filled in.
 
         None is the same as no arguments, and null for an argument that may be left out is the same as leaving it out.
         Raises InvalidParams, whose message lists each problem in words that a model can act upon; its data has them as
         `{"problems": [{"path": ..., "message": ...}]}`.
         """
-        given = {} if arguments is None else dict(arguments)
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise self._refusal([("", f"should be an object, not {shown(arguments)}")])
+        given: dict[str, Any] = dict(cast("Mapping[str, Any]", arguments or {}))
         problems: list[tuple[str, str]] = []
         params: dict[str, Any] = {}
         for parameter in self.parameters:
@@ -133,10 +135,13 @@ class Manifest(Part):
                 params[name] = parameter.plain(value)
         problems += [(name, "is not a parameter of this tool") for name in given]
         if problems:
-            text = "; ".join(f"{path} {message}" for path, message in problems)
-            listed = [{"path": path, "message": message} for path, message in problems]
-            raise InvalidParams(f"The arguments do not fit {self.id}: {text}", data={"problems": listed})
+            raise self._refusal(problems)
         return params
+
+    def _refusal(self, problems: list[tuple[str, str]]) -> InvalidParams:
+        text = "; ".join(f"{path} {message}".lstrip() for path, message in problems)
+        listed = [{"path": path, "message": message} for path, message in problems]
+        return InvalidParams(f"The arguments do not fit {self.id}: {text}", data={"problems": listed})
 
 
 def _validated(source: str, data: Any) -> Manifest:

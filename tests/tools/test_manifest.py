@@ -375,3 +375,12 @@ def test_defaults_are_not_shared_between_runs():
     tool = manifest(parameters=[{"name": "l", "type": "array", "default": ["a"]}])
     tool.check({})["l"].append("b")
     assert tool.check({}) == {"l": ["a"]}
+
+
+@pytest.mark.parametrize(("arguments", "shown"), [([], "[]"), ("x", '"x"'), (5, "5")])
+def test_arguments_that_are_no_object_are_refused(arguments: Any, shown: str):
+    with pytest.raises(InvalidParams) as caught:
+        manifest().check(arguments)
+    assert (
+        caught.value.message == f"The arguments do not fit request_current_location: should be an object, not {shown}"
+    )
