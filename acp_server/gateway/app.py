@@ -37,7 +37,7 @@ ROUTES: Final[tuple[tuple[str, str, str, Handler], ...]] = (
 
 def make_app(gateway: Gateway) -> Starlette:
     """The API as an ASGI application. `gateway` runs as long as the application does, by its lifespan."""
-    return Starlette(
+    app = Starlette(
         routes=[
             Route(path, endpoint(gateway, permission, handler), methods=[method])
             for method, path, permission, handler in ROUTES
@@ -46,3 +46,6 @@ def make_app(gateway: Gateway) -> Starlette:
         exception_handlers={404: refuse, 405: refuse},
         lifespan=lambda _app: gateway.running(),
     )
+    # A redirect would be no answer that the clients can read.
+    app.router.redirect_slashes = False
+    return app

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
@@ -75,7 +75,7 @@ class Call:
                 data = decode(text)
             except DecodeError:
                 raise ApiError(Code.BAD_PARAMETER, "the body is not JSON") from None
-            return read(kind, data)
+            return read(kind, _whole(data))
         raise ApiError(Code.BAD_PARAMETER, f"the body did not arrive within {limits.body_seconds:g} s")
 
 
@@ -116,6 +116,17 @@ async def refuse(request: Request, error: Exception) -> Response:
 
 def _json(body: bytes, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
+
+
+def _whole(value: Any) -> Any:
+    """`value` without halves of surrogate pairs, which a client writes when it cuts a text inside an emoji."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_whole(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in cast("dict[str, Any]", value).items()}
+    return value
 
 
 async def _read(request: Request, most: int) -> bytes:
