@@ -43,6 +43,11 @@ class ToolContext:
         """What the user said when asked for approval."""
         self.executing = False
         """Whether the function is running; before that, the user is asked."""
+        self.data: Any = None
+        """The tool's own place, for what its approval request has found out and its function needs."""
+        self.raw_output: Any = None
+        """What it has come to so far, for programs: anything that JSON can express. The client gets it with the final
+        status, however the call ends, unless the result itself is such a value. May also be set by `on_cancel`."""
         self._node = node
         self._view = view
         self._threads = threads
@@ -144,6 +149,10 @@ class ToolContext:
     def set_title(self, title: str) -> None:
         """Say anew what the call is doing, in words for the user."""
         self._threads.soon(lambda: self._view.change(title=title))
+
+    def verbatim(self) -> None:
+        """The text that it shows is output of a program, or the like, and no Markdown: have it shown as it is."""
+        self._view.verbatim = True
 
     def run(self, function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
         """From a plain function, in its thread: await `function(*args)` in the event loop: its result.

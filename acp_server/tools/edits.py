@@ -50,13 +50,13 @@ class ReplaceInstruction:
 def insert(text: str, operations: Sequence[FileOperation]) -> str:
     """`text` with the lines put in; those for the same place in the order given. Raises EditRefused."""
     lines = _LINES.findall(text)
-    newline = _newline(text)
+    newline = line_break(text)
     for operation in operations:
         if not 1 <= operation.start_line <= len(lines) + 1:
             raise EditRefused(f"there is no line {operation.start_line}: the file has {len(lines)}")
     put_in: dict[int, list[str]] = {}
     for operation in operations:
-        content = _adapted(operation.content, newline)
+        content = with_line_breaks(operation.content, newline)
         put_in.setdefault(operation.start_line - 1, []).append(
             content if content.endswith(newline) else content + newline
         )
@@ -72,12 +72,12 @@ def insert(text: str, operations: Sequence[FileOperation]) -> str:
 def replace(text: str, instructions: Sequence[ReplaceInstruction]) -> str:
     """`text` with the blocks replaced; all are looked for in the text as it is now. Raises EditRefused for a block that
     is not there, one that is there more than once, and for blocks that overlap."""
-    newline = _newline(text)
+    newline = line_break(text)
     changes: list[tuple[int, int, str]] = []
     for instruction in instructions:
         start = _find(text, instruction, newline)
-        length = len(_adapted(instruction.existing_block, newline))
-        changes.append((start, start + length, _adapted(instruction.new_block, newline)))
+        length = len(with_line_breaks(instruction.existing_block, newline))
+        changes.append((start, start + length, with_line_breaks(instruction.new_block, newline)))
     changes.sort()
     parts: list[str] = []
     done = 0
@@ -90,11 +90,11 @@ def replace(text: str, instructions: Sequence[ReplaceInstruction]) -> str:
 
 
 def _find(text: str, instruction: ReplaceInstruction, newline: str) -> int:
-    block = _adapted(instruction.existing_block, newline)
+    block = with_line_breaks(instruction.existing_block, newline)
     if not block:
         raise EditRefused("the block to replace is empty")
-    before = None if instruction.context_before is None else _adapted(instruction.context_before, newline)
-    after = None if instruction.context_after is None else _adapted(instruction.context_after, newline)
+    before = None if instruction.context_before is None else with_line_breaks(instruction.context_before, newline)
+    after = None if instruction.context_after is None else with_line_breaks(instruction.context_after, newline)
     there = [match.start() for match in re.finditer(f"(?={re.escape(block)})", text)]
     if not there:
         raise EditRefused("the block to replace is not in the file")
@@ -126,10 +126,12 @@ def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _newline(text: str) -> str:
+def line_break(text: str) -> str:
+    """How the lines of `text` end: CR LF or LF, as the first one does."""
     end = text.find("\n")
     return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
 
 
-def _adapted(text: str, newline: str) -> str:
+def with_line_breaks(text: str, newline: str) -> str:
+    """`text` with its lines ending like that."""
     return text if newline == "\n" else text.replace("\r\n", "\n").replace("\n", newline)

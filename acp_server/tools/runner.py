@@ -107,7 +107,8 @@ class Execution:
             if not context.action.primary_confirmed and not tool.answers_refusal:
                 raise _Refused(why_not)
         # A cut that came with the user's yes has ended this body at the await above.
-        self._view.started()
+        if context.action.primary_confirmed:
+            self._view.started()
         if tool.takes_context is not None:
             arguments[tool.takes_context] = context
         context.executing = True
@@ -149,7 +150,10 @@ class Execution:
             return
         if self._result is not None:
             return
-        if error is None:
+        if error is None and not self._context.action.primary_confirmed:
+            # What the function says to the user's no.
+            self._end("rejected", value.message, last=value.message)
+        elif error is None:
             self._complete(value)
         elif isinstance(error, _Refused):
             self._end("rejected", str(error), last=str(error))
@@ -225,6 +229,8 @@ class Execution:
         **changes: Any,
     ) -> None:
         self._result = ToolResult(self.id, self._tool.name, status, message, value, error)
+        if self._context.raw_output is not None:
+            changes.setdefault("raw_output", shown(self._context.raw_output))
         if status in ("rejected", "cancelled"):
             # The protocol has no status for these.
             changes["meta"] = {"outcome": status}

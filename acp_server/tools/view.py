@@ -14,6 +14,7 @@ from acp_server.errors import SessionClosed, TurnEnded
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, Diff, Terminal, ToolCall, ToolCallLocation, ToolCallProgress
 from acp_server.session.turn import Turn
+from acp_server.tools.markdown import block
 
 if TYPE_CHECKING:
     from acp_server.schema.tool_call import ToolCallContent
@@ -37,9 +38,12 @@ class View:
         self._ticker = ticker
         self._fixed: list[ToolCallContent] = []
         self._text: list[str] = []
+        self._last = ""
         self._size = 0
         self._shown_at = 0.0
         self._locations: list[ToolCallLocation] = []
+        self.verbatim = False
+        """Whether the output is no Markdown, and is shown as a block of code."""
         self.status: Literal["pending", "in_progress", "completed", "failed"] | None = None
 
     @property
@@ -65,10 +69,9 @@ class View:
         if self.ended:
             return
         self._ticker.drop(self._show)
-        if last:
-            self._add(("\n" if self._text and not self._text[-1].endswith("\n") else "") + last)
+        self._last = last or ""
         self.status = status
-        if self._text or self._fixed:
+        if self._last or self._text or self._fixed:
             changes["content"] = self.content()
         self._put(ToolCallProgress(tool_call_id=self._id, status=status, **changes))
 
@@ -110,8 +113,10 @@ class View:
 
     def content(self) -> list[ToolCallContent]:
         """What is shown as the call's content."""
-        output = [Content(content=TextContent(text=self.text))] if self._text else []
-        return [*self._fixed, *output]
+        text = block(self.text) if self.verbatim and self._text else self.text
+        if self._last:
+            text += ("\n" if text and not text.endswith("\n") else "") + self._last
+        return [*self._fixed, Content(content=TextContent(text=text))] if text else list(self._fixed)
 
     def _add(self, text: str) -> None:
         self._text.append(text)
