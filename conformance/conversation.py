@@ -23,7 +23,8 @@ from .case import Outcome, Verdict, fail
 from .editor import HOLD, Editor, Refuse
 from .lines import Framer, TooLong, Transcript
 from .process import Process
-from .schema import Checker, JsonId, Violation, parse, same_id
+from .schema import Checker, JsonId, parse, same_id
+from .violation import Violation
 
 T = TypeVar("T")
 
@@ -243,6 +244,11 @@ class Conversation:
         await self.wait_for(
             lambda: True if not self._outbox or self.input_broken else None, "room in its standard input", live=False
         )
+
+    async def stop_reading(self) -> None:
+        """Close our end of the subject's output: what it writes from now on meets a broken pipe."""
+        self.process.close_output()
+        await self.eof()
 
     async def end_input(self) -> None:
         """Close the subject's standard input, after everything that was sent is written."""

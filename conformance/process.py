@@ -79,7 +79,7 @@ class Process:
     async def receive(self) -> bytes:
         """The next bytes of its standard output; empty at the end of it."""
         await anyio.lowlevel.checkpoint()
-        return await _read(self._stdout.fileno())
+        return b"" if self._stdout.closed else await _read(self._stdout.fileno())
 
     async def drain_stderr(self) -> None:
         """Read its standard error to the end, keeping only the tail."""
@@ -94,8 +94,10 @@ class Process:
             self._stdin.close()
 
     def close_output(self) -> None:
-        """Close our end of its standard output: its next write meets a broken pipe. Nothing may be receiving."""
-        self._stdout.close()
+        """Close our end of its standard output: its next write meets a broken pipe."""
+        if not self._stdout.closed:
+            anyio.notify_closing(self._stdout.fileno())
+            self._stdout.close()
 
     async def wait(self) -> int:
         """Wait for its end: the exit status, negative for a signal."""
@@ -118,6 +120,18 @@ class Process:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
             pass
+
+    def company(self) -> list[int]:
+        """The living processes of its group beside it. Only Linux tells; elsewhere there seem to be none."""
+        found: list[int] = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, _, group = stat.read_text().rpartition(") ")[2].split()[:3]
+            except OSError:
+                continue
+            if int(group) == self.pid and state != "Z" and int(stat.parent.name) != self.pid:
+                found.append(int(stat.parent.name))
+        return found
 
     def kill(self) -> None:
         """SIGKILL to the whole group."""
@@ -200,5 +214,5 @@ async def _read(fd: int) -> bytes:
             return os.read(fd, _CHUNK)
         except BlockingIOError:
             await anyio.wait_readable(fd)
-        except OSError:
+        except (OSError, anyio.ClosedResourceError):
             return b""

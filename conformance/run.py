@@ -23,7 +23,7 @@ from .peer import FENCE, Agent, open_agent
 from .process import CannotStart, end_strays
 from .profile import Profile
 from .result import CaseResult, Line, Run, Subject
-from .schema import Rule, Violation
+from .violation import Rule, Violation
 
 TIMEOUT = 10.0
 """Seconds for a whole case."""
@@ -246,7 +246,7 @@ class AgentRun:
         return Verdict.PASS, ""
 
     def _observe(self, name: str, agent: Agent) -> None:
-        violations = list(agent.violations)
+        violations = [*agent.violations, *agent.checker.leftovers()]
         if agent.unfinished:
             shown = agent.unfinished[:500].decode("utf-8", "backslashreplace")
             violations.append(Violation("newline", "the last line is not ended by a newline", shown))

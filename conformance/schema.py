@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -17,49 +16,15 @@ from typing import Any, Literal
 import jsonschema
 from jsonschema.exceptions import best_match
 
+from .meaning import Meaning
+from .violation import Violation
+
 _FOLDER = Path(__file__).resolve().parent.parent / "protocol_schemas" / "v1"
 
 _UPDATES = 500
 """Updates of one conversation that are held against the schema; a flood would be no news after that."""
 
-Rule = Literal[
-    "utf-8",
-    "json",
-    "newline",
-    "message",
-    "version",
-    "kind",
-    "id-type",
-    "error-object",
-    "params-structured",
-    "method-name",
-    "direction",
-    "unasked-answer",
-    "answered-twice",
-    "reused-id",
-    "capability",
-    "absolute-path",
-    "line-number",
-    "session",
-    "batch",
-    "extra-member",
-    "result",
-    "request",
-    "update",
-]
-
 JsonId = int | str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One rule that one message breaks."""
-
-    rule: Rule
-    what: str
-    """What is wrong, with the place in the message."""
-    line: str
-    """The message, shortened."""
 
 
 class NotJson(ValueError):
@@ -142,7 +107,7 @@ class Checker:
         self._expected: list[object] = []
         self._own: set[tuple[str, str]] = set()
         self._batched = False
-        self._sessions: set[str] = set()
+        self._meaning = Meaning()
 
     def sent(self, message: object) -> None:
         """Note a message that goes to the subject."""
@@ -160,10 +125,16 @@ class Checker:
             proper = each.get("jsonrpc") == "2.0" and isinstance(each.get("method"), str) and _valid_id(id)
             proper = proper and isinstance(each.get("params"), dict | list | None)
             self.adverse |= not proper or ("id" in each and any(same_id(id, open_id) for open_id, _ in self._asked))
+            if proper:
+                self._meaning.asked(each["method"], each.get("params"))
             if "id" in each and _valid_id(id):
                 self._asked.append((id, each["method"] if proper else ""))
             elif "id" in each:
                 self._expected.append(id)
+
+    def leftovers(self) -> list[Violation]:
+        """What turned out to be wrong only at the end of the conversation."""
+        return self._meaning.strangers() if self.subject == "agent" else []
 
     def expect(self, id: JsonId) -> None:
         """Note an id that an answer may have although no well-formed request had it."""
@@ -207,7 +178,8 @@ class Checker:
             yield from self._answer(message, line)
 
     def _call(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
-        method, params = message["method"], message.get("params")
+        method: Any = message["method"]
+        params: Any = message.get("params")
         if not isinstance(method, str):
             yield Violation("kind", f"a method is a string, this is {_kind(method)}", line)
             return
@@ -234,19 +206,25 @@ class Checker:
             self._updates += 1
             if self._updates > _UPDATES:
                 return
-        if wrong := errors_of(known["params"], params if params is not None else {}):
+        params = {} if params is None else params
+        if wrong := errors_of(known["params"], params):
             yield Violation("update" if method == "session/update" else "request", f"{method} params, {wrong}", line)
-        elif method == "session/update":
-            yield from self._update(message, line)
+            return
+        yield from _extra(known["params"], params, f"{method} params", line)
+        if method == "session/update":
+            yield from self._update(params["update"], line)
+        if self.subject == "agent":
+            yield from self._meaning.call(method, params, line)
 
-    def _update(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
-        kind = message["params"]["update"]["sessionUpdate"]
+    def _update(self, update: dict[str, Any], line: str) -> Iterator[Violation]:
+        kind = update["sessionUpdate"]
         capability = _member_capabilities().get("SessionUpdate", {}).get(kind)
         if capability is not None and not self._has(capability):
             yield Violation("capability", f"the update {kind} although {capability} is not announced", line)
 
     def _answer(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
         id, error = message["id"], message.get("error")
+        result: Any = message.get("result")
         if "error" in message:
             code = error.get("code") if isinstance(error, dict) else None
             if not isinstance(error, dict) or not _integer(code) or not isinstance(error.get("message"), str):
@@ -265,15 +243,18 @@ class Checker:
         self._asked.remove(asked)
         self._answered.append(id)
         known = methods().get(asked[1])
-        if known is None or known["result"] is None or "error" in message:
+        if known is None or known["result"] is None or "result" not in message:
             return
-        result = message["result"]
         if result is None and asked[1] == "session/load":
             return  # the page on session setup shows null, the schema an object
         if wrong := errors_of(known["result"], result):
             yield Violation("result", f"result of {asked[1]}, {wrong}", line)
-        elif asked[1] == "initialize" and isinstance(result, dict):
+            return
+        yield from _extra(known["result"], result, f"result of {asked[1]}", line)
+        if asked[1] == "initialize":
             self.agent_capabilities = result.get("agentCapabilities") or {}
+        if self.subject == "agent":
+            yield from self._meaning.result(asked[1], result, line)
 
     def _is_echo(self, id: object) -> bool:
         """Whether it was sent where no request had it, or none can have it: a matter of its own case."""
@@ -282,6 +263,12 @@ class Checker:
     def _has(self, capability: str) -> bool:
         side, _, path = capability.partition(".")
         return announced(self.client_capabilities if side == "clientCapabilities" else self.agent_capabilities, path)
+
+
+def _extra(name: str, value: Mapping[str, Any], what: str, line: str) -> Iterator[Violation]:
+    known = _definitions()[name].get("properties")
+    if known is not None and (extra := value.keys() - known.keys()):
+        yield Violation("extra-member", f"{what} have {', '.join(sorted(extra))}", line)
 
 
 def _key(id: object) -> tuple[str, str]:

@@ -1,0 +1,80 @@
+"""What the schema cannot say of an agent's messages: paths, lines, sessions and tool calls that are named rightly.
+
+It is told only of messages that have the shape their method's have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .violation import Violation
+
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
+
+
+class Meaning:
+    """The meaning of one conversation with an agent."""
+
+    def __init__(self) -> None:
+        self._sessions: set[str] = set()
+        self._strangers: list[tuple[str, Violation]] = []
+        self._tools: set[tuple[str, str]] = set()
+
+    def asked(self, method: str, params: Any) -> None:
+        """Note a request to the agent: it may name a session of an earlier time."""
+        if method in ("session/load", "session/resume") and isinstance(params, dict):
+            self._sessions.add(str(params.get("sessionId")))
+
+    def result(self, method: str, result: Any, line: str) -> Iterator[Violation]:
+        """Check a result of the agent."""
+        if method == "session/new":
+            self._sessions.add(result["sessionId"])
+        elif method == "session/list":
+            for session in result["sessions"]:
+                yield from _absolute(session["cwd"], "the working directory of a session", line)
+
+    def call(self, method: str, params: Mapping[str, Any], line: str) -> Iterator[Violation]:
+        """Check a request or notification of the agent."""
+        session = params.get("sessionId")
+        if isinstance(session, str) and session not in self._sessions:
+            self._strangers.append((session, Violation("session", f"{method} names the session {session!r}", line)))
+        if method.startswith("fs/"):
+            yield from _absolute(params["path"], f"the path of {method}", line)
+            yield from _line(params.get("line"), f"the line of {method}", line)
+        elif method == "terminal/create":
+            yield from _absolute(params.get("cwd"), "the working directory of a terminal", line)
+        elif method == "session/request_permission":
+            yield from self._tool(str(session), params["toolCall"], line, known=True)
+        elif method == "session/update":
+            update = params["update"]
+            kind = update["sessionUpdate"]
+            if kind in ("tool_call", "tool_call_update"):
+                yield from self._tool(str(session), update, line, known=kind == "tool_call")
+
+    def strangers(self) -> list[Violation]:
+        """The messages that named sessions which were not made before the conversation was over."""
+        return [violation for session, violation in self._strangers if session not in self._sessions]
+
+    def _tool(self, session: str, tool: Mapping[str, Any], line: str, *, known: bool) -> Iterator[Violation]:
+        key = session, tool["toolCallId"]
+        if not known and key not in self._tools:
+            yield Violation("tool-order", f"the tool call {key[1]!r} is updated before it was reported", line)
+        self._tools.add(key)
+        for location in tool.get("locations") or ():
+            yield from _absolute(location.get("path"), "the location of a tool call", line)
+            yield from _line(location.get("line"), "the location of a tool call", line)
+        for content in tool.get("content") or ():
+            if content.get("type") == "diff":
+                yield from _absolute(content["path"], "the path of a diff", line)
+
+
+def _absolute(path: object, what: str, line: str) -> Iterator[Violation]:
+    if isinstance(path, str) and not _ABSOLUTE.match(path):
+        yield Violation("absolute-path", f"{what} is {path!r}", line)
+
+
+def _line(number: object, what: str, line: str) -> Iterator[Violation]:
+    if isinstance(number, int) and number < 1:
+        yield Violation("line-number", f"{what} is line {number}", line)

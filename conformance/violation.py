@@ -1,0 +1,44 @@
+"""What the background check of every message finds: which rule one message breaks, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Rule = Literal[
+    "utf-8",
+    "json",
+    "newline",
+    "batch",
+    "message",
+    "version",
+    "kind",
+    "id-type",
+    "error-object",
+    "params-structured",
+    "method-name",
+    "direction",
+    "unasked-answer",
+    "answered-twice",
+    "reused-id",
+    "capability",
+    "result",
+    "request",
+    "update",
+    "absolute-path",
+    "line-number",
+    "session",
+    "tool-order",
+    "extra-member",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule that one message breaks."""
+
+    rule: Rule
+    what: str
+    """What is wrong, with the place in the message."""
+    line: str
+    """The message, shortened."""
