@@ -6,7 +6,7 @@ applicable where that has no effect.
 
 from __future__ import annotations
 
-from conformance.agent.session_cancel import no_answer_to_a_notification, running
+from conformance.agent.session_cancel import at_once, no_answer_to_a_notification, running
 from conformance.agent.turns import STOP_REASONS, stop_reason
 from conformance.case import CHOICE, MUST, SHOULD, case, choice, fail, not_applicable
 from conformance.peer import Agent, NoAnswer, Pending, prompt_params
@@ -220,9 +220,11 @@ async def takes_effect_right_behind_the_request(agent: Agent) -> None:
     id = agent.new_id()
     prompt = agent.expect(id, "session/prompt")
     params = prompt_params(session, agent.text_of("hang"))
-    agent.post({"jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params})
-    agent.post({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}})
-    await agent.flush()
+    await at_once(
+        agent,
+        {"id": id, "method": "session/prompt", "params": params},
+        {"method": "$/cancel_request", "params": {"requestId": id}},
+    )
     await prompt.answer()
 
 
@@ -232,9 +234,7 @@ async def twice_is_once(agent: Agent) -> None:
     await supporting(agent)
     session = await agent.session()
     prompt = await running(agent, session)
-    for _ in range(2):
-        agent.post({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": prompt.id}})
-    await agent.flush()
+    await at_once(agent, *2 * [{"method": "$/cancel_request", "params": {"requestId": prompt.id}}])
     await prompt.answer()
     await agent.settle()
     if len(prompt.answers) != 1:
@@ -251,15 +251,13 @@ async def twice_is_once(agent: Agent) -> None:
 )
 async def beside_session_cancel(agent: Agent) -> None:
     """A prompt that is cancelled both ways at once is answered once."""
-    by_session = [{"jsonrpc": "2.0", "method": "session/cancel"}, {"jsonrpc": "2.0", "method": "$/cancel_request"}]
     prompts: list[Pending] = []
-    for order in (by_session, by_session[::-1]):
+    for first in ("session/cancel", "$/cancel_request"):
         session = await agent.session()
         prompt = await running(agent, session)
-        for message in order:
-            params = {"sessionId": session} if message["method"] == "session/cancel" else {"requestId": prompt.id}
-            agent.post({**message, "params": params})
-        await agent.flush()
+        by_session = {"method": "session/cancel", "params": {"sessionId": session}}
+        by_id = {"method": "$/cancel_request", "params": {"requestId": prompt.id}}
+        await at_once(agent, *((by_session, by_id) if first == "session/cancel" else (by_id, by_session)))
         await prompt.answer()
         prompts.append(prompt)
     await agent.settle()
@@ -325,9 +323,11 @@ async def session_new_is_answered_once(agent: Agent) -> None:
     id = agent.new_id()
     pending = agent.expect(id, "session/new")
     params = {"cwd": str(agent.cwd), "mcpServers": []}
-    agent.post({"jsonrpc": "2.0", "id": id, "method": "session/new", "params": params})
-    agent.post({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}})
-    await agent.flush()
+    await at_once(
+        agent,
+        {"id": id, "method": "session/new", "params": params},
+        {"method": "$/cancel_request", "params": {"requestId": id}},
+    )
     answer = await pending.answer()
     if "error" in answer:
         await pending.error(CANCELLED)

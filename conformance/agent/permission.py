@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.agent.session_cancel import ends_cancelled
+from conformance.agent.session_cancel import at_once, ends_cancelled
 from conformance.case import MUST, SHOULD, case, fail, skip
 from conformance.peer import Agent, Incoming, Pending
 
@@ -50,7 +50,7 @@ def tool_call(request: Incoming) -> object:
 
 def deeds(agent: Agent, request: Incoming, *, since: int) -> list[str]:
     """What shows that the tool has run, from a position on."""
-    session = str(request.params.get("sessionId")) if isinstance(request.params, dict) else None
+    session = str(request.params.get("sessionId") if isinstance(request.params, dict) else None)
     found = [
         f"its tool call is {update.body['status']}"
         for update in agent.spoken(session, since=since)
@@ -255,9 +255,9 @@ async def late_leave_is_void(agent: Agent) -> None:
     session = await agent.session()
     prompt, request = await asked(agent, session)
     leave = option(request, "allow")
-    agent.post({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}})
-    request.answer_now(leave)
-    await agent.flush()
+    await at_once(
+        agent, {"method": "session/cancel", "params": {"sessionId": session}}, {"id": request.id, "result": leave}
+    )
     await does_not_run(agent, prompt, request)
 
 
@@ -275,9 +275,9 @@ async def late_leave_leaves_the_turn_cancelled(agent: Agent) -> None:
     session = await agent.session()
     prompt, request = await asked(agent, session)
     leave = option(request, "allow")
-    agent.post({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}})
-    request.answer_now(leave)
-    await agent.flush()
+    await at_once(
+        agent, {"method": "session/cancel", "params": {"sessionId": session}}, {"id": request.id, "result": leave}
+    )
     await ends_cancelled(prompt)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 from conformance.agent.turns import stop_reason
 from conformance.case import CHOICE, MUST, SHOULD, case, choice, fail
 from conformance.peer import Agent, Pending, prompt_params
@@ -9,6 +12,11 @@ from conformance.peer import Agent, Pending, prompt_params
 SOURCE = "ACP v1"
 SECTION = "Prompt Turn, Cancellation"
 NOTIFICATION = ("JSON-RPC 2.0", "4.1 Notification")
+
+
+async def at_once(agent: Agent, *messages: Mapping[str, object]) -> None:
+    """Send messages in one write, so that an agent most likely reads them in one piece."""
+    await agent.raw(b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages))
 
 
 async def running(agent: Agent, session: str, situation: str = "hang") -> Pending:
@@ -187,9 +195,11 @@ async def takes_effect_right_behind_the_prompt(agent: Agent) -> None:
     id = agent.new_id()
     prompt = agent.expect(id, "session/prompt")
     params = prompt_params(session, agent.text_of("hang"))
-    agent.post({"jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params})
-    agent.post({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}})
-    await agent.flush()
+    await at_once(
+        agent,
+        {"id": id, "method": "session/prompt", "params": params},
+        {"method": "session/cancel", "params": {"sessionId": session}},
+    )
     await ends_cancelled(prompt)
 
 
@@ -198,9 +208,7 @@ async def twice_is_once(agent: Agent) -> None:
     """Cancelled twice, a turn is answered once."""
     session = await agent.session()
     prompt = await running(agent, session)
-    for _ in range(2):
-        agent.post({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}})
-    await agent.flush()
+    await at_once(agent, *2 * [{"method": "session/cancel", "params": {"sessionId": session}}])
     await prompt.answer()
     await agent.settle()
     if len(prompt.answers) != 1:

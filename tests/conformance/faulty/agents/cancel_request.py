@@ -3,7 +3,7 @@
 import sys
 
 from clean import Clean
-from rpc import Json, Request, RpcError, key
+from rpc import Json, Request, RpcError, key, valid_id
 
 
 class Unanswered(Clean):
@@ -12,7 +12,7 @@ class Unanswered(Clean):
     by_id: Request | None = None
 
     def cancel_asked(self, params: Json) -> None:
-        self.by_id = self.running.get(key(params.get("requestId")))
+        self.by_id = self.named(params)
         super().cancel_asked(params)
 
     def answer(self, request: Request, message: Json) -> None:
@@ -26,7 +26,7 @@ class TwoAnswers(Clean):
     """Answers a cancelled request with the error, and with its result when the work has ended."""
 
     def cancel_asked(self, params: Json) -> None:
-        request = self.running.get(key(params.get("requestId")))
+        request = self.named(params)
         if request:
             error = {"code": -32800, "message": "Request cancelled"}
             self.write({"jsonrpc": "2.0", "id": request.id, "error": error})
@@ -53,9 +53,9 @@ class UnknownIdAnswered(Clean):
 
     def cancel_asked(self, params: Json) -> None:
         id = params["requestId"]
-        if key(id) in self.running:
+        if self.named(params):
             super().cancel_asked(params)
-        else:
+        elif valid_id(id):
             self.refuse(id, -32600, "There is no such request", None)
 
 
@@ -63,7 +63,7 @@ class UnknownIdEnds(Clean):
     """Ends at a cancel for a request that it does not know."""
 
     def cancel_asked(self, params: Json) -> None:
-        if key(params["requestId"]) not in self.running:
+        if valid_id(params["requestId"]) and not self.named(params):
             sys.exit(1)
         super().cancel_asked(params)
 
@@ -76,7 +76,7 @@ class UnknownIdKept(Clean):
         self.kept: list[Json] = []
 
     def cancel_asked(self, params: Json) -> None:
-        if key(params["requestId"]) not in self.running:
+        if not self.named(params):
             self.kept.append(params["requestId"])
         super().cancel_asked(params)
 
@@ -135,7 +135,8 @@ class OneTable(Clean):
     """Looks for the id among its own requests first."""
 
     def cancel_asked(self, params: Json) -> None:
-        if params["requestId"] not in self.calls:
+        id = params["requestId"]
+        if not isinstance(id, int) or id not in self.calls:
             super().cancel_asked(params)
 
 
@@ -152,7 +153,7 @@ class AnswersAgain(Clean):
 
     def cancel_asked(self, params: Json) -> None:
         id = params["requestId"]
-        if key(id) in self.done:
+        if valid_id(id) and key(id) in self.done:
             error = {"code": -32800, "message": "Request cancelled"}
             self.write({"jsonrpc": "2.0", "id": id, "error": error})
         super().cancel_asked(params)
@@ -162,8 +163,9 @@ class TurnRunsOn(Clean):
     """Answers a cancelled prompt and lets its turn run on."""
 
     def cancel_asked(self, params: Json) -> None:
-        request = self.running.pop(key(params["requestId"]), None)
+        request = self.named(params)
         if request:
+            self.running.pop(self.key(request.id))
             self.write({"jsonrpc": "2.0", "id": request.id, "result": {"stopReason": "cancelled"}})
 
 
@@ -171,5 +173,5 @@ class MetaNotUnderstood(Clean):
     """Ignores a cancel that has `_meta`."""
 
     def cancel_asked(self, params: Json) -> None:
-        if params.keys() == {"requestId"}:
+        if "_meta" not in params:
             super().cancel_asked(params)

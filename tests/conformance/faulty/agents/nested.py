@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 
 from clean import Clean
-from rpc import Call, Cancelled, Json, Request, RpcError
+from rpc import Call, Cancelled, Json, RpcError
 from situations import Session
 
 
@@ -117,20 +117,6 @@ class NullIsNothing(Clean):
     def answered(self, call: Call, result: Json, error: RpcError | None) -> None:
         if result is not None or error is not None:
             super().answered(call, result, error)
-
-
-class WaitsForTheClient(Clean):
-    """Answers a cancelled prompt only after the client has answered the request in it."""
-
-    def cancel(self, request: Request) -> None:
-        if isinstance(request.pause, Call) and not request.cancelled:
-            request.cancelled = True
-            self.withdraw(request.pause)
-        else:
-            super().cancel(request)
-
-    def step(self, request: Request, value: Json = None, error: Exception | None = None) -> None:
-        super().step(request, value, Cancelled() if request.cancelled else error)
 
 
 class AnswersOfOthers(Clean):

@@ -131,3 +131,11 @@ class LeaveForAll(Clean):
         for other in self.sessions.values():
             if other is not session and other.tools:
                 self.tool_update(other, f"call_{other.tools}", status="in_progress")
+
+
+class StaysForTheAnswer(Clean):
+    """Does not stop while the user is asked."""
+
+    def cancel_session(self, params: Json) -> None:
+        if not self.calls:
+            super().cancel_session(params)

@@ -208,10 +208,14 @@ class Peer:
             self.fail(request, RpcError(INTERNAL_ERROR, "Internal error"))
 
     def cancel_asked(self, params: Json) -> None:
-        id = params["requestId"]
-        request = self.running.get(self.key(id)) if valid_id(id) else None
+        request = self.named(params)
         if request:
             self.cancel(request)
+
+    def named(self, params: Json) -> Request | None:
+        """The running request that a `$/cancel_request` names."""
+        id = params.get("requestId", ...) if isinstance(params, dict) else ...
+        return self.running.get(self.key(id)) if valid_id(id) else None
 
     def cancel(self, request: Request) -> None:
         """Cut a request once, where it waits, and withdraw what it waits for."""

@@ -1,5 +1,6 @@
 """Faults in what session/cancel does."""
 
+import os
 import sys
 
 from clean import Clean
@@ -152,18 +153,18 @@ class UnknownSessionAnswered(Clean):
 
 
 class TooEarly(Clean):
-    """Misses a cancel that comes right behind its prompt."""
+    """Misses a cancel that is read together with its prompt."""
 
-    fresh = False
-
-    def take_request(self, request: Request) -> None:
-        super().take_request(request)
-        self.fresh = request.method == "session/prompt"
-
-    def take_notification(self, method: str, params: Json) -> None:
-        if method != "session/cancel" or not self.fresh:
-            super().take_notification(method, params)
-        self.fresh = False
+    def serve(self) -> None:
+        rest = b""
+        while chunk := os.read(0, 65536):
+            *lines, rest = (rest + chunk).split(b"\n")
+            prompted = False
+            for line in lines:
+                if not (prompted and b"session/cancel" in line):
+                    self.receive(line)
+                prompted |= b"session/prompt" in line
+        self.ended()
 
 
 class OnlyOnce(Clean):
@@ -189,11 +190,3 @@ class NextTurnToo(Clean):
         if self.stopped and self.stopped.turn is request:
             self.cancel(request)
         self.stopped = None
-
-
-class StaysForThePermission(Clean):
-    """Does not stop while the user is asked."""
-
-    def cancel_session(self, params: Json) -> None:
-        if not self.calls:
-            super().cancel_session(params)

@@ -90,17 +90,6 @@ class CommandLine(Clean):
         return super().ask(method, {**params, "args": "test"} if method == "terminal/create" else params, late)
 
 
-class WaitsForTheRelease(Clean):
-    """Ends its turn only when the client has confirmed the release."""
-
-    async def do_terminal(self, session: Session) -> None:
-        await super().do_terminal(session)
-        await self.calls[max(self.calls)]
-
-    def cancelled(self, request: Json) -> str:
-        return "cancelled"
-
-
 class CreateErrorUnheard(Clean):
     """Waits for ever when the client cannot create a terminal."""
 

@@ -1,0 +1,175 @@
+"""No faults: agents that do otherwise what the specification leaves open. No case may fail them."""
+
+from __future__ import annotations
+
+from clean import Clean
+from rpc import Call, Cancelled, Json, Pause, Request, RpcError
+from situations import Session
+
+
+class NoCancelById(Clean):
+    """Ignores `$/cancel_request`."""
+
+    def cancel_asked(self, params: Json) -> None:
+        pass
+
+
+class ErrorWhenCancelledById(Clean):
+    """Answers a prompt that was cancelled by its id with the error -32800."""
+
+    by_id: Request | None = None
+
+    def cancel_asked(self, params: Json) -> None:
+        self.by_id = self.named(params)
+        super().cancel_asked(params)
+
+    def cancelled(self, request: Request) -> str:
+        if request is self.by_id:
+            raise Cancelled
+        return "cancelled"
+
+
+class WaitsForTheClient(Clean):
+    """Answers a cancelled prompt only after the client has answered the request in it, as "graceful" has it."""
+
+    def cancel(self, request: Request) -> None:
+        if isinstance(request.pause, Call) and not request.cancelled:
+            request.cancelled = True
+            self.withdraw(request.pause)
+        else:
+            super().cancel(request)
+
+    def answered(self, call: Call, result: Json, error: RpcError | None) -> None:
+        request = next((request for request in self.running.values() if request.pause is call), None)
+        if request and request.cancelled:
+            if call.late and error is None:
+                call.late(result)
+            self.step(request, error=Cancelled())
+        else:
+            super().answered(call, result, error)
+
+
+class LastWords(Clean):
+    """Has something to say between the cancel and the answer."""
+
+    def cancelled(self, request: Request) -> str:
+        self.say(self.sessions[request.params["sessionId"]], "Stopped.")
+        return super().cancelled(request)
+
+
+class NoBatches(Clean):
+    """Refuses arrays, each with one error."""
+
+    def take_batch(self, values: list[Json]) -> None:
+        self.refuse(None, -32600, "Messages are individual", None)
+
+
+class HoldsPrompts(Clean):
+    """Holds a prompt until the one before it has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue: list[Request] = []
+
+    async def prompt(self, request: Request) -> Json:
+        session = self.session(request)
+        if session.turn:
+            self.queue.append(request)
+            await Pause()
+        return await super().prompt(request)
+
+    def answer(self, request: Request, message: Json) -> None:
+        super().answer(request, message)
+        if request.method == "session/prompt" and self.queue:
+            self.step(self.queue.pop(0))
+
+
+class NewPromptEndsTheOld(Clean):
+    """Lets a new prompt end the turn that runs."""
+
+    async def prompt(self, request: Request) -> Json:
+        session = self.session(request)
+        if session.turn:
+            self.cancel(session.turn)
+        return await super().prompt(request)
+
+
+class Modest(Clean):
+    """Can do nothing that is optional."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        needed = ("initialize", "authenticate", "session/new", "session/prompt")
+        self.methods = {name: method for name, method in self.methods.items() if name in needed}
+
+    def capabilities(self) -> dict[str, Json]:
+        return {}
+
+    def state(self, session: Session) -> dict[str, Json]:
+        return {}
+
+
+class TextIds(Clean):
+    """Gives its own requests ids that are strings."""
+
+    def write(self, message: Json) -> None:
+        if isinstance(message, dict) and "method" in message:
+            if "id" in message:
+                message = {**message, "id": f"agent-{message['id']}"}
+            elif message["method"] == "$/cancel_request":
+                message = {**message, "params": {"requestId": f"agent-{message['params']['requestId']}"}}
+        super().write(message)
+
+    def take_response(self, value: dict[str, Json]) -> None:
+        id = value.get("id")
+        if isinstance(id, str) and id.removeprefix("agent-").isdigit():
+            value = {**value, "id": int(id.removeprefix("agent-"))}
+        super().take_response(value)
+
+
+class Talkative(Clean):
+    """Reports what is no part of a turn whenever it likes, with `_meta`, and sends notifications of an extension."""
+
+    def answer(self, request: Request, message: Json) -> None:
+        super().answer(request, message)
+        for session in list(self.sessions.values()):
+            update = {"sessionUpdate": "session_info_update", "title": "A talk", "_meta": {"mood": "fine"}}
+            self.update(session, update)
+        self.notify("_conformance.example/heartbeat", {})
+
+
+class WantsLogin(Clean):
+    """Makes no session before the user has authenticated."""
+
+    async def new_session(self, request: Request) -> Json:
+        raise RpcError(-32000, "Authentication required")
+
+
+class ServesDuplicates(Clean):
+    """Serves a request though another of its id is open."""
+
+    def take_request(self, request: Request) -> None:
+        earlier = self.running.pop(self.key(request.id), None)
+        super().take_request(request)
+        if earlier and self.key(request.id) not in self.running:
+            self.running[self.key(request.id)] = earlier
+
+
+class AsksForOutput(Clean):
+    """Asks for the output of its command until that has ended, and never waits for its exit."""
+
+    async def use_terminal(self, session: Session, tool: str, terminal: str) -> None:
+        where = {"sessionId": session.id, "terminalId": terminal}
+        try:
+            output = await self.ask("terminal/output", where)
+            while not output.get("exitStatus"):
+                output = await self.ask("terminal/output", where)
+        except Cancelled:
+            self.kill(where)
+            raise
+        except RpcError:
+            self.tool_update(session, tool, status="failed")
+            return
+        finally:
+            self.release(session, where)
+        self.tool_update(session, tool, status="completed")
