@@ -55,11 +55,14 @@ class Watch:
         self._checker = Checker("client")
         self._asked: dict[tuple[type, Any], str] = {}
         self._open: dict[tuple[type, Any], str] = {}
+        self._batched = False
+        """A batch was sent: the answers to it may come as one."""
         seen.agents += 1
 
     def sent(self, message: Any) -> None:
         """Note a message to the client; None for something that is none."""
         self._checker.sent(message)
+        self._batched |= isinstance(message, list)
         for each in message if isinstance(message, list) else [message]:
             if not isinstance(each, dict) or "id" not in each:
                 continue
@@ -75,7 +78,7 @@ class Watch:
         self._seen.messages += 1
         shown = line[:500].decode("utf-8", "backslashreplace")
         found = [(str(each.rule), each.what) for each in violations]
-        if isinstance(message, list):
+        if isinstance(message, list) and not (self._batched and not any("method" in each for each in message)):
             found.append(("batch", f"{len(message)} messages in one line"))
         for each in message if isinstance(message, list) else [message]:
             if isinstance(each, dict):

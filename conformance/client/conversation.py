@@ -235,7 +235,9 @@ class Conversation:
         for start in range(0, len(data), 65536):
             self._written = written = anyio.Event()
             await self._frame(b"W", data[start : start + 65536])
-            await self.until(lambda event=written: event.is_set() or None, "the agent's standard error to be read")
+            await self.until(
+                lambda event=written: event.is_set() or None, "room in the pipe for the agent's standard error"
+            )
 
     async def exit(self, status: int) -> None:
         """End the agent process."""

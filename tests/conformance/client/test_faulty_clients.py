@@ -7,7 +7,7 @@ import pytest
 from conformance.case import Level, Verdict
 from conformance.client.registry import client_cases
 
-from .table import FAULTS, FOLDER, SEEN, command, judged
+from .table import FAULTS, FOLDER, SEEN, UNBOUNDED, command, judged
 
 pytestmark = pytest.mark.anyio
 
@@ -56,4 +56,11 @@ def test_every_faulty_client_is_in_a_table() -> None:
         for name in re.findall(r"^class ([A-Z]\w+)\(\w+\)", path.read_text("utf-8"), re.M):
             names.add(f"{path.stem}/" + re.sub(r"(?<=.)(?=[A-Z])", "-", name).lower())
     names -= {name for name in names if name.startswith("clean/")}
-    assert names == set(FAULTS) | set(SEEN)
+    assert names == {*FAULTS, *SEEN, *UNBOUNDED}
+
+
+@pytest.mark.parametrize("name", UNBOUNDED)
+async def test_a_client_that_writes_without_end_is_judged_all_the_same(name: str) -> None:
+    results = await judged(command(name), "initialize/first", "updates/many", "closing/lets-the-agent-go", patience=1.5)
+    assert results["initialize/first"].verdict is Verdict.PASS
+    assert Verdict.ERROR not in {result.verdict for result in results.values()}

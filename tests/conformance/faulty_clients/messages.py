@@ -200,6 +200,17 @@ class DiesOfOtherSessions(Client):
         _ = {self.session_id: True}[params["sessionId"]]
 
 
+class DiesOfMany(Client):
+    """Keeps the updates of a turn in a queue that is too short."""
+
+    taken = 0
+
+    def updated(self, params: Any) -> None:
+        self.taken += 1
+        if self.taken > 500:
+            raise asyncio.QueueFull
+
+
 class AnswersResponses(Client):
     """Answers responses to what it has not asked."""
 

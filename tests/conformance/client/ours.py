@@ -1,0 +1,46 @@
+"""A small client on `acp_server.client`: one prompt, with files and terminals, and a user at standard input."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import anyio
+import anyio.to_thread
+
+from acp_server.client import Handlers, LocalFiles, LocalTerminals, spawn_agent
+from acp_server.errors import AcpError
+from acp_server.schema import Implementation, PermissionOption, RequestPermissionRequest
+
+
+async def ask(request: RequestPermissionRequest) -> PermissionOption | None:
+    line = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+    return request.options[int(line) - 1] if line.strip() else await anyio.sleep_forever()
+
+
+async def main(command: list[str]) -> None:
+    handlers = Handlers(permission=ask, files=LocalFiles([os.getcwd()]), terminals=LocalTerminals())
+    async with spawn_agent(command, handlers) as agent:
+        await agent.initialize(client_info=Implementation(name="ours", version="1.0"))
+        session = await agent.new_session(os.getcwd())
+        with anyio.open_signal_receiver(signal.SIGINT) as signals:
+            async with session.prompt("hello") as turn, anyio.create_task_group() as group:
+
+                async def stop() -> None:
+                    async for _ in signals:
+                        turn.cancel()
+
+                group.start_soon(stop)
+                await turn.wait()
+                group.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    try:
+        anyio.run(main, sys.argv[2:], backend=sys.argv[1])
+    except* AcpError as errors:
+        sys.stderr.write(f"{errors.exceptions}\n")
+        os._exit(1)
+    # A thread may still read a line that nobody types.
+    os._exit(0)
