@@ -2,11 +2,13 @@
 
 The map of the package; imports go one way, from the bottom up:
 
-    cli          the command line: serve, chat, demo, trace, schema
-    workspace    the built-in agent: searches, reads and scans a project without a network
+    cli          the command line: serve, chat, demo, trace, gateway, schema
+    workspace    the built-in agent: searches, reads, edits a project and runs commands, without a network
+    gateway      an HTTP facade over any agent, as the Coze v3 chat API has it
     agent        `Agent`, what authors write against, and the ways to serve it
     client       the other side: spawn an agent and drive it
     testing      memory streams, scripted clients and faults, for your own tests
+    tools        what an agent can do for a model: approval, running, progress, cancel, partial results
     session      what ACP means: negotiation, sessions, turns, updates, calls to the client
     peer         one live connection: read loop, dispatch, requests both ways, the writer
     wire         pure: bytes, messages, who owes whom an answer
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
     from acp_server.errors import ResourceNotFound as ResourceNotFound
     from acp_server.errors import RpcError as RpcError
     from acp_server.errors import SessionClosed as SessionClosed
+    from acp_server.errors import ToolCancelled as ToolCancelled
+    from acp_server.errors import ToolError as ToolError
+    from acp_server.errors import ToolFailed as ToolFailed
+    from acp_server.errors import ToolRejected as ToolRejected
     from acp_server.errors import TurnEnded as TurnEnded
     from acp_server.peer.connection import Connection as Connection
     from acp_server.peer.connection import Limits as Limits
@@ -45,13 +51,19 @@ if TYPE_CHECKING:
     from acp_server.session.store import MemoryStore as MemoryStore
     from acp_server.session.store import SessionStore as SessionStore
     from acp_server.session.terminal import Terminal as Terminal
+    from acp_server.session.tooling import ToolResult as ToolResult
     from acp_server.session.turn import Turn as Turn
     from acp_server.tasks.cause import Cause as Cause
     from acp_server.tasks.grace import grace as grace
+    from acp_server.tools.consent import Approval as Approval
+    from acp_server.tools.consent import UserAction as UserAction
+    from acp_server.tools.context import ToolContext as ToolContext
+    from acp_server.tools.tool import Tool as Tool
 
 __all__ = [
     "AcpError",
     "Agent",
+    "Approval",
     "AuthRequired",
     "Call",
     "CapabilityMissing",
@@ -71,8 +83,16 @@ __all__ = [
     "SessionClosed",
     "SessionStore",
     "Terminal",
+    "Tool",
+    "ToolCancelled",
+    "ToolContext",
+    "ToolError",
+    "ToolFailed",
+    "ToolRejected",
+    "ToolResult",
     "Turn",
     "TurnEnded",
+    "UserAction",
     "grace",
     "serve",
 ]
@@ -82,7 +102,7 @@ _NAMES = {
     "agent.serve": "serve",
     "errors": (
         "AcpError AuthRequired CapabilityMissing ConnectionClosed InvalidParams RequestCancelled RequestTimeout "
-        "ResourceNotFound RpcError SessionClosed TurnEnded"
+        "ResourceNotFound RpcError SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded"
     ),
     "peer.connection": "Connection Limits",
     "peer.context": "Call",
@@ -90,9 +110,13 @@ _NAMES = {
     "session.session": "Session",
     "session.store": "MemoryStore SessionStore",
     "session.terminal": "Terminal",
+    "session.tooling": "ToolResult",
     "session.turn": "Turn",
     "tasks.cause": "Cause",
     "tasks.grace": "grace",
+    "tools.consent": "Approval UserAction",
+    "tools.context": "ToolContext",
+    "tools.tool": "Tool",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -126,6 +126,7 @@ class Worker:
         self._jobs: deque[tuple[_Future, _Coroutine, tuple[Any, ...]]] = deque()
         self._news = anyio.Event()
         self._abandoned = False
+        self._told = False
         self.ended = threading.Event()
         self.value: Any = None
         self.error: BaseException | None = None
@@ -143,7 +144,8 @@ class Worker:
         while True:
             while self._jobs:
                 await self._carry_out(*self._jobs.popleft())
-            if self.ended.is_set():
+            # Behind all that the function had the loop do.
+            if self._told:
                 break
             await self._news.wait()
             self._news = anyio.Event()
@@ -178,7 +180,8 @@ class Worker:
             if self._abandoned:
                 raise RequestCancelled
             self._jobs.append((job, function, args))
-        self._tell()
+        # Not the event of this moment: the loop may have put another in its place when it gets there.
+        self._threads.soon(lambda: self._news.set())
         return job.result()
 
     def _run(self) -> None:
@@ -193,12 +196,12 @@ class Worker:
             self.ended.set()
         if self._abandoned:
             self._threads.count(-1)
-            logger.info("%s has ended, long after it was cancelled", self._name)
-        self._tell()
+            logger.info("%s has ended, after it was cancelled", self._name)
+        self._threads.soon(self._hear)
 
-    def _tell(self) -> None:
-        # Not the event of this moment: the loop may have put another in its place when it gets there.
-        self._threads.soon(lambda: self._news.set())
+    def _hear(self) -> None:
+        self._told = True
+        self._news.set()
 
 
 _worker: contextvars.ContextVar[Worker] = contextvars.ContextVar("acp_server worker")

@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from functools import cached_property
 from typing import Any, Final, Protocol, cast
 
 from acp_server.errors import RpcError, ToolFailed, UsageError
@@ -20,7 +19,6 @@ from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import Editor
 from acp_server.tools.execution import Execution, Trial
 from acp_server.tools.manifest import Manifest
-from acp_server.tools.parameters import Parameters
 from acp_server.tools.registered import Registered
 from acp_server.tools.tool import Tool
 
@@ -234,20 +232,17 @@ class AssistantTool:
         raise ToolFailed(f"{self.manifest.display_name} did not say what came of it.")
 
 
-class _Declared(Parameters):
-    """The parameters that a manifest declares: they arrive in one dict."""
+class _Declared:
+    """The parameters that a manifest declares (see `Arguments`): they arrive in one dict."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
 
-    def read(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Parameters.read`."""
+    def read(self, params: Any) -> dict[str, Any]:
+        """See `Arguments`."""
         return {"params": self._manifest.check(params)}
 
-    def check(self) -> None:
-        """See `Parameters.check`."""
-
-    @cached_property
+    @property
     def json_schema(self) -> dict[str, Any]:
-        """See `Parameters.json_schema`."""
+        """See `Arguments`."""
         return self._manifest.input_schema

@@ -41,6 +41,9 @@ class Parameters:
         each problem."""
         from pydantic import ValidationError
 
+        if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            # Models write them.
+            raise InvalidParams(data={"problems": [{"path": "", "message": "the arguments must be an object"}]})
         try:
             return self._adapter.validate_python({key: value for key, value in params.items() if key != "_meta"})
         except ValidationError as error:
@@ -48,7 +51,7 @@ class Parameters:
 
             raise InvalidParams(data={"problems": explain(error)}) from None
 
-    @cached_property
+    @property
     def json_schema(self) -> dict[str, Any]:
         """The arguments as a JSON Schema of one object. Raises UsageError for types that have none."""
         from pydantic import PydanticUserError

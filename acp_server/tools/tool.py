@@ -8,13 +8,26 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from acp_server.errors import UsageError
 from acp_server.tools.context import ToolContext
-from acp_server.tools.parameters import Parameters, StrictParameters, annotation_of, name_of
+from acp_server.tools.parameters import StrictParameters, annotation_of, name_of
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Arguments(Protocol):
+    """What a tool takes, for tools whose function does not say it."""
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """A JSON Schema of one object."""
+        ...
+
+    def read(self, params: Any) -> dict[str, Any]:
+        """The function's arguments by name, checked. Raises InvalidParams, whose data lists each problem."""
+        ...
 
 
 class Tool(Generic[F]):
@@ -30,7 +43,7 @@ class Tool(Generic[F]):
     arguments, changes nothing, and returns an `Approval` or the question as text. `auto_approve`: whether it may run
     without asking when the user has set that tools may. `approval_timeout`: seconds after which no answer means no.
     `answers_refusal`: whether the function is called, too, when it was not approved, and finds that out by
-    `ToolContext.primary_confirmed`.
+    `ToolContext.primary_confirmed`. `parameters`: what it takes, if the function's parameters do not say it.
 
     Raises UsageError for a function that cannot be a tool.
     """
@@ -47,7 +60,7 @@ class Tool(Generic[F]):
         auto_approve: bool = False,
         approval_timeout: float | None = None,
         answers_refusal: bool = False,
-        parameters: Parameters | None = None,
+        parameters: Arguments | None = None,
     ) -> None:
         if not callable(function):
             raise UsageError(f"a tool is a function, not {type(function).__name__}")
@@ -69,7 +82,7 @@ class Tool(Generic[F]):
         self.streams: Final = inspect.isasyncgenfunction(function)
         self.is_async: Final = inspect.iscoroutinefunction(function)
         self.takes_context: Final = context_parameter(function)
-        self._parameters: Final = parameters or StrictParameters(function, _is_context(function))
+        self._parameters: Final[Arguments] = parameters or StrictParameters(function, _is_context(function))
         if callable(approval):
             self.asks_with_context: Final = context_parameter(approval)
 

@@ -1,0 +1,339 @@
+"""Whether a tool may run: what is asked, what counts as a yes, what is remembered."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from acp_server import Agent, Approval, Session, ToolContext, ToolResult, Turn
+from acp_server.schema import Diff
+from tests.session.editor import CANCELLED, END_TURN, EVERYTHING, Editor, editing
+
+PERMISSION = "session/request_permission"
+NO_BOOLEANS = {key: value for key, value in EVERYTHING.items() if key != "session"}
+
+pytestmark = pytest.mark.anyio
+
+
+def selected(option: str) -> dict[str, Any]:
+    return {"outcome": {"outcome": "selected", "optionId": option}}
+
+
+class Kept:
+    """An agent with a tool that needs approval, and what came of its calls."""
+
+    def __init__(self, agent: Agent | None = None, **options: Any) -> None:
+        self.agent = agent or Agent("a")
+        self.ran = 0
+        self.results: list[ToolResult] = []
+        self.actions: list[tuple[bool, bool]] = []
+
+        async def touch(call: ToolContext, path: str = "a") -> str:
+            self.ran += 1
+            self.actions.append((call.primary_confirmed, call.secondary_confirmed))
+            return "touched"
+
+        self.agent.tool(name="touch", title="Touch a file", kind="edit", **{"approval": True, **options})(touch)
+
+        @self.agent.prompt
+        async def prompt(turn: Turn) -> None:
+            self.results.append(await turn.run_tool("touch", {"path": "b"}))
+
+    @property
+    def status(self) -> str:
+        return self.results[-1].status
+
+
+def updates(editor: Editor) -> list[dict[str, Any]]:
+    return [u for u in editor.client.updates() if "toolCallId" in u]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "ran"),
+    [
+        (selected("allow_once"), "completed", 1),
+        (selected("allow_always"), "completed", 1),
+        (selected("reject_once"), "rejected", 0),
+        (selected("reject_always"), "rejected", 0),
+        ({"outcome": {"outcome": "cancelled"}}, "rejected", 0),
+        (selected("allow"), "rejected", 0),
+        ({"outcome": {"outcome": "approved"}}, "rejected", 0),
+        ({}, "rejected", 0),
+        (None, "rejected", 0),
+    ],
+)
+@pytest.mark.behaviour("F14")
+async def test_only_an_offered_option_that_allows_lets_it_run(answer: Any, status: str, ran: int) -> None:
+    kept = Kept()
+    async with editing(kept.agent) as editor:
+        editor.client.answer(PERMISSION, answer)
+        session = await editor.open()
+        assert await editor.ask(session) == END_TURN
+        assert [u.get("status") for u in updates(editor)][-1] == ("completed" if ran else "failed")
+    assert (kept.status, kept.ran) == (status, ran)
+    if not ran:
+        assert kept.results[0].message
+
+
+@pytest.mark.parametrize("code", [-32601, -32603, -32800])
+async def test_a_client_that_cannot_ask_its_user_runs_nothing(code: int) -> None:
+    kept = Kept()
+    async with editing(kept.agent, capabilities={}) as editor:
+        session = await editor.open()
+        prompt = await editor.prompt(session)
+        await editor.client.refuse(await editor.client.expect_request(PERMISSION), code)
+        assert await editor.answer(prompt) == END_TURN
+    assert (kept.status, kept.ran) == ("rejected", 0)
+
+
+async def test_the_question_says_what_will_happen_and_shows_it() -> None:
+    def question(path: str, call: ToolContext) -> Approval:
+        assert call.name == "touch"
+        return Approval(
+            f"It changes {path}.",
+            title=f"Touch {path}",
+            preview=[Diff(path=f"/project/{path}", old_text="old", new_text="new"), "and nothing else"],
+            primary="Apply",
+            secondary="Leave it",
+        )
+
+    kept = Kept(approval=question)
+    async with editing(kept.agent) as editor:
+        session = await editor.open()
+        prompt = await editor.prompt(session)
+        request = await editor.client.expect_request(PERMISSION)
+        call = request["params"]["toolCall"]
+        assert (call["title"], call["kind"], call["status"]) == ("Touch b", "edit", "pending")
+        assert [piece["type"] for piece in call["content"]] == ["content", "diff", "content"]
+        assert call["content"][0]["content"]["text"] == "It changes b."
+        assert call["content"][1]["newText"] == "new"
+        assert [(o["kind"], o["name"]) for o in request["params"]["options"]] == [
+            ("allow_once", "Apply"),
+            ("allow_always", "Apply, always in this session"),
+            ("reject_once", "Leave it"),
+            ("reject_always", "Leave it, always in this session"),
+        ]
+        await editor.client.respond(request, selected("allow_once"))
+        assert await editor.answer(prompt) == END_TURN
+        # What was approved stays to be seen.
+        assert [piece["type"] for piece in updates(editor)[-1]["content"]] == ["diff", "content", "content"]
+
+
+async def test_a_question_may_offer_only_this_time_and_be_just_text() -> None:
+    kept = Kept(approval=lambda path: Approval("Really?", remember=False))
+    async with editing(kept.agent) as editor:
+        session = await editor.open()
+        prompt = await editor.prompt(session)
+        request = await editor.client.expect_request(PERMISSION)
+        assert [o["kind"] for o in request["params"]["options"]] == ["allow_once", "reject_once"]
+        await editor.client.respond(request, selected("reject_once"))
+        await editor.answer(prompt)
+    kept = Kept(approval=lambda path: f"May {path} be touched?")
+    async with editing(kept.agent) as editor:
+        session = await editor.open()
+        prompt = await editor.prompt(session)
+        request = await editor.client.expect_request(PERMISSION)
+        assert request["params"]["toolCall"]["content"][0]["content"]["text"] == "May b be touched?"
+        await editor.client.respond(request, selected("reject_once"))
+        await editor.answer(prompt)
+
+
+async def _raises(path: str) -> Approval:
+    raise OSError("/secret/path")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [_raises, lambda path: 5, lambda path: Approval("May it?", preview=object()), lambda: "takes no path"],
+    ids=["raises", "returns no question", "has a preview that cannot be shown", "takes other arguments"],
+)
+async def test_a_question_that_cannot_be_made_runs_nothing(
+    question: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = Kept(approval=question)
+    async with editing(kept.agent) as editor:
+        session = await editor.open()
+        assert await editor.ask(session) == END_TURN
+        assert editor.asked(PERMISSION) == []
+        assert updates(editor)[-1]["status"] == "failed"
+        assert "secret" not in str(editor.client.received)
+    assert (kept.status, kept.ran) == ("failed", 0)
+    assert "could not be made" in (kept.results[0].message or "")
+    assert caplog.records
+
+
+async def test_a_decision_for_always_holds_for_the_tool_and_the_session_only() -> None:
+    for option, status in (("allow_always", "completed"), ("reject_always", "rejected")):
+        kept = Kept()
+        async with editing(kept.agent) as editor:
+            editor.client.answer(PERMISSION, selected(option))
+            first, second = await editor.open(), await editor.open()
+            await editor.ask(first)
+            await editor.ask(first)
+            assert len(editor.asked(PERMISSION)) == 1
+            assert kept.status == status
+            await editor.ask(second)
+            assert len(editor.asked(PERMISSION)) == 2
+
+
+async def test_an_author_can_keep_decisions_longer() -> None:
+    class Store:
+        def __init__(self) -> None:
+            self.decisions: dict[str, bool] = {}
+
+        async def get(self, session: Session, tool: str) -> bool | None:
+            return self.decisions.get(tool)
+
+        async def put(self, session: Session, tool: str, allowed: bool) -> None:
+            self.decisions[tool] = allowed
+
+    store = Store()
+    kept = Kept(Agent("a", approvals=store))
+    async with editing(kept.agent) as editor:
+        editor.client.answer(PERMISSION, selected("allow_always"))
+        await editor.ask(await editor.open())
+        await editor.ask(await editor.open())
+        assert len(editor.asked(PERMISSION)) == 1
+    assert (store.decisions, kept.ran) == ({"touch": True}, 2)
+
+
+async def test_a_store_of_decisions_that_fails_means_asking(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        async def get(self, session: Session, tool: str) -> bool | None:
+            raise OSError
+
+        async def put(self, session: Session, tool: str, allowed: bool) -> None:
+            raise OSError
+
+    kept = Kept(Agent("a", approvals=Broken()))
+    async with editing(kept.agent) as editor:
+        editor.client.answer(PERMISSION, selected("allow_always"))
+        session = await editor.open()
+        await editor.ask(session)
+        await editor.ask(session)
+        assert len(editor.asked(PERMISSION)) == 2
+    assert kept.ran == 2
+    assert len(caplog.records) == 4
+
+
+@pytest.mark.parametrize("user", [False, True])
+@pytest.mark.parametrize("tool", [False, True])
+@pytest.mark.parametrize("booleans", [False, True])
+async def test_it_runs_without_asking_only_if_the_user_and_the_tool_both_allow_it(
+    user: bool, tool: bool, booleans: bool
+) -> None:
+    kept = Kept(auto_approve=tool)
+
+    # So that the setting is there whatever the tool says.
+    @kept.agent.tool(approval=True, auto_approve=True)
+    async def other() -> None: ...
+
+    async with editing(kept.agent, capabilities=EVERYTHING if booleans else NO_BOOLEANS) as editor:
+        answer = await editor.client.result("session/new", {"cwd": "/project", "mcpServers": []})
+        session = answer["sessionId"]
+        [option] = answer["configOptions"]
+        assert option["type"] == ("boolean" if booleans else "select")
+        assert option["currentValue"] == (False if booleans else "off")
+        if user:
+            value: dict[str, Any] = {"type": "boolean", "value": True} if booleans else {"value": "on"}
+            changed = await editor.client.result(
+                "session/set_config_option", {"sessionId": session, "configId": "auto_approve", **value}
+            )
+            assert changed["configOptions"][0]["currentValue"] == (True if booleans else "on")
+        editor.client.answer(PERMISSION, selected("reject_once"))
+        await editor.ask(session)
+        assert bool(editor.asked(PERMISSION)) == (not (user and tool))
+    assert kept.ran == (user and tool)
+    if user and tool:
+        assert kept.actions == [(True, False)]
+
+
+async def test_the_setting_is_there_only_if_a_tool_heeds_it() -> None:
+    async with editing(Kept().agent) as editor:
+        answer = await editor.client.result("session/new", {"cwd": "/project", "mcpServers": []})
+        assert "configOptions" not in answer
+
+
+async def test_no_answer_in_time_is_a_no() -> None:
+    kept = Kept(approval_timeout=0.05)
+    async with editing(kept.agent) as editor:
+        session = await editor.open()
+        prompt = await editor.prompt(session)
+        request = await editor.client.expect_request(PERMISSION)
+        assert await editor.answer(prompt) == END_TURN
+        await editor.client.respond(request, selected("allow_once"))
+        await editor.settled()
+        assert editor.withdrawn() == [request["id"]]
+    assert (kept.status, kept.ran) == ("rejected", 0)
+    assert kept.results[0].message == "Nobody approved it within 0.05 s, so it was not run."
+
+
+@pytest.mark.parametrize(
+    ("answer", "action"),
+    [("allow_once", (True, False)), ("reject_once", (False, True)), ("nothing of it", (False, False))],
+)
+async def test_a_function_that_answers_refusals_learns_what_the_user_did(answer: str, action: Any) -> None:
+    from acp_server import Tool
+
+    seen: list[tuple[bool, bool]] = []
+
+    async def decide(call: ToolContext) -> str:
+        seen.append((call.primary_confirmed, call.secondary_confirmed))
+        return "said by the tool"
+
+    agent = Agent("a")
+    agent.add_tool(Tool(decide, approval=True, answers_refusal=True))
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> str | None:
+        result = await turn.run_tool("decide")
+        assert result.status == ("completed" if action[0] else "rejected")
+        return result.message
+
+    async with editing(agent) as editor:
+        editor.client.answer(PERMISSION, selected(answer))
+        session = await editor.open()
+        await editor.ask(session)
+        assert editor.said() == ["said by the tool"]
+    assert seen == [action]
+
+
+@pytest.mark.behaviour("C3", "F6")
+async def test_two_hundred_tools_that_wait_for_permission_are_cancelled_at_once() -> None:
+    agent = Agent("a")
+    ran: list[int] = []
+
+    @agent.tool(approval=True)
+    async def touch(number: int) -> None:
+        ran.append(number)
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        async def one(number: int) -> None:
+            await turn.run_tool(touch, {"number": number})
+
+        async with anyio.create_task_group() as group:
+            for number in range(200):
+                group.start_soon(one, number)
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session)
+        requests = [await editor.client.expect_request(PERMISSION) for _ in range(200)]
+        begin = anyio.current_time()
+        await editor.cancel(session)
+        with anyio.fail_after(5):
+            assert await editor.answer(id) == CANCELLED
+        took = anyio.current_time() - begin
+        # Late answers, all of them a yes.
+        for request in requests:
+            await editor.client.respond(request, selected("allow_once"))
+        await editor.settled()
+        assert sorted(editor.withdrawn()) == sorted(request["id"] for request in requests)
+        finals = [u["toolCallId"] for u in updates(editor) if u.get("status") == "failed"]
+        assert len(finals) == len({*finals}) == 200
+    assert ran == []
+    assert took < 1
+    assert threading.active_count() < 20

@@ -1,0 +1,189 @@
+"""What becomes of tool calls that cannot work, and of tools that fail: a clear message, and nothing is executed."""
+
+import logging
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from acp_server import Agent, RpcError, ToolContext, ToolFailed, Turn
+from acp_server.errors import UsageError
+from tests.session.editor import END_TURN, editing
+from tests.tools.calls import calling, shown, text, updates
+
+pytestmark = pytest.mark.anyio
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"path": 5}, "path: Input should be a valid string"),
+        ({}, "path: Field required"),
+        ({"path": "a", "mode": "x"}, "mode: Extra inputs are not permitted"),
+        ({"path": "a", "lines": "many"}, "lines: Input should be a valid integer"),
+        (["a"], "the arguments must be an object"),
+    ],
+)
+@pytest.mark.behaviour("L4")
+async def test_arguments_that_do_not_fit_are_said_to_the_model_and_nothing_runs(arguments: Any, says: str) -> None:
+    agent = Agent("a")
+    ran: list[str] = []
+
+    @agent.tool(approval=True)
+    async def read(path: str, lines: int = 10) -> None:
+        ran.append(path)
+
+    results = calling(agent, "read", arguments)
+    seen = await updates(agent)
+    assert results[0].status == "failed"
+    assert says in (results[0].message or "")
+    assert [u["status"] for u in seen] == ["pending", "failed"]
+    assert says in text(seen[-1])[0]
+    assert ran == []
+
+
+async def test_an_unknown_tool_fails_like_any_other_and_the_model_learns_what_there_is() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def read() -> None: ...
+
+    @agent.tool
+    async def write() -> None: ...
+
+    results = calling(agent, "raed")
+    seen = await updates(agent)
+    assert results[0].message == "There is no tool named 'raed'. There are: read, write."
+    assert [u["status"] for u in seen] == ["pending", "failed"]
+
+
+async def test_an_exceptions_text_is_for_the_program_and_not_for_the_client(caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    def fail() -> None:
+        raise ValueError("the password is hunter2")
+
+    results = calling(agent, "fail")
+    async with editing(agent) as editor:
+        session = await editor.open()
+        await editor.ask(session)
+        assert "hunter2" not in str(editor.client.received)
+        assert text(shown(editor)[-1]) == ["The tool failed."]
+    assert isinstance(results[0].error, ValueError)
+    assert any(record.exc_info for record in caplog.records)
+
+
+@pytest.mark.parametrize("error", [ToolFailed("no such file"), RpcError("no such file")])
+async def test_a_tool_can_say_what_went_wrong(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def fail() -> None:
+        raise error
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> str:
+        with pytest.raises(ToolFailed) as failed:
+            await turn.call("fail")
+        assert failed.value.__cause__ is error
+        return str(failed.value.message)
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        assert await editor.ask(session) == END_TURN
+        assert editor.said() == ["no such file"]
+        assert text(shown(editor)[-1]) == ["no such file"]
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+async def test_a_title_that_cannot_be_made_fails_the_call_and_runs_nothing() -> None:
+    agent = Agent("a")
+    ran: list[str] = []
+
+    @agent.tool(title=lambda path: f"Read {path.nothing}")
+    async def read(path: str) -> None:
+        ran.append(path)
+
+    results = calling(agent, "read", {"path": "a"})
+    seen = await updates(agent)
+    assert (results[0].status, ran) == ("failed", [])
+    assert seen[-1]["status"] == "failed"
+
+
+async def test_values_that_json_cannot_express_are_left_out_and_nothing_is_lost() -> None:
+    agent = Agent("a")
+    thing = object()
+
+    @agent.tool
+    async def odd(thing: Any) -> Any:
+        return {"set": {1, 2}, "thing": thing}
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        assert (await turn.call(odd, thing=thing))["thing"] is thing
+
+    seen = await updates(agent)
+    assert "rawInput" not in seen[0]
+    assert seen[-1]["status"] == "completed"
+
+
+async def test_a_tool_may_be_asked_for_its_schema() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def read(call: ToolContext, path: str, at: Point | None = None, lines: int = 10) -> None:
+        """Read a file."""
+
+    [described] = agent.tools.describe()
+    assert described["name"] == "read"
+    assert described["description"] == "Read a file."
+    schema = described["input_schema"]
+    assert schema["type"] == "object"
+    assert schema["required"] == ["path"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["path"] == {"type": "string"}
+    assert schema["properties"]["lines"] == {"type": "integer", "default": 10}
+
+
+def test_mistakes_of_the_author_show_when_the_program_starts() -> None:
+    agent = Agent("a")
+    agent.tool(name="one")(lambda: None)
+    with pytest.raises(UsageError, match="two tools named one"):
+        agent.tool(name="one")(lambda: None)
+    with pytest.raises(UsageError, match="cannot be passed by name"):
+        agent.tool(name="two")(lambda *parts: None)
+    with pytest.raises(UsageError, match="is a function"):
+        agent.tool("read")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UsageError, match="more than 0"):
+        agent.tool(name="three", approval_timeout=0)(lambda: None)
+
+
+async def test_an_agent_without_tools_says_so() -> None:
+    agent = Agent("a")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        with pytest.raises(UsageError, match="no tools"):
+            await turn.call("read")
+        assert not turn.cancel_tool("x")
+
+    assert await updates(agent) == []
+
+
+async def test_two_running_calls_cannot_have_one_id() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def twice(call: ToolContext) -> None:
+        with pytest.raises(UsageError, match="is running"):
+            await call.turn.run_tool("twice", id=call.id)
+
+    results = calling(agent, "twice")
+    await updates(agent)
+    assert results[0].ok

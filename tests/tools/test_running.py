@@ -1,0 +1,280 @@
+"""What a tool call shows the client, and what the model is told of it."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import BaseModel
+
+from acp_server import Agent, ToolContext, ToolResult, Turn
+from acp_server.schema import Diff, TextContent, ToolCallLocation
+from tests.session.editor import END_TURN, editing
+from tests.tools.calls import calling, shown, text, updates
+
+pytestmark = pytest.mark.anyio
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+async def test_a_tool_call_goes_from_pending_over_in_progress_to_completed() -> None:
+    agent = Agent("a")
+
+    @agent.tool(kind="search")
+    async def shout(words: str, times: int = 1) -> str:
+        """Say it loudly.
+
+        More of it.
+        """
+        return words.upper() * times
+
+    results = calling(agent, "shout", {"words": "hey", "times": "2"})
+    first, second, third = await updates(agent)
+    assert first == {
+        "sessionUpdate": "tool_call",
+        "toolCallId": "c1",
+        "title": "Say it loudly",
+        "name": "shout",
+        "kind": "search",
+        "status": "pending",
+        "rawInput": {"words": "hey", "times": "2"},
+    }
+    assert second == {"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "in_progress"}
+    assert third["status"] == "completed"
+    assert text(third) == ["HEYHEY"]
+    [result] = results
+    assert (result.ok, result.status, result.message, result.value) == (True, "completed", "HEYHEY", "HEYHEY")
+
+
+async def test_call_gives_the_value_itself_and_takes_the_tool_or_its_name() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    def add(a: int, b: int) -> dict[str, int]:
+        return {"sum": a + b}
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> AsyncGenerator[str]:
+        yield str((await turn.call(add, a=1, b=2))["sum"])
+        yield str((await turn.call("add", a=3, b=4))["sum"])
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        await editor.ask(session)
+        assert editor.said() == ["3", "7"]
+        assert [u["rawOutput"] for u in shown(editor) if u.get("status") == "completed"] == [{"sum": 3}, {"sum": 7}]
+    assert add(5, 6) == {"sum": 11}
+
+
+async def test_a_model_is_told_json_as_text_and_content_is_shown() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def point(at: Point) -> Point:
+        return Point(x=at.x + 1)
+
+    @agent.tool
+    async def change() -> list[Any]:
+        return [Diff(path="/project/a", old_text="a", new_text="b"), TextContent(text="done")]
+
+    results: list[ToolResult] = []
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        results.append(await turn.run_tool("point", {"at": {"x": 1}}))
+        results.append(await turn.run_tool("change"))
+
+    seen = await updates(agent)
+    assert results[0].message == '{"x":2,"y":0}'
+    assert results[0].value == Point(x=2)
+    assert seen[2]["rawOutput"] == {"x": 2, "y": 0}
+    assert [piece["type"] for piece in seen[-1]["content"]] == ["diff", "content"]
+
+
+async def test_a_generators_text_is_shown_as_it_comes_and_is_the_result() -> None:
+    agent = Agent("a")
+    go_on = anyio.Event()
+
+    @agent.tool
+    async def count() -> AsyncGenerator[Any]:
+        yield "one "
+        await go_on.wait()
+        yield TextContent(text="a picture")
+        yield "two"
+
+    results = calling(agent, "count")
+    async with editing(agent) as editor:
+        session = await editor.open()
+        prompt = await editor.prompt(session)
+        await editor.client.expect(lambda m: text(m.get("params", {}).get("update", {})) == ["one "])
+        go_on.set()
+        assert await editor.answer(prompt) == END_TURN
+        assert text(shown(editor)[-1]) == ["a picture", "one two"]
+    assert results[0].message == "one two"
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_progress_locations_and_titles_reach_the_client_in_order(in_thread: bool) -> None:
+    agent = Agent("a")
+
+    def say(call: ToolContext) -> None:
+        call.set_title("Looking closer")
+        call.locations = [ToolCallLocation(path="/project/a", line=3)]
+        call.locate("/project/b")
+        call.progress("half\n")
+
+    async def direct(call: ToolContext) -> str:
+        say(call)
+        return "all"
+
+    def threaded(call: ToolContext) -> str:
+        say(call)
+        return "all"
+
+    agent.tool(name="look")(threaded if in_thread else direct)
+    calling(agent, "look")
+    seen = await updates(agent)
+    assert {"title": "Looking closer"}.items() <= seen[2].items()
+    assert seen[4]["locations"] == [{"path": "/project/a", "line": 3}, {"path": "/project/b"}]
+    assert text(seen[-1]) == ["half\nall"]
+
+
+async def test_much_output_is_shown_in_few_updates_and_its_beginning_is_left_out() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def flood(call: ToolContext) -> None:
+        for number in range(100_000):
+            call.progress(f"{number}\n")
+
+    calling(agent, "flood")
+    seen = await updates(agent)
+    assert len(seen) < 100
+    assert seen[-1]["status"] == "completed"
+    [output] = text(seen[-1])
+    assert output.startswith("[earlier output is left out]\n")
+    assert output.endswith("99999\n")
+    assert len(output) < 250_000
+
+
+async def test_output_in_a_burst_is_shown_although_nothing_follows() -> None:
+    agent = Agent("a")
+    go_on = anyio.Event()
+
+    @agent.tool
+    async def burst(call: ToolContext) -> None:
+        for number in range(10):
+            call.progress(f"{number} ")
+        await go_on.wait()
+
+    calling(agent, "burst")
+    async with editing(agent) as editor:
+        session = await editor.open()
+        prompt = await editor.prompt(session)
+        await editor.client.expect(lambda m: text(m.get("params", {}).get("update", {})) == ["0 1 2 3 4 5 6 7 8 9 "])
+        go_on.set()
+        await editor.answer(prompt)
+
+
+async def test_tools_run_in_parallel_in_one_turn_and_one_can_be_cancelled_alone() -> None:
+    agent = Agent("a")
+    go_on = anyio.Event()
+
+    @agent.tool
+    async def wait(call: ToolContext, name: str) -> str:
+        call.on_cancel = lambda: f"{name}: half"
+        await go_on.wait()
+        return name
+
+    results: dict[str, ToolResult] = {}
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        async def one(name: str) -> None:
+            results[name] = await turn.run_tool("wait", {"name": name}, id=f"id_{name}")
+
+        async with anyio.create_task_group() as group:
+            for name in "abc":
+                group.start_soon(one, name)
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        prompting = await editor.prompt(session)
+        for _ in "abc":
+            await editor.client.expect(lambda m: m.get("params", {}).get("update", {}).get("status") == "in_progress")
+        assert await editor.client.result("_tool_call/cancel", {"sessionId": session, "toolCallId": "id_b"}) == {}
+        # A second time, and one that does not exist.
+        for id in ("id_b", "id_x"):
+            refusal = await editor.refusal("_tool_call/cancel", {"sessionId": session, "toolCallId": id})
+            assert refusal["code"] == -32602
+        go_on.set()
+        assert await editor.answer(prompting) == END_TURN
+    assert [(r.status, r.message) for r in (results[n] for n in "abc")] == [
+        ("completed", "a"),
+        ("cancelled", "b: half"),
+        ("completed", "c"),
+    ]
+
+
+async def test_a_program_can_cancel_one_tool_of_a_turn() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def wait(call: ToolContext) -> None:
+        assert call.turn.cancel_tool(call.id)
+        assert not call.turn.cancel_tool("another")
+        await anyio.sleep_forever()
+
+    results = calling(agent, "wait")
+    seen = await updates(agent)
+    assert results[0].status == "cancelled"
+    assert seen[-1]["_meta"] == {"outcome": "cancelled"}
+    assert seen[-1]["status"] == "failed"
+
+
+async def test_a_tool_that_its_caller_gives_up_is_cancelled() -> None:
+    agent = Agent("a")
+    cleaned: list[bool] = []
+
+    @agent.tool
+    async def wait(call: ToolContext) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cleaned.append(call.is_cancelled)
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> str:
+        with anyio.move_on_after(0.01):
+            await turn.call(wait)
+        return "went on"
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        assert await editor.ask(session) == END_TURN
+        assert editor.said() == ["went on"]
+        assert shown(editor)[-1]["status"] == "failed"
+    assert cleaned == [True]
+
+
+@pytest.mark.parametrize("way", ["rejected", "cancelled"])
+async def test_a_handler_need_not_mind_that_the_user_did_not_want_a_tool(way: str) -> None:
+    agent = Agent("a")
+
+    @agent.tool(approval=way == "rejected")
+    async def wait(call: ToolContext) -> None:
+        call.turn.cancel_tool(call.id)
+        await anyio.sleep_forever()
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        await turn.call(wait)
+
+    async with editing(agent) as editor:
+        editor.client.answer("session/request_permission", {"outcome": {"outcome": "cancelled"}})
+        session = await editor.open()
+        assert await editor.ask(session) == END_TURN
+        assert shown(editor)[-1]["_meta"] == {"outcome": way}
