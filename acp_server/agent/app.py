@@ -77,6 +77,15 @@ class Agent:
         self.tools.approvals = approvals
         self._services: dict[Connection, Service] = {}
 
+    @property
+    def store(self) -> SessionStore:
+        """Where sessions are kept. Whoever sets another one does so before anything is served."""
+        return self._hooks.store
+
+    @store.setter
+    def store(self, store: SessionStore) -> None:
+        self._hooks.store = store
+
     # -- what the agent does
 
     def prompt(self, function: F) -> F:
