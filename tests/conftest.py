@@ -1,7 +1,10 @@
-"""What every test shares: two backends, a deadline, a guard against leaks, and what to do without npm."""
+"""What every test shares: two backends, a deadline, a guard against leaks, a state directory, and what to do without
+npm."""
 
 import os
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,15 @@ pytest_plugins = ["tests.plugins.deadline", "tests.plugins.leaks"]
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run each test marked `anyio` once on asyncio and once on trio."""
     return request.param
+
+
+@pytest.fixture(autouse=True, scope="session")
+def state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the built-in agent keeps its sessions in all tests, whose processes inherit this: not the user's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        state = tmp_path_factory.mktemp("state")
+        patch.setenv("XDG_STATE_HOME", str(state))
+        yield state
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from acp_server.schema import AgentMessageChunk, AvailableCommandsUpdate, Sessio
 _HEAD: Final = 6
 _TAIL: Final = 2
 
+_COMMAND: Final = (*COMMAND, "--store", "memory")
+
 _CANCEL_AT: Final = 4
 """The piece of the answer at which the second search is cancelled."""
 
@@ -86,9 +88,9 @@ class _Excerpt(Screen):
 
 async def _session(directory: str) -> None:
     screen = _Excerpt()
-    screen.line(f"starting: {' '.join(COMMAND)}", dim=True)
+    screen.line(f"starting: {' '.join(_COMMAND)}", dim=True)
     began = time.perf_counter()
-    async with spawn_agent(COMMAND, on_stderr=lambda line: screen.line(clean(line), dim=True)) as agent:
+    async with spawn_agent(_COMMAND, on_stderr=lambda line: screen.line(clean(line), dim=True)) as agent:
         screen.step("initialize")
         info = await agent.initialize()
         who = info.agent_info

@@ -18,18 +18,30 @@ def launch(
     log_file: Path | None = None,
     record: Path | None = None,
     backend: str = "asyncio",
+    store: str | None = None,
 ) -> int:
-    """Serve `target` (see `acp_server.cli.target`), or the built-in agent; the exit code. Raises UsageError."""
+    """Serve `target` (see `acp_server.cli.target`), or the built-in agent; the exit code. `store`: where it keeps its
+    sessions (see `acp_server.cli.store`), if not where it does of its own accord. Raises UsageError."""
     # First of all, so that nothing that the module prints when it is imported reaches the client.
     claim = Claim()
     try:
         logs.configure(log_level, log_file)
         if target is None:
+            from acp_server.cli.store import UserStore
             from acp_server.workspace import agent
+
+            agent.store = UserStore()
         else:
             from acp_server.cli.target import load
 
             agent = load(target)
+        if store is not None:
+            from acp_server.agent.app import Agent
+            from acp_server.cli.store import store_at
+
+            if not isinstance(agent, Agent):
+                raise UsageError(f"{target} is of type {type(agent).__name__}, for which there is no --store")
+            agent.store = store_at(store)
     except UsageError:
         # Nobody is served, so standard error, which may be one pipe with the output, is for saying why.
         claim.release()

@@ -30,13 +30,21 @@ from acp_server.cli.launch import launch
     help="Record both directions in this file; `acp-server trace` shows it.",
 )
 @click.option(
+    "--store",
+    metavar="memory|FILE",
+    help="Where sessions are kept: in memory, or in this file. By default the built-in agent has a file in your state "
+    "directory, and others do as they are written.",
+)
+@click.option(
     "--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True, help="The event loop."
 )
-def serve(target: str | None, log_level: str, log_file: Path | None, record: Path | None, backend: str) -> int:
+def serve(
+    target: str | None, log_level: str, log_file: Path | None, record: Path | None, store: str | None, backend: str
+) -> int:
     """Serve an agent to an editor over standard input and output.
 
     TARGET is a module and what it calls its agent, `package.module:attribute`, or a file, `path/to/file.py:attribute`;
     without an attribute it is `agent`. It may be a function that makes the agent. Without TARGET the built-in agent is
     served.
     """
-    return launch(target, log_level=log_level, log_file=log_file, record=record, backend=backend)
+    return launch(target, log_level=log_level, log_file=log_file, record=record, backend=backend, store=store)
