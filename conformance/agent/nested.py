@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
-
 from conformance.agent.cancel_request import EFFECT_SECONDS, SOURCE, cancelled_by_id, supporting
 from conformance.agent.session_cancel import ends_cancelled
 from conformance.agent.turns import stop_reason
@@ -75,27 +73,6 @@ async def answers_are_matched_by_id(agent: Agent) -> None:
         fail("an answer to one request ended the turn that waits for another")
 
 
-@case("nested/ids-differ", level=MUST, source="JSON-RPC 2.0", section="4", behaviours=["C16"], needs="read")
-async def ids_differ(agent: Agent) -> None:
-    """Two requests that wait for an answer have different ids."""
-    _, first = await reading(agent, await agent.session())
-    _, second = await reading(agent, await agent.session())
-    if same_id(first.id, second.id):
-        fail(f"two requests of the id {first.id!r} wait for an answer")
-
-
-@case("nested/ids-of-both-sides", level=MUST, source="JSON-RPC 2.0", section="4", behaviours=["B12"], needs="nested")
-async def ids_of_both_sides_are_apart(agent: Agent) -> None:
-    """A request of the client is answered as such though one of the agent has the same id."""
-    prompt, request = await in_flight(agent, await agent.session())
-    if same_id(request.id, prompt.id):
-        not_applicable(f"the agent's request has the id of the prompt, {prompt.id!r}")
-    same = await agent.request("_conformance/same-id", {}, id=request.id)
-    await same.answer()
-    if prompt.answers:
-        fail("a request of the client was taken for its answer to the agent's request of the same id")
-
-
 @case(
     "nested/cancel-of-the-same-id",
     level=MUST,
@@ -129,34 +106,6 @@ async def names_its_session(agent: Agent) -> None:
     named = request.params.get("sessionId") if isinstance(request.params, dict) else None
     if named != session:
         fail(f"its sessionId is {named!r} instead of {session!r}")
-
-
-@case("nested/absolute-path", level=MUST, source=ACP, section="Overview, Argument requirements", needs="read")
-async def path_is_absolute(agent: Agent) -> None:
-    """The path of a file that the agent asks for is absolute."""
-    _, request = await reading(agent, await agent.session())
-    path = request.params.get("path") if isinstance(request.params, dict) else None
-    if not isinstance(path, str) or not posixpath.isabs(path):
-        fail(f"the path is {path!r}")
-
-
-@case("nested/line-from-one", level=MUST, source=ACP, section="Overview, Argument requirements", needs="read")
-async def lines_begin_at_one(agent: Agent) -> None:
-    """Lines of a file are counted from 1."""
-    _, request = await reading(agent, await agent.session())
-    line = request.params.get("line") if isinstance(request.params, dict) else None
-    if line is not None and (not isinstance(line, int) or line < 1):
-        fail(f"the line is {line!r}")
-
-
-@case("nested/write-absolute-path", level=MUST, source=ACP, section="Overview, Argument requirements", needs="write")
-async def written_path_is_absolute(agent: Agent) -> None:
-    """The path of a file that the agent writes is absolute."""
-    await agent.prompt(await agent.session(), "write")
-    request = await agent.next_request("fs/write_text_file")
-    path = request.params.get("path") if isinstance(request.params, dict) else None
-    if not isinstance(path, str) or not posixpath.isabs(path):
-        fail(f"the path is {path!r}")
 
 
 @case("nested/null-result", level=MUST, source=ACP, section="File System, Writing Files", needs="write")

@@ -271,21 +271,6 @@ async def spares_the_next_prompt(agent: Agent) -> None:
 
 
 @case(
-    "session-cancel/unknown-session",
-    level=MUST,
-    source=NOTIFICATION[0],
-    section=NOTIFICATION[1],
-    behaviours=["F15", "A5"],
-)
-async def ignores_an_unknown_session(agent: Agent) -> None:
-    """A cancel for a session that does not exist is ignored."""
-    await agent.initialize()
-    await agent.notify("session/cancel", {"sessionId": "conformance-no-such-session"})
-    await agent.fence()
-    no_answer_to_a_notification(agent)
-
-
-@case(
     "session-cancel/no-turn",
     level=MUST,
     source=NOTIFICATION[0],

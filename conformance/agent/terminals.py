@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from typing import Any
 
 from conformance.agent.cancel_request import cancelled_by_id
@@ -40,15 +39,6 @@ async def all_released(agent: Agent) -> None:
         lambda: True if all(terminal.released for terminal in agent.editor.terminals.values()) else None,
         "the release of its terminal",
     )
-
-
-@case("terminals/absolute-cwd", level=MUST, source=SOURCE, section=CREATE, needs="terminal")
-async def directory_is_absolute(agent: Agent) -> None:
-    """The working directory of a command, if one is given, is absolute."""
-    await agent.prompt(await agent.session(), "terminal")
-    cwd = member(await agent.next_request("terminal/create"), "cwd")
-    if cwd is not None and (not isinstance(cwd, str) or not posixpath.isabs(cwd)):
-        fail(f"the working directory is {cwd!r}")
 
 
 @case("terminals/names-its-session", level=MUST, source=SOURCE, section=CREATE, needs="terminal")

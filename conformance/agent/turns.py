@@ -65,104 +65,6 @@ async def is_answered_once(agent: Agent) -> None:
 
 
 @case(
-    "turns/output-comes-first",
-    level=MUST,
-    source=SOURCE,
-    section="Prompt Turn, 3. Agent Reports Output",
-    behaviours=["I1"],
-    needs="stream",
-)
-async def reports_output_before_the_answer(agent: Agent) -> None:
-    """What a turn has to say is reported in updates before its answer."""
-    session = await agent.session()
-    prompt = await agent.prompt(session, "stream")
-    await prompt.result()
-    if not [update for update in agent.spoken(session) if update.position < (prompt.position or 0)]:
-        fail("the turn was answered before any of its output was reported")
-
-
-@case(
-    "turns/nothing-after-the-answer",
-    level=SHOULD,
-    source=SOURCE,
-    section="Prompt Turn, 4. Check for Completion",
-    behaviours=["F5", "I1"],
-    needs="stream",
-)
-async def says_nothing_after_the_answer(agent: Agent) -> None:
-    """After its answer a turn reports nothing more."""
-    session = await agent.session()
-    prompt = await agent.prompt(session, "stream")
-    await prompt.answer()
-    await agent.settle()
-    if late := agent.spoken(session, since=prompt.position or 0):
-        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}")
-
-
-@case(
-    "turns/updates-name-their-session",
-    level=MUST,
-    source=SOURCE,
-    section="Session Setup, Session ID",
-    behaviours=["F6"],
-    needs="stream",
-)
-async def updates_name_their_session(agent: Agent) -> None:
-    """What a turn reports bears the id of its own session."""
-    session, other = await agent.session(), await agent.session()
-    await (await agent.prompt(session, "stream")).answer()
-    if stray := agent.spoken(other):
-        fail(f"{len(stray)} updates of the turn in {session!r} came for {other!r}")
-    if not agent.spoken(session):
-        fail(f"no update came for the session {session!r} of the turn")
-
-
-@case(
-    "turns/next-prompt",
-    level=MUST,
-    source=SOURCE,
-    section="Prompt Turn, Cancellation (its last paragraph)",
-    needs="quick",
-)
-async def takes_the_next_prompt(agent: Agent) -> None:
-    """After a turn the session takes the next prompt."""
-    session = await agent.session()
-    await (await agent.prompt(session, "quick")).result()
-    await (await agent.prompt(session, "quick")).result()
-
-
-@case(
-    "turns/sessions-at-once",
-    level=SHOULD,
-    source=SOURCE,
-    section="Session Setup",
-    behaviours=["F6", "B6"],
-    needs=["hang", "quick"],
-)
-async def runs_sessions_at_once(agent: Agent) -> None:
-    """A turn runs while another session has one."""
-    busy, idle = await agent.session(), await agent.session()
-    hanging = await agent.prompt(busy, "hang")
-    await agent.said_something(hanging)
-    await (await agent.prompt(idle, "quick")).result()
-
-
-@case(
-    "turns/answers-meanwhile",
-    level=SHOULD,
-    source=SOURCE,
-    section="Session Modes, Setting the current mode",
-    behaviours=["B6", "I6"],
-    needs="hang",
-)
-async def answers_other_requests_meanwhile(agent: Agent) -> None:
-    """Other requests are answered while a turn runs."""
-    prompt = await agent.prompt(await agent.session(), "hang")
-    await agent.said_something(prompt)
-    await agent.fence()
-
-
-@case(
     "turns/second-prompt",
     level=CHOICE,
     source=SOURCE,
@@ -225,28 +127,6 @@ async def failure_tells_no_trace(agent: Agent) -> None:
     text = json.dumps(answer.get("error"))
     if trace := next((trace for trace in TRACES if trace in text), None):
         choice(f"the error has a stack trace in it ({trace.strip()})")
-
-
-@case(
-    "turns/tool-call-announced",
-    level=SHOULD,
-    source=SOURCE,
-    section="Tool Calls, Creating",
-    needs="tool",
-)
-async def announces_tool_calls(agent: Agent) -> None:
-    """A tool call is reported by `tool_call` before anything is reported of its progress."""
-    session = await agent.session()
-    await (await agent.prompt(session, "tool")).answer()
-    announced: set[str] = set()
-    for update in agent.spoken(session):
-        id = str(update.body.get("toolCallId"))
-        if update.kind == "tool_call":
-            announced.add(id)
-        elif update.kind == "tool_call_update" and id not in announced:
-            fail(f"tool_call_update for {id!r}, which no tool_call announced")
-    if not announced:
-        not_applicable("the turn reported no tool call")
 
 
 @case(
