@@ -86,10 +86,21 @@ def agent(
 
 
 @main.command(context_settings={**CONTEXT, "allow_interspersed_args": False})
+@click.option(
+    "--profile",
+    "profile_name",
+    metavar="FILE|NAME",
+    help="How the client's user is played: a TOML file, or an included one.",
+)
+@click.option("--here", is_flag=True, help="Start the client in this folder, not in an empty one.")
 @options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def client(**arguments: Any) -> None:
-    """Judge the client that COMMAND starts; `{agent}` in it becomes the command line of the judging agent."""
+    """Judge the client that COMMAND starts. Put `--` before it.
+
+    `{agent}` in it is what the client has to start as its agent: alone it becomes several words, in a longer word one
+    string, quoted for a shell. `{cwd}` is the empty folder in which the client is started.
+    """
     import_module("conformance.client.cli").main(**arguments)
 
 

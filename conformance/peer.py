@@ -43,6 +43,7 @@ __all__ = [
     "Refuse",
     "Update",
     "open_agent",
+    "prompt_params",
 ]
 
 T = TypeVar("T")

@@ -163,6 +163,7 @@ class AgentRun:
         try:
             async with self._open(_Probe()) as agent:
                 probe = await self._ask(agent)
+            self._observe("the first conversation", agent)
             # Read once more: what it wrote to standard error while it ended explains the most.
             return _Probe(probe.subject, probe.fence_method, probe.cannot_run, probe.deaf, agent.process.stderr)
         except CannotStart as error:
@@ -217,7 +218,7 @@ class AgentRun:
     async def _judge(self, case: Case, probe: _Probe) -> tuple[Verdict, str, Sequence[Line], str]:
         if probe.cannot_run:
             return Verdict.ERROR, probe.cannot_run, (), probe.stderr
-        if probe.deaf and case.id != FIRST:
+        if probe.deaf and case.id != FIRST and not case.whole_run:
             return Verdict.SKIP, probe.deaf, (), probe.stderr
         if missing := [need for need in case.needs if need not in self.profile.situations]:
             return Verdict.SKIP, f"the profile has no situation {' and no '.join(map(repr, missing))}", (), ""

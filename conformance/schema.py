@@ -170,12 +170,14 @@ class Checker:
             if "result" in message or "error" in message:
                 yield Violation("kind", "both a method and a result or error", line)
             yield from self._call(message, line)
-        elif ("result" in message) == ("error" in message) or "id" not in message:
+        elif "id" in message and ("result" in message or "error" in message):
+            if "result" in message and "error" in message:
+                yield Violation("kind", "both a result and an error", line)
+            yield from self._answer(message, line)
+        else:
             yield Violation(
                 "kind", "neither a request nor a notification, nor a response (id and result, or id and error)", line
             )
-        else:
-            yield from self._answer(message, line)
 
     def _call(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
         method: Any = message["method"]
@@ -250,6 +252,7 @@ class Checker:
         if wrong := errors_of(known["result"], result):
             yield Violation("result", f"result of {asked[1]}, {wrong}", line)
             return
+        assert isinstance(result, dict)  # as the schema has it for every method
         yield from _extra(known["result"], result, f"result of {asked[1]}", line)
         if asked[1] == "initialize":
             self.agent_capabilities = result.get("agentCapabilities") or {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from conformance.case import CHOICE, MUST, SHOULD, case, choice, fail
-from conformance.peer import Agent
+from conformance.peer import Agent, prompt_params
 from conformance.run import Observed
-from conformance.schema import JsonId
+from conformance.schema import JsonId, same_id
 
 ACP = "ACP v1"
 RPC = "JSON-RPC 2.0"
@@ -115,6 +115,17 @@ async def types_apart(agent: Agent) -> None:
         fail(f"{len(number.answers)} answers to 7 and {len(text.answers)} to '7'")
 
 
+@case("ids/types-apart-in-flight", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], needs="hang")
+async def types_apart_in_flight(agent: Agent) -> None:
+    """While the prompt 7007 runs, the request "7007" is another one: it is served, and the prompt goes on."""
+    session = await agent.session()
+    prompt = await agent.request("session/prompt", prompt_params(session, agent.text_of("hang")), id=7007)
+    await agent.wait_for(lambda: agent.spoken(session) or None, "the first update of the turn")
+    await (await agent.request("conformance/unknown", {}, id="7007")).error(-32601)
+    if prompt.answers:
+        fail("the prompt was answered with it")
+
+
 async def _refused(agent: Agent, id: str) -> None:
     await agent.initialize()
     since = len(agent.received)
@@ -167,6 +178,21 @@ async def own_types(observed: Observed) -> None:
 async def own_unique(observed: Observed) -> None:
     """No two requests of the agent that are open at a time share an id."""
     observed.forbid("reused-id")
+
+
+@case(
+    "ids/own-in-flight", level=MUST, source=RPC, section="4 Request object: id", behaviours=["C16"], needs="permission"
+)
+async def own_in_flight(agent: Agent) -> None:
+    """Two requests of the agent at a time have two ids."""
+    first, second = await agent.session(), await agent.session()
+    agent.hold("session/request_permission")
+    await agent.prompt(first, "permission")
+    one = await agent.next_request("session/request_permission")
+    await agent.prompt(second, "permission")
+    other = await agent.next_request("session/request_permission")
+    if same_id(one.id, other.id):
+        fail(f"both have the id {one.id!r}")
 
 
 @case("ids/directions-apart", level=MUST, source=RPC, section=SECTION, behaviours=["B12"], needs="permission")
