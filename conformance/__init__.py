@@ -10,8 +10,8 @@ mistake of the runtime can hide itself here. It is as strict as the specificatio
 legitimately differ, the case is a *choice*, reported and never failed.
 
 The map: `result` is the data of a run; `case` how a rule is written down; `agent/` the rules for agents, a file a
-group, and `client/` those for clients; `peer` and `conversation` what a case has with its subject, over `process` and
-`lines`, with `editor` as the well-behaved client; `schema` checks every message of the subject in the background;
-`profile` says which prompt brings an agent into which situation; `run` runs the chosen cases; `report/` shows them;
-`cli` is the command line.
+group, and `client/` those for clients; `peer` is the suite as a client, a `conversation` of `exchange`s over `process`
+and `lines`, with `editor` for what a well-behaved client answers; `schema` and `meaning` check every message of the
+subject in the background and find `violation`s; `profile` says which prompt brings an agent into which situation; `run`
+runs the chosen cases; `report/` shows them; `cli` is the command line.
 """

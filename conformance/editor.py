@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .peer import Incoming
+    from .exchange import Incoming
 
 
 class Refuse(Exception):

@@ -25,8 +25,9 @@ from typing import Any, TypeVar
 import anyio
 
 from .case import fail, skip
-from .conversation import Conversation, Ended, Incoming, NoAnswer, Pending, Received
+from .conversation import Conversation
 from .editor import HOLD, Editor, Refuse
+from .exchange import Ended, Incoming, NoAnswer, Pending, Received
 from .process import MARK, Process, spawn
 from .profile import Profile
 from .schema import Checker, announced

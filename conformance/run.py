@@ -18,7 +18,7 @@ from typing import Protocol
 import anyio
 
 from .case import Case, Outcome, Verdict, fail
-from .conversation import Ended, NoAnswer
+from .exchange import Ended, NoAnswer
 from .peer import FENCE, Agent, open_agent
 from .process import CannotStart, end_strays
 from .profile import Profile

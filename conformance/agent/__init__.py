@@ -14,6 +14,7 @@ GROUPS = (
     "bad_input",
     "gating",
     "sessions",
+    "sessions_known",
     "turns",
     "session_cancel",
     "cancel_request",
@@ -25,7 +26,7 @@ GROUPS = (
     "closing",
     "schema",
 )
-"""The order in which the groups are run and reported."""
+"""The modules in the order in which their cases are run and reported."""
 
 
 def load() -> Registry:

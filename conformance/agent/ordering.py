@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.case import CHOICE, MUST, SHOULD, case, choice, fail, not_applicable
+from conformance.case import CHOICE, MUST, SHOULD, case, choice, fail, skip
 from conformance.peer import Agent
 from conformance.run import Observed
 
@@ -36,7 +36,7 @@ async def chunks(agent: Agent) -> None:
     """The chunks of a message come in their order."""
     says = agent.profile.situations["stream"].says
     if says is None:
-        not_applicable("the profile does not say what the situation 'stream' says")
+        skip("the profile does not say what the situation 'stream' says")
     session = await agent.session()
     prompt = await agent.prompt(session, "stream")
     await prompt.result()
