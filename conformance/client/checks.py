@@ -21,6 +21,8 @@ _CONTENT = {
 _TRANSPORTS = {"http": "mcpCapabilities.http", "sse": "mcpCapabilities.sse"}
 _MAY_BE_NULL = {"fs/write_text_file", "terminal/kill", "terminal/release"}
 """Their results are empty: an object in the schema, null on the page."""
+_EXACT = 2**53 - 1
+"""Integers beyond this may have been rounded, which a case of its own tells."""
 _OTHER_SPELLINGS = {"$/cancelRequest", "$/cancel", "notifications/cancelled"}
 
 
@@ -62,7 +64,9 @@ class Watch:
     def sent(self, message: Any) -> None:
         """Note a message to the client; None for something that is none."""
         self._checker.sent(message)
-        self._batched |= isinstance(message, list)
+        if isinstance(message, list):
+            # One that takes no batches may refuse it as a whole, with an error that has no id.
+            self._batched = self._checker.adverse = True
         for each in message if isinstance(message, list) else [message]:
             if not isinstance(each, dict) or "id" not in each:
                 continue
@@ -94,6 +98,8 @@ class Watch:
             key = (type(id), id)
             if rule == "reused-id":
                 return key not in self._open
+            if rule == "unasked-answer" and isinstance(id, int):
+                return abs(id) > _EXACT
             return rule == "result" and message.get("result") is None and self._asked.get(key) in _MAY_BE_NULL
         except TypeError:  # an id that is a list or an object
             return False

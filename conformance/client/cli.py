@@ -1,4 +1,4 @@
-"""`python -m conformance client`: judge the client that a command starts."""
+"""`python -m conformance client`: what it does with its options, which are declared in `conformance.cli`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import click
 
-from conformance.cli import CONTEXT, choose, finish, options, show
+from conformance.cli import choose, finish, show
 from conformance.profile import ProfileError
 from conformance.report.terminal import Terminal
 
@@ -20,25 +20,6 @@ from .run import run
 from .stage import Setting
 
 
-@click.command(context_settings={**CONTEXT, "allow_interspersed_args": False})
-@click.option(
-    "--profile",
-    "profile_name",
-    metavar="FILE|NAME",
-    help="How the client's user is played: a TOML file, or an included one.",
-)
-@click.option("--here", is_flag=True, help="Start the client in this folder, not in an empty one.")
-@options
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def client(**arguments: Any) -> None:
-    """Judge the client that COMMAND starts. Put `--` before it.
-
-    `{agent}` in COMMAND is what the client has to start as its agent: alone it becomes several words, in a longer word
-    one string, quoted for a shell. `{cwd}` is the empty folder in which the client is started.
-    """
-    main(**arguments)
-
-
 def main(
     command: tuple[str, ...],
     patterns: tuple[str, ...],
@@ -48,7 +29,11 @@ def main(
     here: bool = False,
     **rest: Any,
 ) -> None:
-    """Run the chosen cases, write the reports that were asked for, and exit with the run's code."""
+    """Run the chosen cases, write the reports that were asked for, and exit with the run's code.
+
+    Raises:
+        click.UsageError: A pattern that fits no case, no `{agent}` in the command, or a profile that is none.
+    """
     chosen = choose(client_cases, patterns)
     if only_list:
         show(chosen)

@@ -90,10 +90,9 @@ async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
                 verdict, reason = await _play(case, stage)
         if scope.cancelled_caught:
             verdict, reason = case.broken(), f"the case did not come to its end within {limit:g} s"
-    except CannotStart as error:
-        reason = str(error)
     except Exception as error:  # the suite's own mistakes are told, and end no run
-        reason = f"the suite itself failed: {_flat(error)!r}"
+        flat = _flat(error)
+        reason = str(flat) if isinstance(flat, CannotStart) else f"the suite itself failed: {flat!r}"
     lines = () if stage is None else stage.transcript.lines()
     printed = "" if stage is None else stage.program.printed
     return _result(case, verdict, reason, time.monotonic() - began, lines, printed)

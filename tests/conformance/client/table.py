@@ -135,6 +135,15 @@ SEEN: dict[str, tuple[str, str]] = {
 }
 """From the fault to the case of the whole run that has to catch it, and a case in which it shows."""
 
+UNUSUAL = [
+    "unusual/looks-first",
+    "unusual/strips-the-environment",
+    "unusual/prompts-twice",
+    "unusual/kills-its-agent",
+    "unusual/starts-another-agent",
+]
+"""Clients that do no wrong, each in a way of its own."""
+
 UNBOUNDED = ["messages/floods", "messages/never-ends-its-line"]
 """Clients that write without end: no rule is broken by that, and the suite has to bear it."""
 

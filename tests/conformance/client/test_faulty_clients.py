@@ -7,7 +7,7 @@ import pytest
 from conformance.case import Level, Verdict
 from conformance.client.registry import client_cases
 
-from .table import FAULTS, FOLDER, SEEN, UNBOUNDED, command, judged
+from .table import FAULTS, FOLDER, SEEN, UNBOUNDED, UNUSUAL, command, judged
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,16 @@ def test_every_faulty_client_is_in_a_table() -> None:
         for name in re.findall(r"^class ([A-Z]\w+)\(\w+\)", path.read_text("utf-8"), re.M):
             names.add(f"{path.stem}/" + re.sub(r"(?<=.)(?=[A-Z])", "-", name).lower())
     names -= {name for name in names if name.startswith("clean/")}
-    assert names == {*FAULTS, *SEEN, *UNBOUNDED}
+    assert names == {*FAULTS, *SEEN, *UNBOUNDED, *UNUSUAL}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+async def test_a_client_that_does_the_right_thing_in_another_way_is_not_blamed(name: str) -> None:
+    ids = ["initialize/first", "permission/cancelled", "closing/agent-dies-in-a-turn", "closing/lets-the-agent-go"]
+    results = await judged(command(name), *ids, "closing/ends-an-agent-that-stays", "schema/params")
+    assert {id: (result.verdict, result.reason) for id, result in results.items()} == dict.fromkeys(
+        results, (Verdict.PASS, "")
+    )
 
 
 @pytest.mark.parametrize("name", UNBOUNDED)

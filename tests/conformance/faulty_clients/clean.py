@@ -1,7 +1,7 @@
 """A client in plain Python that does everything right; the faulty ones differ from it in one thing each.
 
     python clean.py AGENT...            starts the agent, prompts once, and leaves
-    python clean.py --line "AGENT..."   the agent as one string
+    python clean.py --line="AGENT..."   the agent as one string
 
 Its user answers permission requests with the number of an option, in a line of standard input, and stops the turn by
 SIGINT.
@@ -91,11 +91,16 @@ class Client:
 
     # -- the run
 
+    async def start(self, **options: Any) -> None:
+        """Start the agent."""
+        pipes = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE}
+        self.process = await asyncio.create_subprocess_exec(
+            *self.agent, limit=self.limit, start_new_session=True, **pipes, **options
+        )
+
     async def run(self) -> int:
         """Start the agent, prompt, end it: the exit status."""
-        self.process = await asyncio.create_subprocess_exec(
-            *self.agent, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=self.limit, start_new_session=True
-        )
+        await self.start()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.interrupted)
         tasks = [asyncio.create_task(self.read()), asyncio.create_task(self.read_stderr())]
         try:
@@ -377,7 +382,8 @@ class Client:
 
 def main(kind: type[Client], arguments: list[str]) -> None:
     """Run a client of this kind."""
-    agent = shlex.split(arguments[1]) if arguments[0] == "--line" else arguments
+    first = arguments[0]
+    agent = shlex.split(first.removeprefix("--line=")) if first.startswith("--line=") else arguments
     raise SystemExit(asyncio.run(kind(agent).run()))
 
 
