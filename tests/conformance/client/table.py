@@ -156,7 +156,7 @@ def command(name: str) -> list[str]:
 async def judged(
     command: Sequence[str], *ids: str, patience: float = 3.0, profile: profile.Profile = PROFILE
 ) -> dict[str, CaseResult]:
-    """The results of some cases, or of all."""
-    chosen = [case for case in client_cases if not ids or case.id in ids]
+    """The results of some cases or groups, or of all."""
+    chosen = client_cases.matching(ids)
     result = await run(Setting(command, profile, patience), chosen, jobs=2)
     return {case.id: case for case in result.cases}
