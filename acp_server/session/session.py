@@ -22,6 +22,7 @@ from acp_server.session.store import TurnJournal
 from acp_server.session.updates import Updates
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
+from acp_server.tasks.threads import Threads
 
 if TYPE_CHECKING:
     from acp_server.peer.connection import Connection
@@ -67,6 +68,7 @@ class Session:
         self._journal = hooks.store if isinstance(hooks.store, TurnJournal) else None
         self._patience = connection.limits.grace
         self._closers = AsyncExitStack()
+        self._threads = Threads.current()
         self._turn_left: anyio.Event | None = None
 
     @property
@@ -140,9 +142,11 @@ class Session:
     # -- its turns
 
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
-        """Cut every turn that is running or waiting now. A later one is not affected. False if there was none."""
-        cut = [turn.node.cut(cause) for turn in list(self.turns)]
-        return any(cut)
+        """Cut every turn that is running or waiting now, from any thread. A later one is not affected. False if there
+        was none."""
+        turns = [turn for turn in self.turns if turn.cause is None and not turn.node.closed]
+        self._threads.soon(lambda: [turn.node.cut(cause) for turn in turns])
+        return bool(turns)
 
     def begin(self, turn: Turn) -> None:
         """The turn is about to run: from here on it is part of the history."""

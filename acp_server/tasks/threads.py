@@ -8,11 +8,12 @@ What a function may do once it is left behind is its caller's matter.
 from __future__ import annotations
 
 import contextvars
+import inspect
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeAlias
 
@@ -32,6 +33,9 @@ RUNNING: Final = 40
 ABANDONED: Final = 64
 """Functions that may go on although nobody waits for them. From there on no new ones are started."""
 
+ASKED: Final = 256
+"""Functions that run at once for `ask`. From there on no new ones are started."""
+
 _MANY: Final = 8
 """More of these than it takes to see a cancel in time are worth a warning."""
 
@@ -39,7 +43,6 @@ _BRIEFLY: Final = 0.05
 """Seconds for which the loop stands still, in one of its rounds, for functions that are to be quick."""
 
 _Future: TypeAlias = "Future[Any]"
-_Coroutine: TypeAlias = "Callable[..., Awaitable[Any]]"
 
 _current: RunVar[Threads] = RunVar("acp_server threads")
 
@@ -57,6 +60,8 @@ class Threads:
         self.home: Final = threading.get_ident()
         self.abandoned = 0
         """How many threads run for nobody."""
+        self.asked = 0
+        """How many threads run for `ask`."""
 
     @classmethod
     def current(cls) -> Threads:
@@ -74,7 +79,7 @@ class Threads:
             function()
             return
         try:
-            self._soon(function)
+            self._soon(_guarded, function)
         except RuntimeError:
             pass  # the loop has ended, and nobody is left whom it would concern
 
@@ -83,18 +88,35 @@ class Threads:
 
         Meanwhile it may have the loop do something, see `in_loop`. Raises what it raises, and TooManyThreads.
         """
+        if _nested.get():
+            # The function that waits for this one has its place, and it must not wait for the places of others like it.
+            return await self._run(name, function, args)
         async with self._limiter:
-            worker = self.start(name, function, *args)
-            try:
-                return await worker.outcome()
-            finally:
-                worker.abandon()
+            return await self._run(name, function, args)
 
-    def start(self, name: str, function: Callable[..., Any], *args: Any) -> Worker:
-        """Call `function` in a thread, in a copy of the current context. Raises TooManyThreads."""
+    async def _run(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        worker = self._start(Worker(self, name, function, args))
+        try:
+            return await worker.outcome()
+        finally:
+            worker.abandon()
+
+    def ask(self, name: str, function: Callable[[], Any]) -> Worker:
+        """Call `function`, which is to be quick, in a thread, and do not wait. It cannot have the loop do anything.
+        Raises TooManyThreads."""
+        if self.asked >= ASKED:
+            raise TooManyThreads(f"{self.asked} threads that were to be quick still run; {name} is not started")
+        return self._start(Worker(self, name, function, (), asked=True))
+
+    def _start(self, worker: Worker) -> Worker:
         if self.abandoned >= ABANDONED:
-            raise TooManyThreads(f"{self.abandoned} threads that were cancelled still run; {name} is not started")
-        return Worker(self, name, function, args)
+            many = f"{self.abandoned} threads that were cancelled still run"
+            raise TooManyThreads(f"{many}; {worker.name} is not started")
+        try:
+            worker.start()
+        except RuntimeError as error:
+            raise TooManyThreads(f"the system has no thread for {worker.name}") from error
+        return worker
 
     def briefly(self, worker: Worker) -> bool:
         """Stand still until `worker` is done, for a moment that all who ask for it in one round of the loop share."""
@@ -107,30 +129,38 @@ class Threads:
     def _moment_over(self) -> None:
         self._until = None
 
-    def count(self, change: int) -> None:
-        """For the workers: one is left behind, or has ended after all."""
+    def count(self, *, abandoned: int = 0, asked: int = 0) -> None:
+        """For the workers: so many more are left behind, or run for `ask`."""
         with self._lock:
-            self.abandoned += change
+            self.abandoned += abandoned
+            self.asked += asked
 
 
 class Worker:
     """One function in its thread: its value or its error once `ended` is set."""
 
-    def __init__(self, threads: Threads, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def __init__(
+        self, threads: Threads, name: str, function: Callable[..., Any], args: tuple[Any, ...], asked: bool = False
+    ) -> None:
         self._threads = threads
-        self._name = name
+        self.name: Final = name
+        self._asked = asked
         self._function = function
         self._args = args
         self._context = contextvars.copy_context()
         self._lock = threading.Lock()
-        self._jobs: deque[tuple[_Future, _Coroutine, tuple[Any, ...]]] = deque()
+        self._jobs: deque[tuple[_Future, Callable[..., Any], tuple[Any, ...]]] = deque()
         self._news = anyio.Event()
         self._abandoned = False
         self._told = False
         self.ended = threading.Event()
         self.value: Any = None
         self.error: BaseException | None = None
-        threading.Thread(target=self._run, name=f"acp_server {name}", daemon=True).start()
+
+    def start(self) -> None:
+        """Begin. Raises RuntimeError if the system has no thread for it."""
+        threading.Thread(target=self._run, name=f"acp_server {self.name}", daemon=True).start()
+        self._threads.count(asked=self._asked)
 
     async def outcome(self) -> Any:
         """Wait until it has ended, and carry out meanwhile what it wants of the loop. Raises what it raised."""
@@ -157,27 +187,32 @@ class Worker:
                 return
             self._abandoned = True
             jobs, self._jobs = self._jobs, deque()
-        self._threads.count(1)
+        self._threads.count(abandoned=1)
         many = self._threads.abandoned
         level = logging.WARNING if many > _MANY else logging.INFO
-        logger.log(level, "%s was cancelled and still runs in its thread; %d such threads", self._name, many)
+        logger.log(level, "%s was cancelled and still runs in its thread; %d such threads", self.name, many)
         for job, _, _ in jobs:
             job.set_exception(RequestCancelled())
 
-    async def _carry_out(self, job: _Future, function: _Coroutine, args: tuple[Any, ...]) -> None:
+    async def _carry_out(self, job: _Future, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        token = _nested.set(True)
         try:
-            job.set_result(await function(*args))
+            value = function(*args)
+            job.set_result(await value if inspect.isawaitable(value) else value)
         except BaseException as error:
             if not isinstance(error, Exception) or is_cancellation(error):
                 job.set_exception(RequestCancelled())
                 raise
             job.set_exception(error)
+        finally:
+            _nested.reset(token)
 
-    def call(self, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """For the thread: see `in_loop`."""
         job: Future[Any] = Future()
         with self._lock:
-            if self._abandoned:
+            # Whoever asks does not wait for it in the loop, which may even be standing still for it.
+            if self._abandoned or self._asked:
                 raise RequestCancelled
             self._jobs.append((job, function, args))
         # Not the event of this moment: the loop may have put another in its place when it gets there.
@@ -194,9 +229,9 @@ class Worker:
             self.error = error
         with self._lock:
             self.ended.set()
+        self._threads.count(abandoned=-self._abandoned, asked=-self._asked)
         if self._abandoned:
-            self._threads.count(-1)
-            logger.info("%s has ended, after it was cancelled", self._name)
+            logger.info("%s has ended, after it was cancelled", self.name)
         self._threads.soon(self._hear)
 
     def _hear(self) -> None:
@@ -205,12 +240,22 @@ class Worker:
 
 
 _worker: contextvars.ContextVar[Worker] = contextvars.ContextVar("acp_server worker")
+_nested: contextvars.ContextVar[bool] = contextvars.ContextVar("acp_server nested", default=False)
+"""Whether this is done in the loop for a function that waits for it in its thread."""
 
 
-def in_loop(function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-    """From a function that `Threads.run` called: await `function(*args)` in the loop, in the place of whoever waits
-    for this thread, so that a cut cuts it as well. Raises what it raises, RequestCancelled once the thread is
-    abandoned, and RuntimeError in any other thread."""
+def _guarded(function: Callable[[], object]) -> None:
+    # In a bare callback there is nobody to raise to, and trio ends over it.
+    try:
+        function()
+    except Exception:
+        logger.exception("what a thread had the event loop do has failed")
+
+
+def in_loop(function: Callable[..., Any], *args: Any) -> Any:
+    """From a function that `Threads.run` called: call `function(*args)` in the loop and await it if it is async, in the
+    place of whoever waits for this thread, so that a cut cuts it as well. Raises what it raises, RequestCancelled once
+    the thread is abandoned and in a function of `Threads.ask`, and RuntimeError in any other thread."""
     worker = _worker.get(None)
     if worker is None:
         raise RuntimeError("not in a thread that a plain function runs in")

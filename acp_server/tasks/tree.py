@@ -7,6 +7,7 @@ matter.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ class Node:
     """
 
     __slots__ = (
+        "_home",
         "_inner",
         "_outer",
         "_scope_type",
@@ -63,10 +65,12 @@ class Node:
         if parent is None:
             # The running backend's class: anyio's constructor looks it up every time, which costs half of a scope.
             self._scope_type = type(anyio.CancelScope())
+            self._home = threading.get_ident()
         else:
             if parent.closed:
                 raise RuntimeError(f"{parent.label} has ended")
             self._scope_type = parent._scope_type
+            self._home = parent._home
             # What is nested in something cut is born cut.
             self.cause = parent.cause
             if parent.children is None:
@@ -110,9 +114,14 @@ class Node:
         return value, None
 
     def cut(self, cause: Cause) -> bool:
-        """End this node and all that is nested in it. False if it is closed or was cut: the first cause stands."""
+        """End this node and all that is nested in it. False if it is closed or was cut: the first cause stands.
+
+        Raises RuntimeError in a thread that is not the event loop's; nothing is cut then.
+        """
         if self.closed or self.cause is not None:
             return False
+        if threading.get_ident() != self._home:
+            raise RuntimeError(f"{self.label} can only be cut in the thread of its event loop")
         self.cause = cause
         fresh: list[Node] = [self]
         for node in fresh:

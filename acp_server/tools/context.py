@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acp_server.tasks.threads import Threads, in_loop
@@ -103,11 +103,11 @@ class ToolContext:
         """What is called when the call is cancelled while the function runs: it returns what the model and the user are
         to be told, partial results for example, or None.
 
-        It is optional. It must be quick and change nothing; it runs in a thread of its own, and what it raises is
-        logged. What the function itself still returns after a cancel is ignored. Set it inside the function: it is None
-        before and after, and setting it then has no effect.
+        It is optional. It must be quick and change nothing; it runs in a thread of its own, in which `run` is not
+        possible, and what it raises is logged. What the function itself still returns after a cancel is ignored. Set it
+        inside the function: it is None before and after, and setting it then has no effect.
         """
-        return self._on_cancel
+        return self._on_cancel if self.executing else None
 
     @on_cancel.setter
     def on_cancel(self, function: OnCancel | None) -> None:
@@ -123,6 +123,10 @@ class ToolContext:
     def progress(self, piece: Any) -> None:
         """Show more output: text, which is appended, a content block, a `schema.Diff`, a `schema.Terminal`. Never
         waits. Nothing is shown once the call is cancelled or has ended."""
+        if not isinstance(piece, str):
+            from acp_server.tools.view import as_content
+
+            piece = as_content(piece)
         self._pieces.append(piece)
         if not self._posted:
             # A thread that says much has the loop called once for all of it.
@@ -137,37 +141,46 @@ class ToolContext:
     @locations.setter
     def locations(self, places: Sequence[ToolCallLocation]) -> None:
         places = list(places)
-        self._threads.soon(lambda: self._view.locate(places))
+        self._tell(lambda: self._view.locate(places))
 
     def locate(self, path: str, line: int | None = None) -> None:
         """Add a place: an absolute path, and a line counted from 1."""
         from acp_server.schema.tool_call import ToolCallLocation
 
         place = ToolCallLocation(path=path, line=line)
-        self._threads.soon(lambda: self._view.locate([*self._view.locations, place]))
+        self._tell(lambda: self._view.locate([*self._view.locations, place]))
 
     def set_title(self, title: str) -> None:
         """Say anew what the call is doing, in words for the user."""
-        self._threads.soon(lambda: self._view.change(title=title))
+        self._tell(lambda: self._view.change(title=title))
 
     def verbatim(self) -> None:
         """The text that it shows is output of a program, or the like, and no Markdown: have it shown as it is."""
         self._view.verbatim = True
 
-    def run(self, function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-        """From a plain function, in its thread: await `function(*args)` in the event loop: its result.
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """From a plain function, in its thread: call `function(*args)` in the event loop, and await it there if it is
+        async: its result.
 
-        Raises what it raises, and RequestCancelled once the call is cancelled.
+        Raises what it raises, and RequestCancelled once the call is cancelled; so also in `on_cancel`.
         """
         return in_loop(function, *args)
 
-    def _show(self) -> None:
-        from acp_server.tools.view import as_content
+    def _tell(self, change: Callable[[], None]) -> None:
+        self._threads.soon(lambda: None if self.is_cancelled else change())
 
+    def _show(self) -> None:
         self._posted = False
+        if self.is_cancelled:
+            self._pieces.clear()
+        else:
+            self.take()
+
+    def take(self) -> None:
+        """For the runner: hand over what was said so far to be shown."""
         while self._pieces:
             piece = self._pieces.popleft()
             if isinstance(piece, str):
                 self._view.say(piece)
             else:
-                self._view.attach(as_content(piece))
+                self._view.attach(piece)

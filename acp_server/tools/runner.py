@@ -11,6 +11,8 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+import anyio
+
 from acp_server.errors import ConnectionClosed, EncodeError, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import program_end
 from acp_server.session.tooling import ToolResult
@@ -62,6 +64,7 @@ class Execution:
         self._context = ToolContext(turn, id, tool.name, self.node, self._view, self._threads)
         self._job = Job(self.node, connection.work, connection.watch, connection.limits.grace)
         self._last_words: Worker | None = None
+        self._heard = anyio.Event()
         self._ending: BaseException | None = None
         self._result: ToolResult | None = None
 
@@ -74,9 +77,10 @@ class Execution:
         try:
             await self._job.run(self._body, self._over)
         finally:
-            if self._result is None:
-                await self._hear_out()
-                self.finish()
+            if self._last_words is not None:
+                with grace(_HEAR_OUT):
+                    await self._heard.wait()
+            self.finish()
             calls.pop(self.id, None)
         if self._ending is not None:
             raise self._ending
@@ -165,8 +169,11 @@ class Execution:
         self._end("completed", output.message, last=output.text, value=output.value, **output.changes)
 
     def _fail(self, error: BaseException) -> None:
-        if isinstance(error, (ToolFailed, TooManyThreads)):
-            words = (error.message if isinstance(error, ToolFailed) else None) or _FAILED
+        if isinstance(error, ToolFailed):
+            words = error.message or _FAILED
+        elif isinstance(error, TooManyThreads):
+            logger.error("%s is not run: %s", self._tool.name, error)
+            words = "Too much that was cancelled still runs, so it was not run."
         elif isinstance(error, InvalidParams):
             words = f"The arguments do not fit: {_problems_in(error)}"
         elif isinstance(error, RpcError):
@@ -182,25 +189,31 @@ class Execution:
 
     def _was_cut(self, _node: Node) -> None:
         self._job.was_cut()
+        # What a thread has said before the cancel is part of what is kept.
+        self._context.take()
         ask = self._context.on_cancel
-        if ask is None or not self._context.executing:
-            self.finish()
-            return
-        try:
-            self._last_words = self._threads.start(f"on_cancel of {self._tool.name}", ask)
-        except TooManyThreads:
-            logger.exception("on_cancel of %s is not called", self._tool.name)
-            self.finish()
-            return
+        worker = None
+        if ask is not None:
+            try:
+                worker = self._threads.ask(f"on_cancel of {self._tool.name}", ask)
+            except TooManyThreads:
+                logger.exception("on_cancel of %s is not called", self._tool.name)
+        self._last_words = worker
         # A quick one is through before anything that it reads can change.
-        if self._threads.briefly(self._last_words):
+        if worker is None or self._threads.briefly(worker):
+            self._heard.set()
             self.finish()
+        else:
+            self._turn.client.connection.background(self._hear_out, worker)
 
-    async def _hear_out(self) -> None:
-        """Give an `on_cancel` that is not quick a little more time."""
-        if self._last_words is not None and not self._last_words.ended.is_set():
-            with grace(min(_HEAR_OUT, self._turn.client.connection.limits.grace / 2)):
-                await self._last_words.wait()
+    async def _hear_out(self, worker: Worker) -> None:
+        """Give an `on_cancel` that is not quick a little more time, whatever the function does meanwhile."""
+        try:
+            with anyio.move_on_after(min(_HEAR_OUT, self._turn.client.connection.limits.grace / 2)):
+                await worker.wait()
+        finally:
+            self._heard.set()
+            self.finish()
 
     def _words(self) -> str | None:
         """What `on_cancel` said."""
@@ -215,6 +228,8 @@ class Execution:
         elif isinstance(worker.value, str):
             return worker.value
         elif worker.value is not None:
+            if inspect.iscoroutine(worker.value):
+                worker.value.close()
             logger.warning("on_cancel of %s returned %s, not text", self._tool.name, type(worker.value).__name__)
         return None
 
