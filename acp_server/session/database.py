@@ -47,6 +47,10 @@ _MIGRATIONS: Final = (
 )
 """What makes each version of the file from the one before; the file's `user_version` is the number of those done."""
 
+# As bytes, whatever somebody who has changed them by hand has made of them.
+_SESSION: Final = "id, cwd, updated_at, CAST(head AS BLOB)"
+_TURN: Final = "CAST(head AS BLOB), CAST(contents AS BLOB)"
+
 _SAVE_TURN: Final = """
     INSERT INTO turns (session_id, id, owner, head, contents) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (session_id, id) DO UPDATE
@@ -126,13 +130,11 @@ class Database:
         """
         self._bury(interrupted)
         with self._reading() as connection:
-            found = connection.execute(
-                "SELECT id, cwd, updated_at, head FROM sessions WHERE id = ?", (session_id,)
-            ).fetchone()
+            found = connection.execute(f"SELECT {_SESSION} FROM sessions WHERE id = ?", (session_id,)).fetchone()
             if found is None:
                 return None
             turns = connection.execute(
-                "SELECT id, owner IS NOT NULL, head, contents FROM turns WHERE session_id = ? ORDER BY seq",
+                f"SELECT id, owner IS NOT NULL, {_TURN} FROM turns WHERE session_id = ? ORDER BY seq",
                 (session_id,),
             )
             return SessionRow(*found), [TurnRow(id, bool(owned), *rest) for id, owned, *rest in turns]
@@ -148,7 +150,7 @@ class Database:
             conditions.append("(updated_at, id) < (?, ?)")
             values += behind
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        query = f"SELECT id, cwd, updated_at, head FROM sessions {where} ORDER BY updated_at DESC, id DESC LIMIT ?"
+        query = f"SELECT {_SESSION} FROM sessions {where} ORDER BY updated_at DESC, id DESC LIMIT ?"
         return [SessionRow(*row) for row in self._connection.execute(query, (*values, limit))]
 
     def delete(self, session_id: str) -> None:
@@ -163,7 +165,9 @@ class Database:
             return
         with self._writing() as connection:
             for id in dead:
-                for seq, head in connection.execute("SELECT seq, head FROM turns WHERE owner = ?", (id,)).fetchall():
+                for seq, head in connection.execute(
+                    "SELECT seq, CAST(head AS BLOB) FROM turns WHERE owner = ?", (id,)
+                ).fetchall():
                     connection.execute(
                         "UPDATE turns SET owner = NULL, head = ? WHERE seq = ?", (interrupted(head), seq)
                     )

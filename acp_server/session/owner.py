@@ -54,11 +54,14 @@ def is_alive(base: Path, id: str) -> bool:
                 # Before the lock is let go, so that nobody who has just made it locks a file that is gone.
                 path.unlink(missing_ok=True)
         path.unlink(missing_ok=True)
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.OperationalError, OSError) as error:
         if not path.exists():
             return False
         logger.warning("it cannot be told whether the program of %s lives: %s", path, error)
         return True
+    except sqlite3.DatabaseError:
+        # Something else that has its name.
+        return False
     return False
 
 
