@@ -1,5 +1,7 @@
 """Faults at input that is not what it should be."""
 
+from __future__ import annotations
+
 import sys
 
 from clean import Clean

@@ -1,5 +1,7 @@
 """Faults at arrays of messages."""
 
+from __future__ import annotations
+
 import sys
 
 from clean import Clean

@@ -1,5 +1,7 @@
 """Faults in what `$/cancel_request` does."""
 
+from __future__ import annotations
+
 import sys
 
 from clean import Clean

@@ -173,3 +173,10 @@ class AsksForOutput(Clean):
         finally:
             self.release(session, where)
         self.tool_update(session, tool, status="completed")
+
+
+class CutAtTheEnd(Clean):
+    """Does not answer the prompt that runs when its input ends."""
+
+    def ended(self) -> None:
+        pass

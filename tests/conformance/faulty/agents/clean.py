@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Coroutine
-from typing import Any
 
 from rpc import INVALID_PARAMS, INVALID_REQUEST, Cancelled, Json, Pause, Peer, Request, RpcError
 from situations import Session, Situations
@@ -20,7 +19,7 @@ class Clean(Situations, Peer):
     def __init__(self) -> None:
         super().__init__()
         self.sessions: dict[str, Session] = {}
-        self.client: dict[str, Any] | None = None
+        self.client: dict[str, Json] | None = None
         self.methods = {
             "initialize": self.initialize,
             "authenticate": self.authenticate,
@@ -61,7 +60,7 @@ class Clean(Situations, Peer):
     def negotiated(self, version: int) -> int:
         return 1
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> dict[str, Json]:
         return {
             "loadSession": True,
             "promptCapabilities": {"embeddedContext": True},
@@ -97,7 +96,7 @@ class Clean(Situations, Peer):
             raise RpcError(INVALID_PARAMS, "cwd is not an absolute path")
         return cwd
 
-    def state(self, session: Session) -> dict[str, Any]:
+    def state(self, session: Session) -> dict[str, Json]:
         modes = [{"id": mode, "name": mode.title()} for mode in MODES]
         return {
             "modes": {"currentModeId": session.mode, "availableModes": modes},
@@ -172,7 +171,7 @@ class Clean(Situations, Peer):
             raise RpcError(RESOURCE_NOT_FOUND, "There is no such session")
         return session
 
-    def param(self, request: Request, name: str, kind: type) -> Any:
+    def param(self, request: Request, name: str, kind: type) -> Json:
         if not isinstance(request.params, dict) or not isinstance(request.params.get(name), kind):
             raise RpcError(INVALID_PARAMS, f"{name} is missing or of a wrong type")
         return request.params[name]

@@ -1,5 +1,7 @@
 """Faults at the end of input and at a pipe that breaks."""
 
+from __future__ import annotations
+
 import os
 import select
 import signal
@@ -84,13 +86,6 @@ class LeavesAChild(Clean):
         if os.fork() == 0:
             signal.alarm(30)
             signal.pause()
-
-
-class UnansweredTurns(Clean):
-    """Does not answer the prompt that runs when its input ends."""
-
-    def ended(self) -> None:
-        pass
 
 
 class ClosesOutputFirst(Clean):

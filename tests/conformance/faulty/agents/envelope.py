@@ -1,9 +1,12 @@
 """Faults in the envelope of messages and in how they are put on the wire."""
 
+from __future__ import annotations
+
 import json
 
 from clean import Clean
 from rpc import Batch, Json, Request, RpcError
+from situations import Session
 
 
 class TwoAnswers(Clean):
@@ -118,8 +121,8 @@ class PrettyPrints(Clean):
 class RawNewline(Clean):
     """Writes the newlines of a text as they are."""
 
-    def capabilities(self) -> Json:
-        return {**super().capabilities(), "_meta": {"about": "two\nlines"}}
+    def say(self, session: Session, text: str) -> None:
+        super().say(session, f"{text}\n")
 
     def encode(self, message: Json) -> bytes:
         return super().encode(message).replace(b"\\n", b"\n")
@@ -144,8 +147,8 @@ class ByteOrderMark(Clean):
 class NotANumber(Clean):
     """Writes NaN, which is not JSON."""
 
-    def capabilities(self) -> Json:
-        return {**super().capabilities(), "_meta": {"temperature": float("nan")}}
+    def update(self, session: Session, update: Json) -> None:
+        super().update(session, {**update, "_meta": {"temperature": float("nan")}})
 
     def encode(self, message: Json) -> bytes:
         return json.dumps(message).encode() + b"\n"
@@ -154,8 +157,8 @@ class NotANumber(Clean):
 class Latin1(Clean):
     """Encodes its output as Latin-1."""
 
-    def capabilities(self) -> Json:
-        return {**super().capabilities(), "_meta": {"place": "Café"}}
+    def say(self, session: Session, text: str) -> None:
+        super().say(session, f"Voilà: {text}")
 
     def encode(self, message: Json) -> bytes:
         return json.dumps(message, ensure_ascii=False).encode("latin-1", "replace") + b"\n"

@@ -1,7 +1,9 @@
 """Faults in what may be asked of whom."""
 
+from __future__ import annotations
+
 from clean import Clean
-from rpc import Json, RpcError
+from rpc import Json, Request, RpcError
 from situations import Session
 
 
@@ -98,3 +100,13 @@ class LineZero(Clean):
 
     def ask(self, method: str, params: Json, late: Json = None) -> Json:
         return super().ask(method, {**params, "line": 0} if method == "fs/read_text_file" else params, late)
+
+
+class ClaimsToLoad(Clean):
+    """Answers session/load, which it does not announce, as if it had loaded something."""
+
+    def capabilities(self) -> dict[str, Json]:
+        return {**super().capabilities(), "loadSession": False}
+
+    async def load_session(self, request: Request) -> Json:
+        return {}

@@ -1,5 +1,7 @@
 """Faults in what becomes of the ids of requests."""
 
+from __future__ import annotations
+
 from clean import Clean
 from rpc import Json, Request, valid_id
 

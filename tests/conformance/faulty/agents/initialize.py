@@ -1,5 +1,7 @@
 """Faults in the negotiation."""
 
+from __future__ import annotations
+
 from clean import Clean
 from rpc import Json, Request, RpcError
 

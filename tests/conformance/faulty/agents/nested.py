@@ -1,5 +1,7 @@
 """Faults in the requests that the agent makes of its client."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
 

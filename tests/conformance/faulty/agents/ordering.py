@@ -1,5 +1,7 @@
 """Faults in what comes before what."""
 
+from __future__ import annotations
+
 from clean import Clean
 from rpc import Json, Request
 from situations import Session

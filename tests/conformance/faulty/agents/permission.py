@@ -1,5 +1,7 @@
 """Faults in asking for leave."""
 
+from __future__ import annotations
+
 import json
 
 from clean import Clean
@@ -139,3 +141,19 @@ class StaysForTheAnswer(Clean):
     def cancel_session(self, params: Json) -> None:
         if not self.calls:
             super().cancel_session(params)
+
+
+class NeverAsksAgain(Clean):
+    """Takes leave for this time for leave for good."""
+
+    trusted = False
+
+    async def do_permission(self, session: Session) -> None:
+        if self.trusted:
+            await self.run_tool(session, self.tool_call(session, "Change things", "edit"))
+        else:
+            await super().do_permission(session)
+
+    def allowed(self, answer: Json) -> bool:
+        self.trusted = super().allowed(answer)
+        return self.trusted

@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any, NoReturn
 
-Json = Any
+# The module `typing` would be a quarter of what the start of an agent takes.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
+    from typing import Any as Json
+    from typing import NoReturn
+else:
+    Json = object
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -183,8 +187,8 @@ class Peer:
                 self.cancel_asked(params)
             else:
                 self.notification(method, params)
-        except (KeyError, TypeError, RpcError):
-            traceback.print_exc()
+        except (KeyError, TypeError, RpcError) as error:
+            sys.excepthook(type(error), error, error.__traceback__)
 
     def key(self, id: Json) -> tuple[str, Json]:
         return key(id)
@@ -203,8 +207,8 @@ class Peer:
             self.fail(request, RpcError(REQUEST_CANCELLED, "Request cancelled"))
         except RpcError as wrong:
             self.fail(request, wrong)
-        except Exception:
-            traceback.print_exc()
+        except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
             self.fail(request, RpcError(INTERNAL_ERROR, "Internal error"))
 
     def cancel_asked(self, params: Json) -> None:

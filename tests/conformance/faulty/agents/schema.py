@@ -1,5 +1,7 @@
 """Faults in the shape of what is sent."""
 
+from __future__ import annotations
+
 from clean import Clean
 from rpc import Json
 from situations import Session

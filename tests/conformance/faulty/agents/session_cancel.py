@@ -1,5 +1,7 @@
 """Faults in what session/cancel does."""
 
+from __future__ import annotations
+
 import os
 import sys
 

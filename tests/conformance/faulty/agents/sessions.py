@@ -1,5 +1,7 @@
 """Faults in making, listing, loading and closing sessions."""
 
+from __future__ import annotations
+
 from clean import Clean
 from rpc import Json, Request, RpcError
 from situations import Session

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from rpc import Call, Cancelled, Json, Pause, Request, RpcError
 
@@ -172,7 +171,7 @@ class Situations:
         session.history.append(update)
         self.update(session, update)
 
-    def chunk(self, kind: str, text: str) -> dict[str, Any]:
+    def chunk(self, kind: str, text: str) -> dict[str, Json]:
         return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
 
     def tool_call(self, session: Session, title: str, kind: str) -> str:

@@ -1,5 +1,7 @@
 """Faults in the use of terminals."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from clean import Clean

@@ -1,5 +1,7 @@
 """Faults in a turn that nobody cancels."""
 
+from __future__ import annotations
+
 import sys
 import traceback
 
@@ -91,10 +93,10 @@ class Deaf(Clean):
 
 
 class WrongSession(Clean):
-    """Sends what a turn says to the session that was made last."""
+    """Sends what a turn says to the session that was made first."""
 
     def update(self, session: Session, update: Json) -> None:
-        super().update(list(self.sessions.values())[-1], update)
+        super().update(next(iter(self.sessions.values())), update)
 
 
 class FailureUnanswered(Clean):

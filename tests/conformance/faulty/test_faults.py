@@ -1,0 +1,115 @@
+"""The suite can tell right from wrong: each planted fault is caught by the cases that are about it.
+
+`faults.toml` says which case catches which agent. All agents that the chosen tests need are run together, before the
+first test: most of the time they wait for what never comes.
+"""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from conformance import agent as agent_cases
+from conformance import profile
+from conformance.case import Registry
+from conformance.result import Run, Verdict
+from conformance.run import AgentRun
+
+HERE = Path(__file__).parent
+AGENTS = HERE / "agents"
+COMMAND = (sys.executable, "-S", "-E", str(AGENTS / "__main__.py"))
+MACHINERY = ("__init__", "__main__", "rpc", "clean", "situations")
+TABLE: dict[str, dict[str, list[str]]] = tomllib.loads((HERE / "faults.toml").read_text("utf-8"))
+CHOICES = {f"choices/{name}": patterns for name, patterns in TABLE.pop("choices").items()}
+FAULTS = {f"{group}/{name}": cases for group, names in TABLE.items() for name, cases in names.items()}
+
+SECONDS_OF_A_CASE = 5.0
+AGENTS_AT_ONCE = 6
+# What the clean agent does not announce, or announces, so that a rule has nothing to be about.
+NOT_ABOUT_CLEAN = {
+    *("gating/image", "gating/audio", "gating/has-logout"),
+    *("gating/no-load", "gating/no-resume", "gating/no-list", "gating/no-close", "gating/no-delete"),
+}
+
+# A run of all agents is longer than a test usually may be.
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def cases() -> Registry:
+    return agent_cases.load()
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest, cases: Registry) -> Mapping[str, Run]:
+    """The run of each agent that a chosen test asks for, by the name of the agent."""
+    names = {item.name for item in request.session.items if item.path == request.path}
+    wanted = {name: ids for name, ids in (FAULTS | CHOICES).items() if any(f"[{name}]" in test for test in names)}
+    return anyio.run(partial(run_all, wanted, cases))
+
+
+async def run_all(wanted: Mapping[str, Iterable[str]], cases: Registry) -> Mapping[str, Run]:
+    runs: dict[str, Run] = {}
+    known = profile.load(str(HERE / "profile.toml"))
+    slots = anyio.Semaphore(AGENTS_AT_ONCE)
+
+    async def run(name: str, patterns: Iterable[str]) -> None:
+        async with slots:
+            judge = AgentRun((*COMMAND, name), known, timeout=SECONDS_OF_A_CASE, jobs=2)
+            runs[name] = await judge.run(cases.matching(patterns))
+
+    async with anyio.create_task_group() as tasks:
+        for name, patterns in wanted.items():
+            tasks.start_soon(run, name, patterns)
+    return runs
+
+
+def planted() -> Iterator[tuple[str, str | None]]:
+    """Name and docstring of every agent of the folder but the clean one."""
+    for path in sorted(AGENTS.glob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body if path.stem not in MACHINERY else []:
+            if isinstance(node, ast.ClassDef):
+                words = re.sub(r"(?<!^)(?=[A-Z0-9])", "-", node.name).lower()
+                yield f"{path.stem.replace('_', '-')}/{words}", ast.get_docstring(node)
+
+
+def test_every_agent_of_the_folder_is_in_the_table_and_says_what_is_wrong_with_it() -> None:
+    there = dict(planted())
+    assert there.keys() == FAULTS.keys() | CHOICES.keys()
+    assert all(there.values())
+
+
+def test_the_table_names_cases_that_exist(cases: Registry) -> None:
+    assert {id for ids in FAULTS.values() for id in ids} <= {case.id for case in cases}
+    assert all(cases.matching([pattern]) for patterns in CHOICES.values() for pattern in patterns)
+
+
+@pytest.mark.parametrize("agent", FAULTS)
+def test_a_fault_is_caught_by_its_cases(agent: str, runs: Mapping[str, Run], cases: Registry) -> None:
+    found = {result.id: (result.verdict, result.reason) for result in runs[agent].cases}
+    missed = {id: verdict for id, verdict in found.items() if verdict[0] is not cases[id].broken()}
+    assert not missed
+
+
+@pytest.mark.parametrize("agent", CHOICES)
+def test_an_agent_that_uses_its_freedom_breaks_no_rule(agent: str, runs: Mapping[str, Run]) -> None:
+    wrong = {result.id: result.reason for result in runs[agent].cases if result.verdict in ("fail", "warn", "error")}
+    assert not wrong
+
+
+@pytest.mark.parametrize("group", sorted({case.group for case in agent_cases.load()}))
+def test_the_clean_agent_passes(group: str, cases: Registry) -> None:
+    known = profile.load(str(HERE / "profile.toml"))
+    run = anyio.run(AgentRun(COMMAND, known).run, cases.matching([group]))
+    assert run.cases
+    for result in run.cases:
+        right = {Verdict.PASS, Verdict.CHOICE if result.level == "CHOICE" else Verdict.PASS}
+        if result.id in NOT_ABOUT_CLEAN:
+            right = {Verdict.NOT_APPLICABLE}
+        assert result.verdict in right, f"{result.id}: {result.verdict}: {result.reason}"
