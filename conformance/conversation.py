@@ -261,14 +261,15 @@ class Conversation:
                     if count % 50 == 49:
                         await anyio.lowlevel.checkpoint()
                 self._wake()
+            self.unfinished = b"" if why else framer.rest()
         except TooLong as error:
             why = f"it wrote {error}"
+            self.unfinished = framer.rest()[:10_000]
+        if self.unfinished:
+            self.transcript.add("subject", self.unfinished)
         if why:
             self.process.kill()
         else:
-            self.unfinished = framer.rest()
-            if self.unfinished:
-                self.transcript.add("subject", self.unfinished)
             with anyio.move_on_after(0.1):
                 await self.process.wait()
             status = self.process.returncode
