@@ -106,11 +106,11 @@ class Life:
 
     def withdraw(self, question: Question) -> None:
         """The agent does not want to know it any more. No effect on one that is answered."""
+        question.withdrawn = True
         if question in self._queue:
             self._queue.remove(question)
         elif question in self._asked:
             # The client that was shown several has to answer for all of them, so the others stay beside it.
-            question.withdrawn = True
             if all(asked.withdrawn for asked in self._asked):
                 self._go_on()
                 self._catch_up()

@@ -69,12 +69,29 @@ class Server:
     def __init__(self, process: subprocess.Popen[str], url: str, log: Path, ear: Ear, drains: bool) -> None:
         self.process = process
         self.drains = drains
+        self.killed = False
         self.url = url
         self.log = log
         self.ear = ear
 
     def agents(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children()
+
+    def kill(self) -> None:
+        """End it by force; its agents are gone with it."""
+        agents = self.agents()
+        self.killed = True
+        self.process.kill()
+        self.process.wait()
+        gone(agents)
+
+
+def gone(processes: list[psutil.Process]) -> None:
+    """Fail if one of these does not end. One that only waits to be collected by its parent has ended."""
+    end = time.monotonic() + PATIENCE
+    while [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]:
+        assert time.monotonic() < end, processes
+        time.sleep(0.01)
 
 
 @contextmanager
@@ -92,10 +109,11 @@ def serving(folder: Path, *options: str, agent: list[str] | None = None, token_f
         assert line.startswith("Listening on http://"), line + process.stderr.read()
         server = Server(process, line.split()[-1], log, ear, "drain" in options)
         yield server
-        children = server.agents() if process.poll() is None else []
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
-        assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+        if not server.killed:
+            agents = server.agents() if process.poll() is None else []
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
+            gone(agents)
         # uvicorn calls it an error of ours that a stream is broken off on purpose.
         text = log.read_text().replace("ERROR uvicorn.error: ASGI callable returned without completing response.", "")
         assert "\nTraceback" not in text, text

@@ -57,10 +57,10 @@ async def act(turn: Turn, heard: list[str]) -> None:
         for number in range(int(rest.split()[0])):
             await turn.say(f"{number} ")
             await anyio.lowlevel.checkpoint()
-    elif work == "slowly":  # as many pieces, each after a moment; for tests that want it to be in the middle
+    elif work in ("slowly", "slower"):  # as many pieces, each with a moment; for tests that want to be in the middle
         for number in range(int(rest.split()[0])):
             await turn.say(f"{number} ")
-            await anyio.sleep(0.01)
+            await anyio.sleep(0.01 if work == "slowly" else 0.06)
     elif work == "slowly-ask":
         for _ in range(int(rest.split()[0])):
             await anyio.sleep(0.01)

@@ -1,0 +1,251 @@
+"""The life of a chat as a property: whatever agents and clients do, and in whatever order.
+
+Each run is one chat. Every status that was stored and every event that anybody heard is looked at.
+"""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from acp_server.gateway.actions import Question
+from acp_server.gateway.bodies import ToolOutput
+from acp_server.gateway.chat import MOVES, RUNNING, Chat, Failure, Status, Usage
+from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.events import Listener
+from acp_server.gateway.ids import Ids
+from acp_server.gateway.life import Life
+from acp_server.gateway.messages import Message
+from acp_server.schema import AgentMessageChunk, AgentThoughtChunk, TextContent, ToolCall, ToolCallProgress
+
+DOCUMENTED = {
+    ("created", "in_progress"),
+    ("created", "canceled"),
+    ("in_progress", "completed"),
+    ("in_progress", "failed"),
+    ("in_progress", "requires_action"),
+    ("in_progress", "canceled"),
+    ("requires_action", "in_progress"),
+}
+
+# One letter an event, so that a stream is a word.
+LETTERS = {
+    "conversation.chat.created": "C",
+    "conversation.chat.in_progress": "P",
+    "conversation.message.delta": "d",
+    "conversation.message.completed": "m",
+    "conversation.chat.requires_action": "A",
+    "conversation.chat.completed": "E",
+    "conversation.chat.failed": "F",
+    "done": ".",
+}
+FIRST = re.compile(r"CP[dm]*(A\.|[EF]\.)")
+NEXT = re.compile(r"P[dm]*(A\.|[EF]\.)")
+FIRST_SO_FAR = re.compile(r"CP[dm]*")
+NEXT_SO_FAR = re.compile(r"P[dm]*")
+
+
+def test_the_moves_are_the_documented_ones() -> None:
+    assert {(a.value, b.value) for a, after in MOVES.items() for b in after} == DOCUMENTED
+
+
+class Choice(Question):
+    """A question that takes any output but `bad`."""
+
+    name = "choose"
+    arguments: dict[str, Any] = {}  # noqa: RUF012 - as in what it stands for
+
+    def read(self, output: str) -> str:
+        if output == "bad":
+            raise ApiError(Code.BAD_PARAMETER, "bad")
+        return output
+
+
+class Stream:
+    """What one client hears."""
+
+    def __init__(self, listener: Listener, first: bool) -> None:
+        self.listener = listener
+        self.first = first
+        self.left = False
+        self.heard: list[tuple[str, Any]] = []
+
+    def read(self) -> None:
+        while not self.left and self.listener._frames:
+            text = self.listener._frames.popleft().decode("ascii")
+            match = re.fullmatch(r"event:(\S+)\ndata:(.*)\n\n", text)
+            assert match, text
+            self.heard.append((match[1], json.loads(match[2])))
+
+    @property
+    def word(self) -> str:
+        return "".join(LETTERS[name] for name, _ in self.heard)
+
+
+class Lives(RuleBasedStateMachine):
+    @initialize(saved=st.booleans(), stream=st.booleans())
+    def begin(self, saved: bool, stream: bool) -> None:
+        self.statuses: list[Status] = [Status.CREATED]
+        self.kept: list[Message] = []
+        self.chat = Chat("1", "2", "3", "4", "ada", saved=saved, keep=self._store)
+        self.life = Life(self.chat, Ids(), self.kept.append, backlog=1 << 20)
+        self.questions: list[Choice] = []
+        self.streams = [Stream(self.life.feed.listen(), True)] if stream or not saved else []
+        self.calls = 0
+        self.life.begin()
+
+    def _store(self, chat: Chat) -> None:
+        if chat.status is not self.statuses[-1]:
+            self.statuses.append(chat.status)
+
+    # -- the agent
+
+    @rule(text=st.text(max_size=3), id=st.sampled_from([None, "a", "b"]), thought=st.booleans())
+    def says(self, text: str, id: str | None, thought: bool) -> None:
+        kind = AgentThoughtChunk if thought else AgentMessageChunk
+        self.life.take(kind(content=TextContent(text=text), message_id=id))
+
+    @rule(status=st.sampled_from(["pending", "in_progress", "completed", "failed"]), raw=st.sampled_from([None, {}]))
+    def uses_a_tool(self, status: str, raw: Any) -> None:
+        self.calls += 1
+        self.life.take(ToolCall(tool_call_id=f"t{self.calls}", title="Tool", status=status, raw_input=raw))
+
+    @rule(status=st.sampled_from(["in_progress", "completed", "failed"]), back=st.integers(0, 3))
+    def goes_on_with_a_tool(self, status: str, back: int) -> None:
+        self.life.take(ToolCallProgress(tool_call_id=f"t{self.calls - back}", status=status))
+
+    @rule()
+    def asks(self) -> None:
+        question = Choice(f"q{len(self.questions)}")
+        self.questions.append(question)
+        self.life.ask(question)
+
+    @precondition(lambda self: self.questions)
+    @rule(data=st.data())
+    def takes_a_question_back(self, data: st.DataObject) -> None:
+        self.life.withdraw(data.draw(st.sampled_from(self.questions)))
+
+    @rule(failed=st.booleans(), used=st.integers(0, 9))
+    def ends_or_dies(self, failed: bool, used: int) -> None:
+        over = self.life.over
+        self.life.finish(Usage(token_count=used), Failure(5000, "why") if failed else None)
+        if not over:
+            assert self.chat.usage == Usage(token_count=used)
+            assert self.statuses[-1] in (Status.FAILED if failed else Status.COMPLETED, Status.CANCELED)
+
+    # -- the clients
+
+    @rule()
+    def cancels(self) -> None:
+        before = self.chat.status
+        if before in RUNNING:
+            self.life.cancel()
+            assert self.chat.status is Status.CANCELED
+        else:
+            with pytest.raises(ApiError, match="4104"):
+                self.life.cancel()
+            assert self.chat.status is before
+
+    @rule(outputs=st.lists(st.sampled_from(["good", "good", "bad"]), max_size=2), stream=st.booleans())
+    def submits(self, outputs: list[str], stream: bool) -> None:
+        before = self.chat.status
+        asked = [call["id"] for call in self.chat.tool_calls]
+        given = [ToolOutput(tool_call_id=id, output=o) for id, o in zip(asked, outputs, strict=False)]
+        if before is not Status.REQUIRES_ACTION or len(given) < len(asked) or "bad" in outputs[: len(given)]:
+            with pytest.raises(ApiError, match="4000"):
+                self.life.submit(given, stream)
+            assert self.chat.status is before
+            return
+        shown, listener = self.life.submit(given, stream)
+        assert shown["status"] == "in_progress"
+        if listener is not None:
+            self.streams.append(Stream(listener, False))
+
+    @precondition(lambda self: self.streams)
+    @rule(data=st.data())
+    def leaves(self, data: st.DataObject) -> None:
+        stream = data.draw(st.sampled_from(self.streams))
+        stream.read()
+        stream.left = True
+        stream.listener.close()
+
+    # -- what always holds
+
+    @invariant()
+    def only_documented_moves_were_made(self) -> None:
+        assert {(a.value, b.value) for a, b in zip(self.statuses, self.statuses[1:], strict=False)} <= DOCUMENTED
+        assert sum(status in (Status.COMPLETED, Status.FAILED, Status.CANCELED) for status in self.statuses) <= 1
+        assert self.statuses[-1] is self.chat.status
+
+    @invariant()
+    def what_belongs_to_a_status_is_there_with_it(self) -> None:
+        wire = self.chat.to_wire()
+        status = self.chat.status
+        assert ("required_action" in wire) == (status is Status.REQUIRES_ACTION)
+        assert bool(self.chat.tool_calls) == (status is Status.REQUIRES_ACTION)
+        assert ("completed_at" in wire) == (status is Status.COMPLETED)
+        assert ("failed_at" in wire) == (status is Status.FAILED) == (wire["last_error"]["code"] > 0)
+
+    @invariant()
+    def nobody_waits_for_an_answer_that_cannot_come(self) -> None:
+        open_questions = [q for q in self.questions if not q.answered.is_set() and not q.withdrawn]
+        if self.life.over or self.chat.status is Status.CANCELED:
+            assert not open_questions
+        if self.chat.status is Status.IN_PROGRESS:
+            assert not open_questions
+
+    @invariant()
+    def every_stream_is_in_the_documented_order_and_ends_once(self) -> None:
+        for stream in self.streams:
+            stream.read()
+            whole, so_far = (FIRST, FIRST_SO_FAR) if stream.first else (NEXT, NEXT_SO_FAR)
+            if stream.left:
+                continue
+            pattern = whole if stream.listener.closed else so_far
+            assert pattern.fullmatch(stream.word), stream.word
+            assert stream.listener.closed or not self.life.over
+
+    @invariant()
+    def an_answer_is_what_was_streamed_of_it(self) -> None:
+        for stream in self.streams:
+            pieces: dict[str, str] = {}
+            complete: set[str] = set()
+            for name, data in stream.heard:
+                if name == "conversation.message.delta":
+                    assert data["id"] not in complete
+                    pieces[data["id"]] = pieces.get(data["id"], "") + data["content"]
+                elif name == "conversation.message.completed":
+                    assert data["id"] not in complete
+                    complete.add(data["id"])
+                    assert data["content"] == pieces.get(data["id"], data["content"])
+
+    @invariant()
+    def what_was_heard_is_kept(self) -> None:
+        heard = [data["id"] for s in self.streams for name, data in s.heard if LETTERS[name] == "m"]
+        kept = [message.id for message in self.kept]
+        assert kept == ([message.id for message in self.life.messages] if self.chat.saved else [])
+        assert set(heard) <= {message.id for message in self.life.messages}
+
+
+Lives.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestLives = Lives.TestCase
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_a_chat_that_cannot_be_stored_does_not_move(status: Status) -> None:
+    chat = Chat("1", "2", "3", "4", "ada")
+    chat.status = status
+
+    def full(_chat: Chat) -> None:
+        raise OSError("disk full")
+
+    chat.keep = full
+    before = chat.to_wire()
+    for target in MOVES[status]:
+        with pytest.raises(OSError, match="disk full"):
+            chat.move(target, usage=Usage(1, 2, 3), error=Failure(5000, "x"))
+        assert chat.to_wire() == before
