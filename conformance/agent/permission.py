@@ -182,7 +182,7 @@ async def an_error_is_no_leave(agent: Agent) -> None:
     await does_not_run(agent, prompt, request)
 
 
-@case("permission/unknown-option", level=MUST, source=SOURCE, section=OPTIONS, behaviours=["F9"], needs="permission")
+@case("permission/unknown-option", level=SHOULD, source=SOURCE, section=OPTIONS, behaviours=["F9"], needs="permission")
 async def an_unknown_option_is_no_leave(agent: Agent) -> None:
     """A tool does not run when the answer names an option that was not offered."""
     prompt, request = await asked(agent, await agent.session())

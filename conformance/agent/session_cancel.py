@@ -262,7 +262,7 @@ async def spares_the_next_prompt(agent: Agent) -> None:
     second = await agent.prompt(session, "hang")
     await first.answer()
     await agent.wait_for(
-        lambda: second.answers or agent.spoken(session, since=first.position or 0) or None,
+        lambda: second.answers or agent.spoken(session, since=second.since) or None,
         "the next turn, or its refusal",
     )
     await agent.fence()
