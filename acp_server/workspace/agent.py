@@ -1,31 +1,55 @@
-"""The built-in agent: `/search`, `/read`, `/scan`, `/help` on the session's directories, without a network.
+"""The built-in agent: it searches, reads, counts, edits and runs things in the session's directories, without a
+network.
 
-It joins the commands with what shows them; what they find is the engines' matter.
+It joins the commands with the tools that carry them out; what those find and do is their modules' matter.
 """
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 
 from acp_server import __version__
 from acp_server.agent.app import Agent
-from acp_server.schema.updates import AvailableCommand, UnstructuredCommandInput
 from acp_server.session.params import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
-from acp_server.workspace.commands import COMMANDS, ReadCommand, ScanCommand, SearchCommand, help_text, parse_command
+from acp_server.workspace import change, report, run
+from acp_server.workspace.commands import (
+    COMMANDS,
+    EditCommand,
+    ReadCommand,
+    RunCommand,
+    ScanCommand,
+    SearchCommand,
+    WriteCommand,
+    help_text,
+    parse_command,
+    wrong,
+)
 from acp_server.workspace.refusal import Refusal
-from acp_server.workspace.report import show_passage, show_scan, show_search
 from acp_server.workspace.roots import Roots
 
-agent = Agent("acp-server", version=__version__, title="acp-server workspace")
+if TYPE_CHECKING:
+    from acp_server.tools.tool import Tool
+
+agent = Agent("acp-server", version=__version__, title="acp-server workspace", accepts=["embedded_context"])
+
+_SEARCH = agent.tool(kind="search", title=report.search_title)(report.search)
+_READ = agent.tool(kind="read", title=report.read_title)(report.read)
+_SCAN = agent.tool(kind="read", title=report.scan_title)(report.scan)
+_EDIT = agent.tool(kind="edit", title=change.edit_title, approval=change.ask_edit, auto_approve=True)(change.edit)
+_WRITE = agent.tool(kind="edit", title=change.write_title, approval=change.ask_write, auto_approve=True)(change.write)
+_RUN = agent.tool(kind="execute", title=run.run_title, approval=run.ask_run, auto_approve=True)(run.run)
 
 
 @agent.session
 async def prepare(session: Session) -> None:
     """Find out where the session may look, and offer the commands."""
+    from acp_server.schema.updates import AvailableCommand, UnstructuredCommandInput
+
     session.data = await to_thread.run_sync(_roots, session.cwd, session.record.additional_directories)
     await session.set_commands(
         [
@@ -51,18 +75,40 @@ def _roots(cwd: str, directories: list[str]) -> Roots:
 @agent.prompt
 async def prompt(turn: Turn) -> None:
     """Carry out one command. What cannot be done is said in a sentence; anything that is no command gets help."""
-    roots: Roots = turn.session.data
     try:
-        command = parse_command(turn.text)
-        if isinstance(command, SearchCommand):
-            await show_search(turn, roots, command)
-        elif isinstance(command, ReadCommand):
-            await show_passage(turn, roots, command)
-        elif isinstance(command, ScanCommand):
-            await show_scan(turn, roots, command)
-        elif command is None:
-            await turn.say(f"I carry out commands and do not chat. This is what I can do:\n\n{help_text()}\n")
-        else:
-            await turn.say(f"{help_text()}\n")
+        match parse_command(turn.text):
+            case SearchCommand(pattern, paths):
+                await report.show_search(turn, _SEARCH, pattern, paths or [None])
+            case ReadCommand(target):
+                await _do(turn, _READ, target=target)
+            case ScanCommand(path):
+                await _do(turn, _SCAN, **({} if path is None else {"path": path}))
+            case EditCommand(path, old, new):
+                await _do(turn, _EDIT, path=path, old=old, new=new)
+            case WriteCommand(path, content):
+                await _do(turn, _WRITE, path=path, content=_attached(turn) if content is None else content)
+            case RunCommand(command):
+                await _do(turn, _RUN, command=command)
+            case None:
+                await turn.say(f"I carry out commands and do not chat. This is what I can do:\n\n{help_text()}\n")
+            case _:
+                await turn.say(f"{help_text()}\n")
     except Refusal as refusal:
         await turn.say(f"{refusal}\n")
+
+
+async def _do(turn: Turn, tool: Tool[Any], **arguments: Any) -> None:
+    result = await turn.run_tool(tool, arguments)
+    if result.message and (result.status == "failed" or tool.approval):
+        await turn.say(f"{result.message}\n")
+
+
+def _attached(turn: Turn) -> str:
+    """The text of the file that comes with the prompt. Raises Refusal, if there is none, or more than one."""
+    from acp_server.schema.content import EmbeddedResource, TextResourceContents
+
+    resources = [content.resource for content in turn.prompt if isinstance(content, EmbeddedResource)]
+    texts = [resource.text for resource in resources if isinstance(resource, TextResourceContents)]
+    if len(texts) != 1:
+        raise wrong("The text is missing" if not texts else "There is more than one attached file", "write")
+    return texts[0]

@@ -7,6 +7,7 @@ nothing behind. It starts no tasks and knows nothing of what is generated.
 from __future__ import annotations
 
 import enum
+import threading
 import time
 from collections.abc import Generator
 from typing import Generic, TypeVar
@@ -25,6 +26,8 @@ _END = _End.END
 # A slice costs some 150 us beside its work (CPython 3.11), so these keep that below one per cent.
 SLICE_SECONDS = 0.05
 SLICE_ITEMS = 64
+
+STOPPING_SECONDS = 0.03
 
 
 class Batches(Generic[ItemT]):
@@ -49,6 +52,7 @@ class Batches(Generic[ItemT]):
         self._stopped = False
         self._ended = False
         self._error: Exception | None = None
+        self._at_work = threading.Lock()
         self.pending: list[ItemT] = []
 
     def __aiter__(self) -> Batches[ItemT]:
@@ -70,6 +74,13 @@ class Batches(Generic[ItemT]):
             raise error
         raise StopAsyncIteration
 
+    def stop(self) -> None:
+        """From any thread but the one that it runs in: have the generator go no further. When this returns it does not,
+        and `pending` stays as it is, unless it is stuck between two of its yields: that is not waited for."""
+        self._stopped = True
+        if self._at_work.acquire(timeout=STOPPING_SECONDS):
+            self._at_work.release()
+
     def close(self) -> None:
         """Stop the generator; afterwards the iteration is over. Nothing happens if it is over already."""
         self._stopped = self._ended = True
@@ -81,8 +92,12 @@ class Batches(Generic[ItemT]):
             pass
 
     def _run_slice(self) -> None:
+        with self._at_work:
+            self._work()
+
+    def _work(self) -> None:
         begun = time.perf_counter()
-        while True:
+        while not self._stopped:
             try:
                 item = next(self._source, _END)
             except Exception as error:
@@ -91,12 +106,13 @@ class Batches(Generic[ItemT]):
             if item is _END:
                 self._ended = True
                 return
+            if self._stopped:
+                break
             if item is not None:
                 self.pending.append(item)
-            if self._stopped:
-                self._source.close()
-                return
             from_thread.check_cancelled()
             elapsed = time.perf_counter() - begun
             if elapsed >= (self._patience if self.pending else SLICE_SECONDS) or len(self.pending) >= SLICE_ITEMS:
                 return
+        self._ended = True
+        self._source.close()

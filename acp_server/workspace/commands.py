@@ -1,13 +1,13 @@
-"""The commands of the built-in agent: what there is, and what a line that a user typed means.
+"""The commands of the built-in agent: what there is, and what a message of a user means.
 
 It touches no files: whether a path exists is found out by whoever carries the command out.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from . import arguments
 from .refusal import Refusal
 from .shown import quoted
 
@@ -17,7 +17,7 @@ class SearchCommand:
     """`/search`: a regular expression, and where to look for it if not everywhere."""
 
     pattern: str
-    path: str | None
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,35 @@ class ScanCommand:
 
 
 @dataclass(frozen=True, slots=True)
+class EditCommand:
+    """`/edit`: a file, what to replace in it, and what to put in its place."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCommand:
+    """`/write`: a file and all that is to be in it; None, if the message has that outside of its text."""
+
+    path: str
+    content: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommand:
+    """`/run`: a line, or several, for the shell."""
+
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class HelpCommand:
     """`/help`."""
 
 
-Command = SearchCommand | ReadCommand | ScanCommand | HelpCommand
+Command = SearchCommand | ReadCommand | ScanCommand | EditCommand | WriteCommand | RunCommand | HelpCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +75,14 @@ class CommandInfo:
         description: one sentence.
         hint: what comes after the name, empty if nothing does.
         examples: lines that a user could type.
+        more: what else there is to know of its arguments.
     """
 
     name: str
     description: str
     hint: str
     examples: tuple[str, ...] = ()
+    more: str = ""
 
     @property
     def usage(self) -> str:
@@ -68,8 +94,8 @@ COMMANDS = (
     CommandInfo(
         "search",
         "Search the files for a regular expression; hits are shown as they are found.",
-        "PATTERN [PATH]",
-        (r"/search \bTODO\b", r"/search (?i)class\s+\w+Error src", r'/search "def main" src/app.py'),
+        "PATTERN [PATH ...]",
+        (r"/search \bTODO\b", r"/search (?i)class\s+\w+Error src tests", r'/search "def main" src/app.py'),
     ),
     CommandInfo(
         "read",
@@ -83,6 +109,26 @@ COMMANDS = (
         "[PATH]",
         ("/scan", "/scan src"),
     ),
+    CommandInfo(
+        "edit",
+        "Replace a text that is in a file exactly once, after you have seen the change and allowed it.",
+        "PATH OLD => NEW",
+        ("/edit README.md teh => the", '/edit src/app.py "retries = 3" => "retries = 5"', "/edit a.txt superfluous =>"),
+        "Texts of several lines go in quotes, or between lines of three backticks, with the arrow on a line of its own",
+    ),
+    CommandInfo(
+        "write",
+        "Make a file, or replace all of it, after you have seen the change and allowed it.",
+        "PATH TEXT",
+        ("/write notes.txt Buy milk.", '/write "my notes.txt" Buy milk.', '/write empty.txt ""'),
+        "The text may begin on the line below the path, be between lines of three backticks, or be an attached file",
+    ),
+    CommandInfo(
+        "run",
+        "Run a command of the shell in the session's directory, after you have allowed it.",
+        "COMMAND",
+        ("/run git status", "/run python -m pytest -x 2>&1 | tail"),
+    ),
     CommandInfo("help", "Say what this agent can do.", ""),
 )
 
@@ -90,10 +136,8 @@ COMMANDS = (
 def parse_command(text: str) -> Command | None:
     """What a prompt asks for; None if it is no command.
 
-    A command is a slash and a name, in any case, at the beginning of the text. White space around an argument
-    does not belong to it. `"..."` or `'...'` around a whole argument keep white space; inside them a
-    quotation mark follows a backslash. All other backslashes stay as they are, so a regular expression is
-    typed as it is: `/search \\bfoo\\b`.
+    A command is a slash and a name, in any case, at the beginning of the text. White space around an argument does not
+    belong to it. For what is inside of an argument see `arguments`: `/search \\bfoo\\b` is typed as it is.
 
     Raises:
         Refusal: the command does not exist or its arguments are not understood; the text says how to type it.
@@ -107,64 +151,84 @@ def parse_command(text: str) -> Command | None:
         case "search":
             return _search(rest)
         case "read":
-            if not rest:
-                raise _wrong("A path is missing", "read")
-            return ReadCommand(_path(rest))
+            return ReadCommand(arguments.path(_needed(rest, "A path", "read")))
         case "scan":
-            return ScanCommand(_path(rest) if rest else None)
+            return ScanCommand(arguments.path(rest) if rest else None)
+        case "edit":
+            return _edit(rest)
+        case "write":
+            return _write(rest)
+        case "run":
+            return _run(rest)
         case "help":
             return HelpCommand()
         case _:
             known = ", ".join(f"/{command.name}" for command in COMMANDS)
-            raise Refusal(f"No such command: /{quoted(name)}. There is {known}.")
+            raise Refusal(f"No such command: {quoted('/' + name)}. There is {known}.")
 
 
 def help_text() -> str:
     """What the agent can do, as Markdown."""
     lines: list[str] = []
     for command in COMMANDS:
-        lines.append(f"- `{command.usage}`: {command.description}")
+        more = f" {command.more}." if command.more else ""
+        lines.append(f"- `{command.usage}`: {command.description}{more}")
         lines += [f"    - `{example}`" for example in command.examples]
     return "\n".join(lines)
 
 
-# Between quotation marks a backslash takes the next character with it, so that one of them can be inside.
-_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1|\\).)*)\1""", re.DOTALL)
-
-
-def _search(rest: str) -> SearchCommand:
-    if not rest:
-        raise _wrong("A pattern is missing", "search")
-    found = _QUOTED.match(rest)
-    # A regular expression may itself begin with a quotation mark: "[^"]*" is one, and not "[^" with something
-    # behind it.
-    if found and rest[found.end() :][:1].strip() == "":
-        pattern, rest = _unquoted(found), rest[found.end() :].strip()
-    else:
-        pattern, *more = rest.split(None, 1)
-        rest = more[0] if more else ""
-        if rest and pattern[0] in "\"'" and not pattern.endswith(pattern[0]):
-            raise _wrong("A quotation mark is not closed", "search")
-    if not pattern:
-        raise _wrong("The pattern is empty", "search")
-    if len(rest.split()) > 1 and not _QUOTED.fullmatch(rest):
-        raise _wrong("Too many words: a pattern or a path with spaces goes in quotes", "search")
-    return SearchCommand(pattern, _path(rest) if rest else None)
-
-
-def _path(rest: str) -> str:
-    """A path may have spaces; it needs no quotation marks, and they are no part of it. Lines may come behind them."""
-    found = _QUOTED.match(rest)
-    if found and (rest[found.end() :] == "" or rest[found.end()] == ":"):
-        return _unquoted(found) + rest[found.end() :]
-    return rest
-
-
-def _unquoted(found: re.Match[str]) -> str:
-    return found[2].replace("\\" + found[1], found[1])
-
-
-def _wrong(what: str, name: str) -> Refusal:
+def wrong(what: str, name: str) -> Refusal:
+    """The refusal of a command that is not typed as it should be."""
     command = next(command for command in COMMANDS if command.name == name)
     examples = " or ".join(f"`{example}`" for example in command.examples)
     return Refusal(f"{what}. It is typed as `{command.usage}`, for example {examples}")
+
+
+def _search(rest: str) -> SearchCommand:
+    pattern, rest = _first_word(_needed(rest, "A pattern", "search"), "search")
+    if not pattern:
+        raise wrong("The pattern is empty", "search")
+    paths: list[str] = []
+    while rest.strip():
+        path, rest = _first_word(rest, "search")
+        paths.append(path)
+    return SearchCommand(pattern, tuple(paths))
+
+
+def _edit(rest: str) -> EditCommand:
+    path, rest = _first_word(_needed(rest, "A path", "edit"), "edit")
+    try:
+        old, new = arguments.replacement(rest)
+    except arguments.Mistyped as error:
+        raise wrong(f"{error}", "edit") from None
+    return EditCommand(path, _needed(old, "What to replace", "edit"), new)
+
+
+def _write(rest: str) -> WriteCommand:
+    path, rest = _first_word(_needed(rest, "A path", "write"), "write")
+    if not rest.strip():
+        return WriteCommand(path, None)
+    content = arguments.exactly(rest)
+    if content is not None:
+        return WriteCommand(path, content + "\n" if content and arguments.is_block(rest) else content)
+    line, _, below = rest.partition("\n")
+    # The lines below the path keep their indentation.
+    return WriteCommand(path, (rest.strip() if line.strip() else below.rstrip()) + "\n")
+
+
+def _run(rest: str) -> RunCommand:
+    found = arguments.exactly(rest) if arguments.is_block(rest) else None
+    return RunCommand(_needed(rest if found is None else found, "A command", "run"))
+
+
+def _first_word(rest: str, name: str) -> tuple[str, str]:
+    try:
+        return arguments.first_word(rest)
+    except arguments.Mistyped as error:
+        raise wrong(f"{error}", name) from None
+
+
+def _needed(argument: str, what: str, name: str) -> str:
+    if not argument.strip():
+        raise wrong(f"{what} is missing", name)
+    return argument

@@ -51,18 +51,30 @@ class Reading:
     def __init__(self, roots: Roots, target: str) -> None:
         self._roots = roots
         self._target = target
+        self._found: tuple[str, str, tuple[int, int | None]] | None = None
 
-    def run(self) -> Generator[Passage | None]:
-        """None while it reads, so that a caller can stop, then the passage: at most 2,000 lines or 256 Ki characters.
+    def find(self) -> str:
+        """The absolute path of the file.
 
         Raises:
-            Refusal: the path leads out of the session's directories, it is no file, the file holds no text or
-                cannot be read, or the wanted lines are not in it.
+            Refusal: the path leads out of the session's directories, or it is no file.
         """
-        path, typed, wanted = self._find()
+        self._found = self._find()
+        return self._found[0]
+
+    def run(self, text: str | None = None) -> Generator[Passage | None]:
+        """None while it reads, so that a caller can stop, then the passage: at most 2,000 lines or 256 Ki characters.
+
+        Args:
+            text: what is in the file, if it is not to be read.
+
+        Raises:
+            Refusal: as `find`; the file holds no text or cannot be read, or the wanted lines are not in it.
+        """
+        path, typed, wanted = self._found or self._find()
         taker = _Taker(*wanted)
         try:
-            for block in blocks(path):
+            for block in blocks(path) if text is None else _blocks_of(text):
                 if not taker.take(block):
                     break
                 yield None
@@ -107,6 +119,13 @@ def _meanings(target: str) -> Iterator[tuple[str, int, int | None]]:
         yield found["path"], first, last
     if found := _PLACE.fullmatch(target):
         yield found["path"], int(found["first"]), int(found["first"])
+
+
+def _blocks_of(text: str) -> Iterator[Block]:
+    """A text as the file of it would be read."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+    if text:
+        yield Block(lines)
 
 
 class _Taker:

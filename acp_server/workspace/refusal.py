@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from acp_server.errors import AcpError
+from acp_server.errors import ToolFailed
 
 
-class Refusal(AcpError):
+class Refusal(ToolFailed):
     """A request that cannot be carried out.
 
-    Its text is a sentence for the user; it names what the user typed and nothing else of the system.
+    Its text is a sentence for the user, in Markdown; it names what the user typed and nothing else of the system.
     """

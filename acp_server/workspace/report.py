@@ -1,22 +1,27 @@
-"""Shows what the engines find as a turn's updates: text as it comes, a tool call with locations, a plan.
+"""The tools that only look: what the engines find as a turn's updates, text as it comes, places, a plan.
 
-When the turn is cancelled, what was found stays shown, and the last thing said is that it is not all.
+Each is a tool call of its own, and what is said is one message of the turn. When a call is cancelled, alone or with its
+turn, what was found stays shown, and the last thing said is that it is not all.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncGenerator, Coroutine, Sequence
-from contextlib import asynccontextmanager, closing
-from typing import Any
+import os
+from collections.abc import Coroutine, Sequence
+from contextlib import closing
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
-from acp_server.errors import TurnEnded
-from acp_server.schema.plan import PlanEntry, PlanEntryStatus
-from acp_server.schema.tool_call import ToolCall, ToolCallLocation, ToolCallProgress, ToolKind
+import anyio
+from anyio import to_thread
+
+from acp_server.errors import MalformedResponse, RequestCancelled, RpcError, TurnEnded
 from acp_server.session.turn import Turn
 from acp_server.tasks.grace import grace
+from acp_server.tools.context import ToolContext
+from acp_server.tools.markdown import block, code
 from acp_server.workspace.batches import Batches
-from acp_server.workspace.commands import ReadCommand, ScanCommand, SearchCommand
+from acp_server.workspace.matcher import Matcher
 from acp_server.workspace.read import Passage, Reading
 from acp_server.workspace.refusal import Refusal
 from acp_server.workspace.roots import Roots
@@ -24,72 +29,17 @@ from acp_server.workspace.scan import Scan
 from acp_server.workspace.search import Hit, Search
 from acp_server.workspace.shown import quoted, shown
 
+if TYPE_CHECKING:
+    from acp_server.schema.plan import PlanEntryStatus
+
 MOST_LOCATIONS = 100
 """Places attached to one tool call; clients follow them, and nobody follows thousands."""
 
+MOST_FROM_EDITOR = 1024 * 1024
+"""Bytes of a file on disk up to which its text is had from the client's editor, in one message."""
+
 _FENCE = "~~~~"
 """Around lines that begin with a path: with a colon behind it, none of them can end the block."""
-
-
-class _Call:
-    """The tool call that a command is shown as."""
-
-    def __init__(self, turn: Turn, title: str, kind: ToolKind) -> None:
-        self._turn = turn
-        self._id = f"call_{turn.id}"
-        self._locations: list[ToolCallLocation] = []
-        self._title = title
-        self._kind = kind
-
-    async def begin(self) -> None:
-        call = ToolCall(tool_call_id=self._id, title=self._title, kind=self._kind, status="in_progress")
-        await self._turn.update(call)
-
-    async def locate(self, places: Sequence[tuple[str, int | None]]) -> None:
-        room = MOST_LOCATIONS - len(self._locations)
-        if room > 0 and places:
-            self._locations += [ToolCallLocation(path=path, line=line) for path, line in places[:room]]
-            await self._turn.update(ToolCallProgress(tool_call_id=self._id, locations=self._locations))
-
-    async def end(self, status: str, output: dict[str, object]) -> None:
-        await self._turn.update(ToolCallProgress(tool_call_id=self._id, status=status, raw_output=output))
-
-
-class _Output:
-    """What a command has found so far."""
-
-    def counts(self) -> dict[str, object]:
-        """The same for programs."""
-        raise NotImplementedError
-
-    def last_words(self) -> str:
-        """What is said at the end, however it comes; empty if there is nothing to add."""
-        raise NotImplementedError
-
-
-@asynccontextmanager
-async def _shown_as(turn: Turn, title: str, kind: ToolKind, output: _Output) -> AsyncGenerator[_Call]:
-    """A tool call that always ends: completed, or failed with what there is by then."""
-    call = _Call(turn, title, kind)
-    status = "failed"
-    try:
-        await call.begin()
-        yield call
-        status = "completed"
-    except Refusal:
-        # That is what is said, by whoever takes it.
-        await _at_last(call.end(status, output.counts()))
-        raise
-    except BaseException:
-        await _say_last(turn, call, status, output)
-        raise
-    await _say_last(turn, call, status, output)
-
-
-async def _say_last(turn: Turn, call: _Call, status: str, output: _Output) -> None:
-    if words := output.last_words():
-        await _at_last(turn.say(words))
-    await _at_last(call.end(status, output.counts()))
 
 
 async def _at_last(saying: Coroutine[Any, Any, None]) -> None:
@@ -102,100 +52,221 @@ async def _at_last(saying: Coroutine[Any, Any, None]) -> None:
             pass
 
 
-class _SearchOutput(_Output):
-    def __init__(self, search: Search) -> None:
-        self.search = search
-        self.open = False
+def _locate(call: ToolContext, places: Sequence[tuple[str, int | None]]) -> None:
+    from acp_server.schema.tool_call import ToolCallLocation
+
+    before = call.locations
+    room = MOST_LOCATIONS - len(before)
+    if room > 0 and places:
+        call.locations = [*before, *(ToolCallLocation(path=path, line=line) for path, line in places[:room])]
+
+
+# -- search
+
+
+class _Finding:
+    """One of the searches of a message."""
+
+    def __init__(self, search: Search, batches: Batches[Hit]) -> None:
+        self._search = search
+        self._batches = batches
+        self.said = 0
+        """Hits that were said."""
+
+    def stop(self, call: ToolContext) -> str:
+        """Go no further: what is to be said of it."""
+        self._batches.stop()
+        call.raw_output = self.counts()
+        return str(self)
+
+    @property
+    def hits(self) -> int:
+        """How many were found: those that are still to be said are as good as said."""
+        return self.said + len(self._batches.pending)
 
     def counts(self) -> dict[str, object]:
-        search = self.search
-        return {"hits": search.hits, "files": search.files, "partial": not search.complete}
+        """What it has come to, for programs."""
+        return {"hits": self.hits, "files": self._search.files, "partial": not self._search.complete}
 
-    def last_words(self) -> str:
-        search = self.search
-        words = f"{_FENCE}\n" if self.open else ""
-        hits, files = _count(search.hits, "hit"), _count(search.files, "file")
+    def __str__(self) -> str:
+        """The same for users."""
+        search = self._search
+        hits, files = _count(self.hits, "hit"), _count(search.files, "file")
         if search.complete:
-            words += f"{hits} in {files}.\n"
+            words = f"{hits} in {files}."
         else:
             # The file that a search was stopped in may have hits, and is not searched.
-            words += f"Partial results: {hits}, and {files} searched to the end, before "
-            words += "the pattern turned out to be too slow.\n" if search.gave_up else "it was stopped.\n"
+            words = f"Partial results: {hits}, and {files} searched to the end, before "
+            words += "the pattern turned out to be too slow." if search.gave_up else "it was stopped."
         if search.skipped:
-            words += f"{_count(len(search.skipped), 'place')} could not be searched.\n"
+            words += f"\n{_count(len(search.skipped), 'place')} could not be searched."
         return words
 
 
-async def show_search(turn: Turn, roots: Roots, command: SearchCommand) -> None:
-    """Hits as they are found, with the first of their places attached. Raises Refusal."""
-    output = _SearchOutput(search := Search(roots, command.pattern, command.path))
-    async with _shown_as(turn, f"Search for {quoted(command.pattern)}", "search", output) as call:
-        with closing(Batches(search.run())) as batches:
-            try:
-                async for batch in batches:
-                    await _say_hits(turn, roots, batch, output)
-                    await call.locate(_places(batch))
-            finally:
-                # Found in the moment of a cancel: counted, so it has to be shown as well.
-                await _at_last(_say_hits(turn, roots, batches.pending, output))
-                await _at_last(call.locate(_places(batches.pending)))
+class _Message:
+    """What is said of one message's searches: the hits of all of them as they come, then what each has come to."""
+
+    def __init__(self, turn: Turn, roots: Roots) -> None:
+        self._turn = turn
+        self._roots = roots
+        self._open = False
+        self.findings: dict[str | None, _Finding | Refusal] = {}
+        """By the paths as they were typed."""
+
+    async def say(self, finding: _Finding, hits: Sequence[Hit]) -> None:
+        """Hits, each on a line."""
+        if hits:
+            fence = "" if self._open else f"{_FENCE}\n"
+            self._open = True
+            finding.said += len(hits)
+            lines = (f"{self._roots.display(hit.path)}:{hit.line}:{hit.column}: {hit.text}\n" for hit in hits)
+            await self._turn.say(fence + "".join(lines))
+
+    def last_words(self, paths: Sequence[str | None]) -> str:
+        """What is said at the end, however it comes."""
+        words = f"{_FENCE}\n" if self._open else ""
+        for path in paths:
+            finding = self.findings.get(path)
+            if finding is None:
+                continue
+            said = str(finding)
+            if path is not None and len(paths) > 1:
+                name = f"{quoted(path)}: " if isinstance(finding, _Finding) else ""
+                said = f"- {name}{said}".replace("\n", "\n  ")
+            words += f"{said}\n"
+        return words
 
 
-async def _say_hits(turn: Turn, roots: Roots, hits: Sequence[Hit], output: _SearchOutput) -> None:
-    if hits:
-        fence = "" if output.open else f"{_FENCE}\n"
-        output.open = True
-        lines = (f"{roots.display(hit.path)}:{hit.line}:{hit.column}: {hit.text}\n" for hit in hits)
-        await turn.say(fence + "".join(lines))
+_message: ContextVar[_Message] = ContextVar("the message that a search is part of")
 
 
-def _places(hits: Sequence[Hit]) -> list[tuple[str, int | None]]:
-    return [(hit.path, hit.line) for hit in hits]
+def search_title(pattern: str, path: str | None = None) -> str:
+    """What the user sees."""
+    return f"Search for {quoted(pattern)}" + ("" if path is None else f" in {quoted(path)}")
 
 
-class _ReadOutput(_Output):
-    def __init__(self) -> None:
-        self.passage: Passage | None = None
+async def search(pattern: str, call: ToolContext, path: str | None = None) -> str:
+    """Search the files for a regular expression."""
+    message = _message.get()
+    engine = Search(call.session.data, pattern, path)
+    with closing(Batches(engine.run())) as batches:
+        finding = _Finding(engine, batches)
+        call.on_cancel = lambda: finding.stop(call)
+        message.findings[path] = finding
+        try:
+            async for batch in batches:
+                await message.say(finding, batch)
+                _locate(call, [(hit.path, hit.line) for hit in batch])
+        except Refusal as refusal:
+            message.findings[path] = refusal
+            raise
+        finally:
+            # Found in the moment of a cancel: counted, so it has to be shown as well.
+            pending, batches.pending = batches.pending, []
+            await _at_last(message.say(finding, pending))
+            call.raw_output = finding.counts()
+    return str(finding)
 
-    def counts(self) -> dict[str, object]:
-        return {} if self.passage is None else {"first": self.passage.first, "last": self.passage.last}
 
-    def last_words(self) -> str:
-        if self.passage is None:
-            return "It was stopped before there was anything to show.\n"
-        return "" if self.passage.left_out is None else f"{self.passage.left_out}\n"
-
-
-async def show_passage(turn: Turn, roots: Roots, command: ReadCommand) -> None:
-    """The lines of a file, or the part of them that is not too much at once. Raises Refusal."""
-    output = _ReadOutput()
-    async with _shown_as(turn, f"Read {quoted(command.target)}", "read", output) as call:
-        async for (passage,) in Batches(Reading(roots, command.target).run()):
-            output.passage = passage
-            await turn.say(_block("\n".join(map(shown, passage.text.split("\n")))))
-            await call.locate([(passage.path, passage.first)])
+async def show_search(turn: Turn, tool: Any, pattern: str, paths: Sequence[str | None]) -> None:
+    """Search in each of the paths, at the same time. Raises Refusal for a pattern that is not valid."""
+    Matcher(pattern)
+    paths = list(dict.fromkeys(paths))
+    message = _Message(turn, turn.session.data)
+    _message.set(message)
+    try:
+        async with anyio.create_task_group() as group:
+            for path in paths:
+                where = {} if path is None else {"path": path}
+                group.start_soon(turn.run_tool, tool, {"pattern": pattern, **where})
+    finally:
+        await _at_last(turn.say(message.last_words(paths)))
 
 
-class _ScanOutput(_Output):
+# -- read
+
+
+def read_title(target: str) -> str:
+    """What the user sees."""
+    return f"Read {quoted(target)}"
+
+
+async def read(target: str, call: ToolContext) -> None:
+    """Show a file or some of its lines, or the part of them that is not too much at once."""
+    passage: Passage | None = None
+    nothing = "It was stopped before there was anything to show."
+    call.on_cancel = lambda: None if passage else nothing
+    last_words = nothing
+    try:
+        reading = Reading(call.session.data, target)
+        path = await to_thread.run_sync(reading.find)
+        async for (passage,) in Batches(reading.run(await _in_editor(call, path))):
+            last_words = passage.left_out or ""
+            call.raw_output = {"first": passage.first, "last": passage.last}
+            _locate(call, [(passage.path, passage.first)])
+            await call.turn.say(block("\n".join(map(shown, passage.text.split("\n")))))
+    except Refusal:
+        last_words = ""
+        raise
+    finally:
+        if last_words:
+            await _at_last(call.turn.say(f"{last_words}\n"))
+
+
+async def _in_editor(call: ToolContext, path: str) -> str | None:
+    """The text of a file as the client's editor has it; None if that is not to be had."""
+    if not call.client.capabilities.fs.read_text_file:
+        return None
+    try:
+        if await to_thread.run_sync(os.path.getsize, path) > MOST_FROM_EDITOR:
+            return None
+        return await call.client.read_text_file(path)
+    except RequestCancelled:
+        raise
+    except (OSError, RpcError, MalformedResponse):
+        # It may be no text, for example, which reading it will tell.
+        return None
+
+
+# -- scan
+
+
+class _Counting:
+    """One scan."""
+
     def __init__(self, scan: Scan, roots: Roots) -> None:
         self._scan = scan
         self._roots = roots
+        self.batches: Batches[Any] | None = None
+        """What is counting now."""
+
+    def stop(self, call: ToolContext) -> str:
+        """Go no further: what is to be said of it."""
+        if self.batches is not None:
+            self.batches.stop()
+        call.raw_output = self.counts()
+        return self.words()
 
     def counts(self) -> dict[str, object]:
+        """What it has come to, for programs."""
         scan = self._scan
-        languages = {name: {"files": tally.files, "lines": tally.lines} for name, tally in scan.languages.items()}
+        languages = {name: {"files": tally.files, "lines": tally.lines} for name, tally in list(scan.languages.items())}
         return {"files": scan.files, "lines": scan.lines, "languages": languages, "partial": not scan.complete}
 
-    def last_words(self) -> str:
+    def words(self) -> str:
+        """The same for users, in short."""
+        scan = self._scan
+        numbers = f"{_count(scan.files, 'file')}, {_count(scan.bytes, 'byte')}, {_count(scan.lines, 'line')}\n"
+        if scan.complete:
+            return numbers
+        found = f"{scan.files}{'' if scan.listed else ' or more'}"
+        return f"Partial results: {scan.files_read} of {found} files were read before it was stopped.\n{numbers}"
+
+    def all_words(self) -> str:
+        """All that users are told."""
         scan = self._scan
         display = self._roots.display
-        words: list[str] = []
-        if not scan.complete:
-            words.append(
-                f"Partial results: {scan.files_read} of {scan.files}{'' if scan.listed else ' or more'} files were "
-                "read before it was stopped.\n"
-            )
-        words.append(f"{_count(scan.files, 'file')}, {_count(scan.bytes, 'byte')}, {_count(scan.lines, 'line')}\n")
+        words = [self.words()]
         if scan.languages:
             words.append("| language | files | lines |\n| --- | ---: | ---: |")
             by_lines = sorted(scan.languages.items(), key=lambda item: (-item[1].lines, item[0]))
@@ -203,7 +274,7 @@ class _ScanOutput(_Output):
             words.append("")
         if largest := scan.largest:
             words.append("Largest files:\n")
-            words += [f"- {_code(display(path))}: {_count(size, 'byte')}" for size, path in largest]
+            words += [f"- {code(display(path))}: {_count(size, 'byte')}" for size, path in largest]
             words.append("")
         if scan.todos:
             words.append(f"To do ({scan.todo_count:,}):\n\n{_FENCE}")
@@ -214,49 +285,48 @@ class _ScanOutput(_Output):
         return "\n".join(words).rstrip("\n") + "\n"
 
 
-async def show_scan(turn: Turn, roots: Roots, command: ScanCommand) -> None:
-    """A plan of two steps, then the numbers. Raises Refusal."""
-    scan = Scan(roots, command.path)
-    async with _shown_as(turn, "Scan the project", "read", _ScanOutput(scan, roots)) as call:
-        try:
-            await _plan(turn, "in_progress", "pending")
-            async for _ in Batches[None](scan.list_files()):
+def scan_title(path: str | None = None) -> str:
+    """What the user sees."""
+    return "Scan the project" if path is None else f"Scan {quoted(path)}"
+
+
+async def scan(call: ToolContext, path: str | None = None) -> None:
+    """Count files, lines by language, and what is still to do: a plan of two steps, then the numbers."""
+    turn, roots = call.turn, call.session.data
+    engine = Scan(roots, path)
+    counting = _Counting(engine, roots)
+    call.on_cancel = lambda: counting.stop(call)
+    refused = False
+    try:
+        await _plan(turn, "in_progress", "pending")
+        with closing(Batches[None](engine.list_files())) as counting.batches:
+            async for _ in counting.batches:
                 pass
-            await _plan(turn, "completed", "in_progress")
-            with closing(Batches(scan.read_files())) as batches:
-                async for batch in batches:
-                    await call.locate([(todo.path, todo.line) for todo in batch])
-            await _plan(turn, "completed", "completed")
-        except Refusal:
-            await turn.plan([])
-            raise
-        except BaseException:
+        await _plan(turn, "completed", "in_progress")
+        with closing(Batches(engine.read_files())) as counting.batches:
+            async for batch in counting.batches:
+                _locate(call, [(todo.path, todo.line) for todo in batch])
+    except Refusal:
+        refused = True
+        await turn.plan([])
+        raise
+    finally:
+        if not refused:
+            call.raw_output = counting.counts()
             done: dict[bool, PlanEntryStatus] = {True: "completed", False: "pending"}
-            await _at_last(_plan(turn, done[scan.listed], done[scan.complete]))
-            raise
+            await _at_last(_plan(turn, done[engine.listed], done[engine.complete]))
+            await _at_last(turn.say(counting.all_words()))
 
 
 async def _plan(turn: Turn, find: PlanEntryStatus, count: PlanEntryStatus) -> None:
+    from acp_server.schema.plan import PlanEntry
+
     await turn.plan(
         [
             PlanEntry(content="Find the files", priority="medium", status=find),
             PlanEntry(content="Count lines by language and look for what is to do", priority="medium", status=count),
         ]
     )
-
-
-def _block(text: str) -> str:
-    """The lines as a block of Markdown that none of them can end."""
-    fence = "~" * max(4, 1 + max(map(len, re.findall("~+", text)), default=0))
-    return f"{fence}\n{text}\n{fence}\n"
-
-
-def _code(text: str) -> str:
-    """The text as code in a line of Markdown, which nothing in it can end."""
-    if "`" not in text:
-        return f"`{text}`"
-    ticks = "`" * (1 + max(map(len, re.findall("`+", text))))
-    return f"{ticks} {text} {ticks}"
 
 
 def _count(number: int, noun: str) -> str:

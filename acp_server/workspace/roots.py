@@ -97,7 +97,9 @@ def _plausible(text: str) -> str:
     if "\0" in text:
         raise Refusal(f"A path with a NUL character: {quoted(text)}")
     if text.startswith("~"):
-        raise OutsideRoots(f"Home directories are outside: {quoted(text)} (for a file of that name: ./{quoted(text)})")
+        raise OutsideRoots(
+            f"Home directories are outside: {quoted(text)} (for a file of that name: {quoted('./' + text)})"
+        )
     if sys.platform == "win32":
         drive, rest = os.path.splitdrive(text)
         # An alternate data stream; a path relative to the current directory of a drive.

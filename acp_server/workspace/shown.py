@@ -1,20 +1,44 @@
-"""Text fit to be shown: what comes from files, file names and users may hold anything."""
+"""Text fit to be shown: what comes from files, file names, programs and users may hold anything."""
 
 from __future__ import annotations
 
+import codecs
+import io
 import re
+
+from acp_server.tools.markdown import code
 
 # Control characters move cursors and hide text; lone surrogates cannot be written as UTF-8. A tab is only a
 # tab.
 _UNFIT = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNFIT_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# Colours, movements of the cursor, titles of windows.
+_ESCAPE = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\^_])")
+_LONGEST_ESCAPE = 256
 _LONGEST_QUOTE = 200
+_INSTEAD = "\N{REPLACEMENT CHARACTER}"
 
 
 def shown(text: str) -> str:
     """The text on one line, each character that must not be shown as U+FFFD."""
-    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _UNFIT.sub(_INSTEAD, text)
 
 
 def quoted(text: str) -> str:
-    """What a user typed, to be named in a message: `shown`, and cut if it is very long."""
-    return shown(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…")
+    """What a user typed, to be named in a message, as code: `shown`, and cut if it is very long."""
+    return code(shown(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"))
+
+
+class Printed:
+    """What a program prints, piece by piece, as lines of text without what is meant for a terminal."""
+
+    def __init__(self) -> None:
+        self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+        self._held = ""
+
+    def feed(self, data: bytes, final: bool = False) -> str:
+        """What can be shown now; `final`: no more will come."""
+        text = _ESCAPE.sub("", self._held + self._decoder.decode(data, final))
+        begun = -1 if final else text.rfind("\x1b", -_LONGEST_ESCAPE)
+        self._held = "" if begun < 0 else text[begun:]
+        return _UNFIT_IN_LINES.sub(_INSTEAD, text if begun < 0 else text[:begun])

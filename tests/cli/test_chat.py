@@ -102,7 +102,7 @@ def test_without_a_command_it_is_the_built_in_agent_in_the_given_folder(tmp_path
     with chat("--cwd", str(tmp_path), agent=[]) as user:
         user.expect("acp-server", f"in {tmp_path}", "> ")
         user.type("/search needle\n")
-        user.expect("Search for needle", "a.txt:1:1: needle", "[completed]", "> ")
+        user.expect("Search for `needle`", "a.txt:1:1: needle", "[completed]", "> ")
         user.leave()
 
 

@@ -7,7 +7,7 @@ message names a place of the machine that the client did not name.
 import json
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ import pytest
 from acp_server import Limits
 from acp_server.workspace import agent
 from acp_server.workspace.walk import files_below
-from tests.session.editor import CALM, Editor, editing
+from tests.session.editor import CALM, EVERYTHING, Editor, editing
 
 from .trees import plant
 
@@ -77,6 +77,15 @@ class Told:
         return call
 
     @property
+    def calls(self) -> dict[str, dict[str, Any]]:
+        """All tool calls as they were in the end, by their ids."""
+        calls: dict[str, dict[str, Any]] = {}
+        for update in self.updates:
+            if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
+                calls.setdefault(update["toolCallId"], {}).update(update)
+        return calls
+
+    @property
     def output(self) -> dict[str, Any]:
         """The tool call's raw output."""
         return self.call["rawOutput"]
@@ -104,7 +113,7 @@ class Talk(Editor):
         updates = [_update(m, session) for m in behind]
         assert not any(updates[answered:]), self.client.transcript
         told = Told(answer, [update for update in updates[:answered] if update])
-        assert not told.call or told.call["status"] in FINAL
+        assert all(call["status"] in FINAL for call in told.calls.values())
         return told
 
     async def until(self, true: Callable[[], bool]) -> None:
@@ -121,9 +130,12 @@ def _update(message: dict[str, Any], session: str) -> dict[str, Any] | None:
 
 
 @asynccontextmanager
-async def talking(limits: Limits = CALM) -> AsyncGenerator[Talk]:
-    """A conversation with the built-in agent."""
-    async with editing(agent, limits) as editor:
+async def talking(
+    limits: Limits = CALM, capabilities: Mapping[str, Any] | None = None, *, leaks: int = 0
+) -> AsyncGenerator[Talk]:
+    """A conversation with the built-in agent. The client has neither files nor terminals unless the test says so."""
+    capabilities = {"session": EVERYTHING["session"], **(capabilities or {})}
+    async with editing(agent, limits, capabilities, leaks=leaks) as editor:
         talk = Talk(editor.client, editor.stream, editor.connection)
         yield talk
     wire = json.dumps(talk.client.received)

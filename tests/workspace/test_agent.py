@@ -28,9 +28,17 @@ async def test_the_commands_are_offered_right_behind_the_answer_to_a_new_session
         await talk.settled()
         (update,) = talk.client.updates(session)
         commands = update["availableCommands"]
-        assert [command["name"] for command in commands] == ["search", "read", "scan", "help"]
-        assert commands[0]["input"] == {"hint": "PATTERN [PATH]"}
-        assert "input" not in commands[3]
+        assert [command["name"] for command in commands] == [
+            "search",
+            "read",
+            "scan",
+            "edit",
+            "write",
+            "run",
+            "help",
+        ]
+        assert commands[0]["input"] == {"hint": "PATTERN [PATH ...]"}
+        assert "input" not in commands[-1]
 
 
 @pytest.mark.parametrize("text", ["/help", "  /HELP  ", "/help me"])
@@ -60,7 +68,7 @@ async def test_an_unknown_command_is_named_together_with_the_known_ones(project:
         session = await talk.open(str(project))
         told = await talk.tell(session, "/serach needle")
         assert told.answer == END_TURN
-        assert told.text == "No such command: /serach. There is /search, /read, /scan, /help.\n"
+        assert told.text == "No such command: `/serach`. There is /search, /read, /scan, /edit, /write, /run, /help.\n"
         told = await talk.tell(session, "/\x1b[31m")
         assert "\x1b" not in told.text
 
@@ -129,8 +137,8 @@ async def test_a_path_outside_is_refused_and_nothing_of_it_is_told(project: Path
         told = await talk.tell(await talk.open(str(project)), f"{command} {path}")
         assert told.answer == END_TURN
         assert told.text in (
-            f"Outside of the session's directories: {path}\n",
-            f"Home directories are outside: {path} (for a file of that name: ./{path})\n",
+            f"Outside of the session's directories: `{path}`\n",
+            f"Home directories are outside: `{path}` (for a file of that name: `./{path}`)\n",
         )
         assert told.call["status"] == "failed"
         assert "secret" not in str(talk.client.received)
@@ -143,7 +151,7 @@ async def test_a_working_directory_that_vanishes_between_two_prompts_is_no_fault
         told = await talk.tell(session, "/search needle")
         assert told.answer == END_TURN
         assert told.text == "0 hits in 0 files.\n1 place could not be searched.\n"
-        assert (await talk.tell(session, "/read README.md")).text == "No such file: README.md\n"
+        assert (await talk.tell(session, "/read README.md")).text == "No such file: `README.md`\n"
         told = await talk.tell(session, "/scan")
         assert told.text == "0 files, 0 bytes, 0 lines\n\n1 place could not be read.\n"
 

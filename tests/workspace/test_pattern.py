@@ -9,7 +9,7 @@ from acp_server.workspace.refusal import Refusal
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("(open", r"missing \) at position 5 in \(open"),
+        ("(open", r"missing \) at position 5 in `\(open`"),
         ("*", "nothing to repeat"),
         ("[z-a]", "bad character range"),
         ("[open", "unterminated"),

@@ -73,18 +73,18 @@ def test_what_names_an_existing_file_is_a_path_whatever_colons_it_has(tmp_path: 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("d/five.txt:0", "No range of lines: 0"),
-        ("d/five.txt:4-2", "No range of lines: 4-2"),
-        ("d/five.txt:6", "d/five.txt has no line 6: it has 5"),
-        ("d/five.txt:9-12", "d/five.txt has no line 9: it has 5"),
-        ("empty:2", "empty has no line 2: it has 0"),
-        ("d", "A directory: d"),
-        ("d:3", "A directory: d"),
-        ("missing.txt", "No such file: missing.txt"),
-        ("missing.txt:10-20", "No such file: missing.txt"),
-        ("d/five.txt:x", "No such file: d/five.txt:x"),
-        ("d/five.txt:-3", "No such file: d/five.txt:-3"),
-        ("d/five.txt/x", "No such file: d/five.txt/x"),
+        ("d/five.txt:0", "No range of lines: `0`"),
+        ("d/five.txt:4-2", "No range of lines: `4-2`"),
+        ("d/five.txt:6", "`d/five.txt` has no line 6: it has 5"),
+        ("d/five.txt:9-12", "`d/five.txt` has no line 9: it has 5"),
+        ("empty:2", "`empty` has no line 2: it has 0"),
+        ("d", "A directory: `d`"),
+        ("d:3", "A directory: `d`"),
+        ("missing.txt", "No such file: `missing.txt`"),
+        ("missing.txt:10-20", "No such file: `missing.txt`"),
+        ("d/five.txt:x", "No such file: `d/five.txt:x`"),
+        ("d/five.txt:-3", "No such file: `d/five.txt:-3`"),
+        ("d/five.txt/x", "No such file: `d/five.txt/x`"),
         ("", "An empty path"),
     ],
 )
@@ -102,14 +102,14 @@ def test_nothing_outside_is_read(five: Path, target: str) -> None:
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     plant(tmp_path, {"a.png": b"\x89PNG\0"})
-    with pytest.raises(Refusal, match=r"^A binary file: a\.png$"):
+    with pytest.raises(Refusal, match=r"^A binary file: `a\.png`$"):
         read(tmp_path, "a.png:1-2")
 
 
 @posix_only
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Refusal, match=r"^Not a regular file: pipe$"):
+    with pytest.raises(Refusal, match=r"^Not a regular file: `pipe`$"):
         read(tmp_path, "pipe")
 
 

@@ -48,7 +48,7 @@ async def test_no_name_of_a_file_can_leave_its_place_in_the_numbers(project: Pat
 async def test_a_refused_scan_leaves_no_plan_behind(project: Path) -> None:
     async with talking() as talk:
         told = await talk.tell(await talk.open(str(project)), "/scan missing")
-        assert told.text == "No such file or directory: missing\n"
+        assert told.text == "No such file or directory: `missing`\n"
         assert told.plans[-1] == []
         assert told.call["status"] == "failed"
 

@@ -147,5 +147,5 @@ def test_a_directory_or_a_file_can_be_scanned_by_itself(tmp_path: Path) -> None:
 def test_a_path_out_or_to_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutsideRoots):
         list(Scan(Roots(tmp_path), "../x").list_files())
-    with pytest.raises(Refusal, match="No such file or directory: x"):
+    with pytest.raises(Refusal, match="No such file or directory: `x`"):
         list(Scan(Roots(tmp_path), "x").list_files())

@@ -21,5 +21,5 @@ def test_what_would_move_the_cursor_or_cannot_be_written_is_replaced(text: str, 
 
 
 def test_a_long_quotation_is_cut_and_says_so() -> None:
-    assert quoted("x" * 200) == "x" * 200
-    assert quoted("x" * 201) == "x" * 200 + "…"
+    assert quoted("x" * 200) == f"`{'x' * 200}`"
+    assert quoted("x" * 201) == f"`{'x' * 200}…`"

@@ -270,7 +270,7 @@ def test_a_path_stands_for_a_file_or_for_what_is_below_it(tmp_path: Path) -> Non
 
 def test_a_path_to_nothing_or_out_is_refused(tmp_path: Path) -> None:
     roots = Roots(tmp_path)
-    with pytest.raises(Refusal, match="No such file or directory: nothing"):
+    with pytest.raises(Refusal, match="No such file or directory: `nothing`"):
         list(files_below(roots, "nothing"))
     with pytest.raises(OutsideRoots):
         list(files_below(roots, ".."))

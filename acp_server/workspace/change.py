@@ -1,0 +1,196 @@
+"""The tools that change a file: what is to change is found out and shown, and after a yes it is done, or nothing is.
+
+A file is read and written through the client where that offers both, so that the editor's unsaved text counts; else on
+disk. How a file on disk is replaced is the matter of `disk`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled
+from acp_server.tools.consent import Approval
+from acp_server.tools.context import ToolContext
+from acp_server.tools.edits import EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
+from acp_server.workspace import disk
+from acp_server.workspace.refusal import Refusal
+from acp_server.workspace.roots import Roots
+from acp_server.workspace.shown import quoted
+from acp_server.workspace.walk import reason_of
+
+if TYPE_CHECKING:
+    from acp_server.tools.editor import Editor
+
+
+@dataclass(slots=True)
+class Change:
+    """A change of one file, and how far it is: a cancel before it is made prevents it, and tells the user which it was.
+
+    Attributes:
+        path: absolute, and without symbolic links below the session's directories.
+        name: for messages.
+        old: all that was in the file when the change was planned; None if there was no file.
+        new: all that is to be in it.
+    """
+
+    path: str
+    name: str
+    old: str | None
+    new: str
+    _lock: Lock = field(default_factory=Lock)
+    _stopped: bool = False
+    _asked: bool = False
+    _made: bool = False
+
+    def make(self, change: Callable[[], None]) -> None:
+        """Make it, unless it was stopped."""
+        with self._lock:
+            if not self._stopped:
+                change()
+                self._made = True
+
+    def asking(self) -> bool:
+        """From now on the editor may make it at any time; False if it was stopped."""
+        with self._lock:
+            self._asked = not self._stopped
+            return self._asked
+
+    def asked(self) -> None:
+        """The editor has made it."""
+        self._made = True
+
+    def stop(self) -> str:
+        """Do not make it any more: what is to be said of it."""
+        with self._lock:
+            self._stopped = True
+        if self._made:
+            return f"{self.name} was changed before that."
+        if self._asked:
+            return f"The editor was asked to change {self.name}, and may have done so."
+        return f"{self.name} is as it was."
+
+
+# -- what is asked
+
+
+def edit_title(path: str, old: str, new: str) -> str:
+    """What the user sees."""
+    return f"Edit {quoted(path)}"
+
+
+def write_title(path: str, content: str) -> str:
+    """What the user sees."""
+    return f"Write {quoted(path)}"
+
+
+async def ask_edit(path: str, old: str, new: str, call: ToolContext) -> Approval:
+    """What an edit would do. Raises Refusal, if it cannot be done."""
+
+    def edited(text: str | None, name: str) -> str:
+        if text is None:
+            raise Refusal(f"No such file: {name}")
+        try:
+            return replace(text, [ReplaceInstruction(old, new)])
+        except EditRefused as refused:
+            raise Refusal(f"{name}: {refused}") from None
+
+    return await _planned(call, path, edited)
+
+
+async def ask_write(path: str, content: str, call: ToolContext) -> Approval:
+    """What a write would do. Raises Refusal, if it cannot be done."""
+
+    def written(text: str | None, _name: str) -> str:
+        return with_line_breaks(content, line_break(text or ""))
+
+    return await _planned(call, path, written)
+
+
+async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, str], str]) -> Approval:
+    from acp_server.schema.tool_call import Diff
+
+    roots: Roots = call.session.data
+    path = await to_thread.run_sync(_resolved, roots, typed)
+    name = quoted(roots.display(path))
+    old = await _read(path, name, call.editor)
+    new = make(old, name)
+    if new == old:
+        raise Refusal(f"Nothing would change in {name}")
+    call.data = Change(path, name, old, new)
+    call.locate(path, None if old is None else _first_change(old, new))
+    question = f"Make {name}?" if old is None else f"Change {name}?"
+    return Approval(question, preview=Diff(path=path, old_text=old, new_text=new), primary="Change it")
+
+
+def _resolved(roots: Roots, typed: str) -> str:
+    path = str(roots.resolve(typed))
+    if os.path.isdir(path):
+        raise Refusal(f"A directory: {quoted(typed)}")
+    return path
+
+
+def _first_change(old: str, new: str) -> int:
+    """The number of the first line that changes, counted from 1."""
+    lines = zip(old.split("\n"), new.split("\n"), strict=False)
+    return next((number for number, (before, after) in enumerate(lines, 1) if before != after), 1)
+
+
+# -- what is done
+
+
+async def edit(path: str, old: str, new: str, call: ToolContext) -> str:
+    """Replace a text that is in a file exactly once."""
+    return await _carry_out(call)
+
+
+async def write(path: str, content: str, call: ToolContext) -> str:
+    """Make a file, or replace all of it."""
+    return await _carry_out(call)
+
+
+async def _carry_out(call: ToolContext) -> str:
+    change: Change = call.data
+    call.on_cancel = change.stop
+    try:
+        if call.editor is None:
+            await to_thread.run_sync(disk.replace_text, change.path, change.old, change.new, change.make)
+        else:
+            await _through(call.editor, change)
+    except disk.Changed:
+        raise Refusal(f"{change.name} has changed meanwhile, so it was left as it is") from None
+    except UnicodeEncodeError:
+        raise Refusal(f"Not a text that a file can hold: {change.name} is as it was") from None
+    except OSError as error:
+        raise Refusal(f"{reason_of(error)}: {change.name} is as it was") from None
+    return f"{change.name} is {'made' if change.old is None else 'changed'}."
+
+
+async def _through(editor: Editor, change: Change) -> None:
+    if await _read(change.path, change.name, editor) != change.old:
+        raise disk.Changed
+    if not change.asking():
+        return
+    try:
+        await editor.write_to_file(change.path, change.new)
+    except (ConnectionClosed, RequestCancelled):
+        raise
+    except AcpError as error:
+        raise Refusal(f"The editor does not write {change.name}: {error}") from None
+    change.asked()
+
+
+async def _read(path: str, name: str, editor: Editor | None) -> str | None:
+    if editor is None:
+        return await to_thread.run_sync(disk.read_text, path, name)
+    try:
+        return await editor.get_file_content(path)
+    except (ConnectionClosed, RequestCancelled):
+        raise
+    except AcpError as error:
+        raise Refusal(f"The editor does not read {name}: {error}") from None
