@@ -227,7 +227,7 @@ class Checker:
     def _answer(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
         id, error = message["id"], message.get("error")
         result: Any = message.get("result")
-        if "error" in message:
+        if "error" in message and not (error is None and "result" in message):  # as JSON-RPC 1.0 had it: one fault
             code = error.get("code") if isinstance(error, dict) else None
             if not isinstance(error, dict) or not _integer(code) or not isinstance(error.get("message"), str):
                 yield Violation(
