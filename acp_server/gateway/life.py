@@ -109,11 +109,10 @@ class Life:
         question.withdrawn = True
         if question in self._queue:
             self._queue.remove(question)
-        elif question in self._asked:
-            # The client that was shown several has to answer for all of them, so the others stay beside it.
-            if all(asked.withdrawn for asked in self._asked):
-                self._go_on()
-                self._catch_up()
+        # A client that was shown several has to answer for all of them, so they stay until none is wanted any more.
+        elif question in self._asked and all(asked.withdrawn for asked in self._asked):
+            self._go_on()
+            self._catch_up()
 
     def finish(self, usage: Usage, failure: Failure | None) -> None:
         """The agent's work is over. Only the first time counts."""

@@ -132,7 +132,7 @@ def test_a_chat_is_begun_or_refused_by_its_body(http: httpx.Client, change: dict
     assert post(http, "/v3/chat", {**CHAT, "additional_messages": [QUERY], **change}) == expected
 
 
-def test_half_of_an_emoji_is_replaced_and_said_on(http: httpx.Client, coze: cozepy.Coze) -> None:
+def test_half_of_an_emoji_is_replaced_and_said_on(http: httpx.Client, coze: Any) -> None:
     body = json.dumps({**CHAT, "additional_messages": [{**QUERY, "content": "echo \ud83d \0 \U0001f600"}]})
     chat = envelope(http.post("/v3/chat", content=body))["data"]
     ids = {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
@@ -140,7 +140,7 @@ def test_half_of_an_emoji_is_replaced_and_said_on(http: httpx.Client, coze: coze
     assert coze.chat.messages.list(**ids)[0].content == "\N{REPLACEMENT CHARACTER} \0 \U0001f600"
 
 
-def test_a_text_and_files_reach_the_agent(coze: cozepy.Coze) -> None:
+def test_a_text_and_files_reach_the_agent(coze: Any) -> None:
     parts = [
         {"type": "text", "text": "recall"},
         {"type": "file", "file_url": "https://example.org/a.txt", "file_id": None, "name": "a.txt"},
@@ -203,7 +203,7 @@ def test_unknown_ids_get_the_code_of_what_they_should_name(http: httpx.Client, u
     assert code(http.put(path, json={"name": "x"})) == 4002
 
 
-def test_a_chat_is_found_only_in_its_own_conversation(coze: cozepy.Coze, http: httpx.Client) -> None:
+def test_a_chat_is_found_only_in_its_own_conversation(coze: Any, http: httpx.Client) -> None:
     chat = coze.chat.create(**ask("echo x"))
     other = coze.conversations.create()
     ids = {"conversation_id": other.id, "chat_id": chat.id}

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,12 @@ def refused(call: object, **arguments: object) -> int | None:
     return error.value.code
 
 
-def listed(coze: cozepy.Coze, chat: cozepy.Chat) -> list[str]:
+def listed(coze: Any, chat: cozepy.Chat) -> list[str]:
     messages = coze.conversations.messages.list(conversation_id=chat.conversation_id, order="asc")
     return [message.content for message in messages]
 
 
-def running(server: Server, coze: cozepy.Coze, text: str, conversation_id: str | None = None) -> cozepy.Chat:
+def running(server: Server, coze: Any, text: str, conversation_id: str | None = None) -> cozepy.Chat:
     chat = coze.chat.create(**ask(text), conversation_id=conversation_id)
     server.ear.wait(f"begin {text}")
     return chat
@@ -118,9 +119,7 @@ def test_somebody_who_polls_learns_that_somebody_else_has_cancelled(either: Serv
 # What each kind does
 
 
-def test_a_cancel_has_stopped_the_agent_when_it_is_answered_and_knows_the_usage(
-    server: Server, coze: cozepy.Coze
-) -> None:
+def test_a_cancel_has_stopped_the_agent_when_it_is_answered_and_knows_the_usage(server: Server, coze: Any) -> None:
     chat = running(server, coze, "hang on")
     until(lambda: coze.chat.messages.list(**ids(chat)) is not None)
     cancelled = coze.chat.cancel(**ids(chat))
@@ -151,14 +150,14 @@ def test_a_drained_chat_whose_agent_asks_something_dismisses_it(draining: Server
         assert coze.chat.retrieve(**ids(chat)).status == Status.CANCELED
 
 
-def test_polling_that_runs_out_of_time_cancels(server: Server, coze: cozepy.Coze) -> None:
+def test_polling_that_runs_out_of_time_cancels(server: Server, coze: Any) -> None:
     poll = coze.chat.create_and_poll(**ask("hang polled"), poll_timeout=1)
     assert poll.messages is None
     server.ear.wait("cut hang polled")
     assert coze.chat.retrieve(**ids(poll.chat)).status == Status.CANCELED
 
 
-def test_a_client_that_leaves_its_stream_cancels_nothing(server: Server, coze: cozepy.Coze) -> None:
+def test_a_client_that_leaves_its_stream_cancels_nothing(server: Server, coze: Any) -> None:
     for event in coze.chat.stream(**ask("slowly 30 left")):
         if event.event == Event.CONVERSATION_MESSAGE_DELTA:
             break
@@ -168,7 +167,7 @@ def test_a_client_that_leaves_its_stream_cancels_nothing(server: Server, coze: c
     until(lambda: coze.chat.retrieve(**chat).status == Status.COMPLETED)
 
 
-def test_a_deleted_conversation_takes_its_chats_with_it(server: Server, coze: cozepy.Coze) -> None:
+def test_a_deleted_conversation_takes_its_chats_with_it(server: Server, coze: Any) -> None:
     chat = running(server, coze, "hang deleted")
     coze.conversations.delete(conversation_id=chat.conversation_id)
     server.ear.wait("cut hang deleted")

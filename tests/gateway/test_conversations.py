@@ -1,5 +1,7 @@
 """Conversations and their messages with the official client, and that nobody sees those of others."""
 
+from typing import Any
+
 import pytest
 
 from .serving import ask, cozepy, until
@@ -15,7 +17,7 @@ def refused(call: object, **arguments: object) -> int | None:
     return error.value.code
 
 
-def test_a_conversation_is_created_found_renamed_and_deleted(coze: cozepy.Coze) -> None:
+def test_a_conversation_is_created_found_renamed_and_deleted(coze: Any) -> None:
     made = coze.conversations.create(bot_id="77", meta_data={"a": "b"}, messages=[question("hello")])
     assert (made.meta_data, made.name, made.connector_id) == ({"a": "b"}, "hello", "1024")
     found = coze.conversations.retrieve(conversation_id=made.id)
@@ -26,7 +28,7 @@ def test_a_conversation_is_created_found_renamed_and_deleted(coze: cozepy.Coze) 
     assert refused(coze.conversations.delete, conversation_id=made.id) == 4002
 
 
-def test_conversations_are_listed_by_bot_in_pages_the_newest_first(coze: cozepy.Coze) -> None:
+def test_conversations_are_listed_by_bot_in_pages_the_newest_first(coze: Any) -> None:
     made = [coze.conversations.create(bot_id="list-bot").id for _ in range(5)]
     page = coze.conversations.list(bot_id="list-bot", page_size=2)
     assert [c.id for c in page.items] == made[:2:-1]
@@ -35,12 +37,12 @@ def test_conversations_are_listed_by_bot_in_pages_the_newest_first(coze: cozepy.
     assert [c.id for c in coze.conversations.list(bot_id="no-bot")] == []
 
 
-def test_a_conversation_that_a_chat_began_is_listed_with_its_bot(coze: cozepy.Coze) -> None:
+def test_a_conversation_that_a_chat_began_is_listed_with_its_bot(coze: Any) -> None:
     chat = coze.chat.create(**{**ask("echo x"), "bot_id": "chat-bot"})
     assert [c.id for c in coze.conversations.list(bot_id="chat-bot")] == [chat.conversation_id]
 
 
-def test_messages_are_inserted_read_changed_and_deleted(coze: cozepy.Coze) -> None:
+def test_messages_are_inserted_read_changed_and_deleted(coze: Any) -> None:
     conversation = coze.conversations.create()
     messages = coze.conversations.messages
     ids = {"conversation_id": conversation.id}
@@ -55,7 +57,7 @@ def test_messages_are_inserted_read_changed_and_deleted(coze: cozepy.Coze) -> No
     assert messages.list(**ids).items == []
 
 
-def test_a_changed_message_is_what_the_agent_hears(coze: cozepy.Coze) -> None:
+def test_a_changed_message_is_what_the_agent_hears(coze: Any) -> None:
     chat = coze.chat.create_and_poll(**ask("echo bad")).chat
     ids = {"conversation_id": chat.conversation_id}
     (answer, query) = coze.conversations.messages.list(**ids).items
@@ -68,7 +70,7 @@ def test_a_changed_message_is_what_the_agent_hears(coze: cozepy.Coze) -> None:
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_message_pages_follow_each_other_in_either_order(coze: cozepy.Coze, order: str) -> None:
+def test_message_pages_follow_each_other_in_either_order(coze: Any, order: str) -> None:
     texts = [str(number) for number in range(7)]
     conversation = coze.conversations.create(messages=[question(text) for text in texts])
     wanted = texts if order == "asc" else texts[::-1]
@@ -83,7 +85,7 @@ def test_message_pages_follow_each_other_in_either_order(coze: cozepy.Coze, orde
     assert before.has_more
 
 
-def test_messages_can_be_listed_by_chat(coze: cozepy.Coze) -> None:
+def test_messages_can_be_listed_by_chat(coze: Any) -> None:
     first = coze.chat.create_and_poll(**ask("echo 1")).chat
     ids = {"conversation_id": first.conversation_id}
     coze.chat.create_and_poll(**ask("echo 2"), **ids)
@@ -91,7 +93,7 @@ def test_messages_can_be_listed_by_chat(coze: cozepy.Coze) -> None:
     assert [message.content for message in found] == ["echo 1", "1"]
 
 
-def test_nobody_sees_or_touches_what_is_another_s(coze: cozepy.Coze, bob: cozepy.Coze) -> None:
+def test_nobody_sees_or_touches_what_is_another_s(coze: Any, bob: Any) -> None:
     chat = coze.chat.create(**ask("hang private"))
     ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
     mine = {"conversation_id": chat.conversation_id}

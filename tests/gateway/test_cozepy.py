@@ -1,6 +1,7 @@
 """The official Python client drives the gateway unchanged: chats, their streams and states, tool outputs."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -13,32 +14,32 @@ OPENING = [Event.CONVERSATION_CHAT_CREATED, Event.CONVERSATION_CHAT_IN_PROGRESS]
 ENDING = [Event.CONVERSATION_MESSAGE_COMPLETED, Event.CONVERSATION_MESSAGE_COMPLETED, Event.CONVERSATION_CHAT_COMPLETED]
 
 
-def said(events: list[cozepy.ChatEvent]) -> str:
+def said(events: list[Any]) -> str:
     return "".join(event.message.content for event in events if event.event == Event.CONVERSATION_MESSAGE_DELTA)
 
 
-def types(events: list[cozepy.ChatEvent]) -> list[str]:
+def types(events: list[Any]) -> list[str]:
     return [event.message.type.value for event in events if event.event == Event.CONVERSATION_MESSAGE_COMPLETED]
 
 
-def last(events: list[cozepy.ChatEvent]) -> cozepy.Chat:
+def last(events: list[Any]) -> cozepy.Chat:
     chat = events[-1].chat
     assert chat is not None
     return chat
 
 
-def listed(coze: cozepy.Coze, conversation_id: str) -> list[str]:
+def listed(coze: Any, conversation_id: str) -> list[str]:
     return [m.content for m in coze.conversations.messages.list(conversation_id=conversation_id, order="asc")]
 
 
-def waiting(coze: cozepy.Coze, text: str) -> cozepy.Chat:
+def waiting(coze: Any, text: str) -> cozepy.Chat:
     """A chat in `requires_action`."""
     chat = last(list(coze.chat.stream(**ask(text))))
     assert chat.status == Status.REQUIRES_ACTION
     return chat
 
 
-def calls(chat: cozepy.Chat) -> list[cozepy.ChatToolCall]:
+def calls(chat: Any) -> list[Any]:
     assert chat.required_action is not None
     return chat.required_action.submit_tool_outputs.tool_calls
 
@@ -54,7 +55,7 @@ def code(error: pytest.ExceptionInfo[cozepy.CozeAPIError]) -> int | None:
 # Chats
 
 
-def test_a_stream_has_its_events_in_the_documented_order(coze: cozepy.Coze) -> None:
+def test_a_stream_has_its_events_in_the_documented_order(coze: Any) -> None:
     events = list(coze.chat.stream(**ask("count 3"), meta_data={"a": "b"}))
     deltas = [Event.CONVERSATION_MESSAGE_DELTA] * 3
     assert [event.event for event in events] == [*OPENING, *deltas, *ENDING]
@@ -73,7 +74,7 @@ def test_a_stream_has_its_events_in_the_documented_order(coze: cozepy.Coze) -> N
     assert last(events).completed_at
 
 
-def test_a_chat_that_is_polled_has_its_messages_at_the_end(coze: cozepy.Coze) -> None:
+def test_a_chat_that_is_polled_has_its_messages_at_the_end(coze: Any) -> None:
     poll = coze.chat.create_and_poll(**ask("echo hello"))
     assert poll.chat.status == Status.COMPLETED
     assert poll.messages is not None
@@ -82,7 +83,7 @@ def test_a_chat_that_is_polled_has_its_messages_at_the_end(coze: cozepy.Coze) ->
     assert (answer.content, answer.chat_id, answer.bot_id) == ("hello", poll.chat.id, "1")
 
 
-def test_a_new_chat_is_in_progress_and_can_be_looked_at(server: Server, coze: cozepy.Coze) -> None:
+def test_a_new_chat_is_in_progress_and_can_be_looked_at(server: Server, coze: Any) -> None:
     chat = coze.chat.create(**ask("hang new"), meta_data={"k": "v"})
     assert chat.status == Status.IN_PROGRESS
     server.ear.wait("begin hang new")
@@ -91,7 +92,7 @@ def test_a_new_chat_is_in_progress_and_can_be_looked_at(server: Server, coze: co
     coze.chat.cancel(conversation_id=chat.conversation_id, chat_id=chat.id)
 
 
-def test_text_with_any_line_break_of_unicode_arrives_as_it_is(coze: cozepy.Coze) -> None:
+def test_text_with_any_line_break_of_unicode_arrives_as_it_is(coze: Any) -> None:
     text = 'a\u2028b\u2029c\x85d\x0be\x0cf\x1cg \N{GRINNING FACE}\r"\\'
     assert said(list(coze.chat.stream(**ask(f"echo {text}")))) == text
     poll = coze.chat.create_and_poll(**ask(f"echo {text}"))
@@ -99,7 +100,7 @@ def test_text_with_any_line_break_of_unicode_arrives_as_it_is(coze: cozepy.Coze)
     assert poll.messages[0].content == text
 
 
-def test_what_the_agent_thinks_is_reasoning(coze: cozepy.Coze) -> None:
+def test_what_the_agent_thinks_is_reasoning(coze: Any) -> None:
     events = list(coze.chat.stream(**ask("think yes")))
     assert said(events) == "yes"
     answer = events[-3].message
@@ -107,7 +108,7 @@ def test_what_the_agent_thinks_is_reasoning(coze: cozepy.Coze) -> None:
     assert (answer.content, answer.reasoning_content) == ("yes", "hm")
 
 
-def test_a_tool_of_the_agent_is_a_call_and_a_response_between_two_answers(coze: cozepy.Coze) -> None:
+def test_a_tool_of_the_agent_is_a_call_and_a_response_between_two_answers(coze: Any) -> None:
     events = list(coze.chat.stream(**ask("use gold")))
     messages = [e.message for e in events if e.event == Event.CONVERSATION_MESSAGE_COMPLETED and e.message]
     assert [m.type.value for m in messages] == ["answer", "function_call", "tool_response", "answer", "verbose"]
@@ -117,13 +118,13 @@ def test_a_tool_of_the_agent_is_a_call_and_a_response_between_two_answers(coze: 
     assert [(m.id, m.content) for m in shown] == [(m.id, m.content) for m in messages]
 
 
-def test_usage_is_what_the_agent_reports(coze: cozepy.Coze) -> None:
+def test_usage_is_what_the_agent_reports(coze: Any) -> None:
     usage = last(list(coze.chat.stream(**ask("usage 42")))).usage
     assert usage is not None
     assert usage.token_count == 42
 
 
-def test_an_agent_that_fails_fails_the_chat_and_says_why(coze: cozepy.Coze) -> None:
+def test_an_agent_that_fails_fails_the_chat_and_says_why(coze: Any) -> None:
     events = list(coze.chat.stream(**ask("fail a secret")))
     assert [event.event for event in events] == [*OPENING, Event.CONVERSATION_CHAT_FAILED]
     chat = last(events)
@@ -135,13 +136,13 @@ def test_an_agent_that_fails_fails_the_chat_and_says_why(coze: cozepy.Coze) -> N
     assert listed(coze, chat.conversation_id) == []
 
 
-def test_an_agent_that_refuses_fails_the_chat(coze: cozepy.Coze) -> None:
+def test_an_agent_that_refuses_fails_the_chat(coze: Any) -> None:
     chat = last(list(coze.chat.stream(**ask("refuse"))))
     assert chat.last_error is not None
     assert "refused" in chat.last_error.msg
 
 
-def test_an_agent_that_dies_fails_its_chats_and_is_started_anew(coze: cozepy.Coze, server: Server) -> None:
+def test_an_agent_that_dies_fails_its_chats_and_is_started_anew(coze: Any, server: Server) -> None:
     kept = coze.chat.create_and_poll(**ask("echo before")).chat
     bystander = coze.chat.create(**ask("hang beside"))
     server.ear.wait("begin hang beside")
@@ -157,7 +158,7 @@ def test_an_agent_that_dies_fails_its_chats_and_is_started_anew(coze: cozepy.Coz
     assert "user: echo before" in poll.messages[0].content
 
 
-def test_what_the_client_says_of_a_chat_reaches_the_agent(coze: cozepy.Coze) -> None:
+def test_what_the_client_says_of_a_chat_reaches_the_agent(coze: Any) -> None:
     poll = coze.chat.create_and_poll(**ask("meta"), custom_variables={"x": "y"})
     assert poll.messages is not None
     told = poll.messages[0].content
@@ -168,7 +169,7 @@ def test_what_the_client_says_of_a_chat_reaches_the_agent(coze: cozepy.Coze) -> 
 # Context
 
 
-def test_the_agent_hears_each_message_of_a_conversation_once(coze: cozepy.Coze) -> None:
+def test_the_agent_hears_each_message_of_a_conversation_once(coze: Any) -> None:
     chat = coze.chat.create_and_poll(**ask("echo one")).chat
     coze.conversations.messages.create(
         conversation_id=chat.conversation_id,
@@ -186,7 +187,7 @@ def test_the_agent_hears_each_message_of_a_conversation_once(coze: cozepy.Coze) 
     assert second.endswith("echo two")
 
 
-def test_earlier_additional_messages_are_context(coze: cozepy.Coze) -> None:
+def test_earlier_additional_messages_are_context(coze: Any) -> None:
     messages = [
         cozepy.Message.build_user_question_text("my name is Ada"),
         cozepy.Message.build_assistant_answer("hello Ada"),
@@ -198,7 +199,7 @@ def test_earlier_additional_messages_are_context(coze: cozepy.Coze) -> None:
     assert listed(coze, poll.chat.conversation_id)[:3] == ["my name is Ada", "hello Ada", "recall"]
 
 
-def test_a_cleared_conversation_begins_anew_and_still_lists_what_was_said(coze: cozepy.Coze) -> None:
+def test_a_cleared_conversation_begins_anew_and_still_lists_what_was_said(coze: Any) -> None:
     chat = coze.chat.create_and_poll(**ask("echo old")).chat
     section = coze.conversations.clear(conversation_id=chat.conversation_id)
     assert section.conversation_id == chat.conversation_id
@@ -209,7 +210,7 @@ def test_a_cleared_conversation_begins_anew_and_still_lists_what_was_said(coze: 
     assert listed(coze, chat.conversation_id) == ["echo old", "old", "recall", "recall"]
 
 
-def test_without_a_message_the_last_saved_one_is_the_query(coze: cozepy.Coze) -> None:
+def test_without_a_message_the_last_saved_one_is_the_query(coze: Any) -> None:
     question = cozepy.Message.build_user_question_text("recall")
     conversation = coze.conversations.create(messages=[cozepy.Message.build_user_question_text("hi"), question])
     poll = coze.chat.create_and_poll(bot_id="1", user_id="u", conversation_id=conversation.id)
@@ -221,7 +222,7 @@ def test_without_a_message_the_last_saved_one_is_the_query(coze: cozepy.Coze) ->
     assert code(error) == 4000
 
 
-def test_a_chat_that_is_not_saved_leaves_nothing(coze: cozepy.Coze) -> None:
+def test_a_chat_that_is_not_saved_leaves_nothing(coze: Any) -> None:
     chat = coze.chat.create_and_poll(**ask("echo kept")).chat
     ids = {"conversation_id": chat.conversation_id}
     unsaved = last(list(coze.chat.stream(**ask("recall"), **ids, auto_save_history=False)))
@@ -242,7 +243,7 @@ def test_a_chat_that_is_not_saved_leaves_nothing(coze: cozepy.Coze) -> None:
 
 
 @pytest.mark.parametrize(("answer", "result"), [("yes", "yes"), ("reject_once", "no"), ("cancel", "None")])
-def test_a_permission_is_asked_for_and_answered_in_streams(coze: cozepy.Coze, answer: str, result: str) -> None:
+def test_a_permission_is_asked_for_and_answered_in_streams(coze: Any, answer: str, result: str) -> None:
     events = list(coze.chat.stream(**ask("ask files")))
     assert [e.event for e in events[2:]] == [
         Event.CONVERSATION_MESSAGE_COMPLETED,
@@ -264,7 +265,7 @@ def test_a_permission_is_asked_for_and_answered_in_streams(coze: cozepy.Coze, an
     assert last(events).status == Status.COMPLETED
 
 
-def test_a_permission_is_asked_for_and_answered_by_polling(coze: cozepy.Coze) -> None:
+def test_a_permission_is_asked_for_and_answered_by_polling(coze: Any) -> None:
     poll = coze.chat.create_and_poll(**ask("ask files"))
     assert poll.chat.status == Status.REQUIRES_ACTION
     ids = {"conversation_id": poll.chat.conversation_id, "chat_id": poll.chat.id}
@@ -275,7 +276,7 @@ def test_a_permission_is_asked_for_and_answered_by_polling(coze: cozepy.Coze) ->
     assert "files: no. " in listed(coze, chat.conversation_id)
 
 
-def test_outputs_that_do_not_fit_are_refused_and_the_chat_goes_on_waiting(coze: cozepy.Coze) -> None:
+def test_outputs_that_do_not_fit_are_refused_and_the_chat_goes_on_waiting(coze: Any) -> None:
     chat = waiting(coze, "ask files")
     ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
     (good,) = output(chat, "yes")
@@ -296,7 +297,7 @@ def test_outputs_that_do_not_fit_are_refused_and_the_chat_goes_on_waiting(coze: 
     assert code(error) == 4000
 
 
-def test_two_questions_at_once_are_answered_one_way_or_the_other(coze: cozepy.Coze) -> None:
+def test_two_questions_at_once_are_answered_one_way_or_the_other(coze: Any) -> None:
     chat = waiting(coze, "ask-twice")
     text = ""
     while chat.status == Status.REQUIRES_ACTION:
@@ -309,7 +310,7 @@ def test_two_questions_at_once_are_answered_one_way_or_the_other(coze: cozepy.Co
     assert sorted(text.split(". ")) == ["", "first: yes", "second: yes"]
 
 
-def test_a_form_is_filled_in_by_a_tool_output(coze: cozepy.Coze) -> None:
+def test_a_form_is_filled_in_by_a_tool_output(coze: Any) -> None:
     chat = waiting(coze, "form")
     (call,) = calls(chat)
     assert call.function.name == "elicit_form"
@@ -325,21 +326,21 @@ def test_a_form_is_filled_in_by_a_tool_output(coze: cozepy.Coze) -> None:
 
 
 @pytest.mark.parametrize("answer", ["accept", "decline", "cancel"])
-def test_a_url_is_visited_or_not(coze: cozepy.Coze, answer: str) -> None:
+def test_a_url_is_visited_or_not(coze: Any, answer: str) -> None:
     chat = waiting(coze, "url")
     assert json.loads(calls(chat)[0].function.arguments)["url"] == "https://example.org/login"
     ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
     assert said(list(coze.chat.submit_tool_outputs(**ids, tool_outputs=output(chat, answer), stream=True))) == answer
 
 
-def test_a_question_that_the_agent_takes_back_lets_the_chat_go_on(coze: cozepy.Coze) -> None:
+def test_a_question_that_the_agent_takes_back_lets_the_chat_go_on(coze: Any) -> None:
     chat = waiting(coze, "impatient")
     ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
     until(lambda: coze.chat.retrieve(**ids).status == Status.COMPLETED)
     assert "never mind" in listed(coze, chat.conversation_id)
 
 
-def test_a_chat_that_waits_does_not_occupy_its_conversation(coze: cozepy.Coze, server: Server) -> None:
+def test_a_chat_that_waits_does_not_occupy_its_conversation(coze: Any, server: Server) -> None:
     chat = waiting(coze, "ask files")
     other = coze.chat.create(**ask("hang meanwhile"), conversation_id=chat.conversation_id)
     ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
@@ -351,7 +352,7 @@ def test_a_chat_that_waits_does_not_occupy_its_conversation(coze: cozepy.Coze, s
     until(lambda: coze.chat.retrieve(**ids).status == Status.COMPLETED)
 
 
-def test_the_client_says_what_logid_the_log_has(coze: cozepy.Coze, server: Server) -> None:
+def test_the_client_says_what_logid_the_log_has(coze: Any, server: Server) -> None:
     with pytest.raises(cozepy.CozeAPIError) as error:
         coze.chat.retrieve(conversation_id="1", chat_id="2")
     assert code(error) == 4001
