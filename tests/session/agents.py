@@ -1,11 +1,12 @@
 """Agents for tests."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
 
 from acp_server import Agent, Session, Turn, grace, schema
+from acp_server.session.store import MemoryStore
 from tests.session.stores import TestStore
 
 
@@ -24,6 +25,19 @@ def listener() -> tuple[Agent, list[str], list[Turn]]:
             await anyio.sleep_forever()
 
     return agent, seen, turns
+
+
+def keeping(handler: Callable[[Turn], Any], store: MemoryStore | None = None) -> tuple[Agent, list[Turn]]:
+    """An agent with this handler, and its turns."""
+    agent = Agent("lives", store=store)
+    turns: list[Turn] = []
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        turns.append(turn)
+        await handler(turn)
+
+    return agent, turns
 
 
 def talker(store: TestStore | None = None) -> tuple[Agent, list[Session]]:
