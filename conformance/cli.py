@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -82,7 +83,13 @@ def agent(
         raise click.UsageError(str(error)) from error
     run = AgentRun(command, profile, timeout=rest["timeout"], jobs=rest["jobs"])
     progress = import_module("conformance.report.terminal").Terminal(sys.stdout)
-    finish(anyio.run(run.run, chosen, progress), **rest)
+    # Told to end, it ends as at Ctrl-C: not without its agents.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        judged = anyio.run(run.run, chosen, progress)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    finish(judged, **rest)
 
 
 @main.command(context_settings={**CONTEXT, "allow_interspersed_args": False})

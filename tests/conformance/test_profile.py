@@ -62,7 +62,7 @@ def test_bytes_that_are_no_text_are_a_fault_too(tmp_path: Path) -> None:
 
 
 def test_a_profile_that_is_not_there_is_told_which_there_are() -> None:
-    with pytest.raises(ProfileError, match="no profile 'nobody': not a file, and not one of .*workspace"):
+    with pytest.raises(ProfileError, match=r"no profile 'nobody': not a file, and not one of .*workspace"):
         load("nobody")
 
 

@@ -1,0 +1,166 @@
+"""The command line: what it lists, what it runs, what it says of mistakes, and its exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+
+from conformance import agent as agent_cases
+from conformance.cli import main
+from conformance.process import MARK
+from tests.conformance.subjects import HOSTILE, command
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def judge(body: str, *options: str) -> Result:
+    return invoke("agent", *options, "--", *command(body))
+
+
+def test_every_case_is_listed_with_its_level_and_its_rule() -> None:
+    listed = invoke("agent", "--list")
+    assert listed.exit_code == 0
+    lines = listed.output.splitlines()
+    assert len(lines) == len(agent_cases.load())
+    for line, case in zip(lines, agent_cases.load(), strict=True):
+        assert line.split()[:2] == [case.id, case.level.value]
+        assert case.title in line
+        assert all(need in line for need in case.needs)
+
+
+def test_patterns_choose_what_is_listed() -> None:
+    assert (
+        invoke("agent", "--list", "--case", "ids/ze*", "--case", "batch/empty")
+        .output.split("\n")[1]
+        .startswith("batch/empty")
+    )
+    assert len(invoke("agent", "--list", "--case", "ids/zero").output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "which agent?"),
+        (["--case", "ids/zzz", "--", "true"], "no case fits 'ids/zzz'"),
+        (["--profile", "nobody", "--", "true"], "no profile 'nobody'"),
+        (["--timeout", "0", "--", "true"], "--timeout"),
+        (["--no-such-option"], "--no-such-option"),
+    ],
+)
+def test_a_mistake_is_named_and_nothing_is_run(arguments: Sequence[str], why: str) -> None:
+    result = invoke("agent", *arguments)
+    assert result.exit_code == 2
+    assert why in result.output
+
+
+def test_a_profile_that_is_wrong_is_named_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text("[situations.sing]\nprompt = 'la'\n")
+    result = invoke("agent", "--profile", str(path), "--", "true")
+    assert result.exit_code == 2
+    assert "[situations.sing]: no such situation" in result.output
+
+
+@pytest.mark.parametrize(
+    ("body", "case", "code"),
+    [
+        ("serve()", "ids/zero", 0),
+        ("serve()", "envelope/unknown-*", 0),
+        ("serve()", "batch/empty", 1),
+        (HOSTILE["exits at once"], "ids/zero", 2),
+        ("serve()", "turns/*", 2),
+    ],
+    ids=["kept", "several kept", "broken", "cannot run", "nothing to try"],
+)
+def test_the_exit_code_says_what_became_of_the_run(body: str, case: str, code: int) -> None:
+    result = judge(body, "--case", case)
+    assert result.exit_code == code, result.output
+
+
+def test_a_command_that_is_not_there_cannot_be_run() -> None:
+    result = invoke("agent", "--case", "ids/zero", "--", "/no/such/program")
+    assert result.exit_code == 2
+    assert "the command cannot be started" in result.output
+
+
+def test_the_reports_that_are_asked_for_are_written(tmp_path: Path) -> None:
+    files = {kind: tmp_path / f"run.{kind}" for kind in ("json", "junit", "html")}
+    options = [word for kind, path in files.items() for word in (f"--{kind}", str(path))]
+    assert judge("serve()", "--case", "ids/zero", *options).exit_code == 0
+    run = json.loads(files["json"].read_text("utf-8"))
+    assert run["subject"] == {"name": "small", "version": "1", "protocolVersion": 1}
+    assert [(case["id"], case["verdict"]) for case in run["cases"]] == [("ids/zero", "pass")]
+    assert [line["from"] for line in run["cases"][0]["transcript"]][:2] == ["suite", "subject"]
+    assert "zero" in files["junit"].read_text("utf-8")
+    assert "ids/zero" in files["html"].read_text("utf-8")
+
+
+def test_a_report_that_cannot_be_written_is_a_mistake_that_is_named(tmp_path: Path) -> None:
+    result = judge("serve()", "--case", "ids/zero", "--json", str(tmp_path / "none" / "run.json"))
+    assert result.exit_code == 2
+    assert "cannot write" in result.output
+
+
+def test_two_runs_are_compared(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    judge("serve()", "--case", "ids/zero", "--json", str(before))
+    judge(
+        "answer = lambda message: message.get('id') and write({'jsonrpc': '2.0', 'id': message['id'], "
+        "'result': {'protocolVersion': 1}})\nserve()",
+        "--case",
+        "ids/zero",
+        "--json",
+        str(after),
+    )
+    assert invoke("compare", str(before), str(before)).exit_code == 0
+    worse = invoke("compare", str(before), str(after))
+    assert worse.exit_code == 1
+    assert "ids/zero" in worse.output
+    assert invoke("compare", str(after), str(before)).exit_code == 0
+
+
+def test_what_is_no_report_cannot_be_compared(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("{}")
+    result = invoke("compare", str(path), str(path))
+    assert result.exit_code == 2
+    assert "not a report" in result.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_takes_its_agents_with_it(number: signal.Signals) -> None:
+    body = HOSTILE["ignores every signal and the end of input"]
+    arguments = [sys.executable, "-m", "conformance", "agent", "--", *command("os.write(2, b'x');" + body)]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()  # the first verdict: the run is under way
+        tokens = {mark for child in psutil.Process(process.pid).children() if (mark := child.environ().get(MARK))}
+        process.send_signal(number)
+        process.stdout.read()
+        assert process.wait(timeout=30) not in (0, None)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout and process.stdout.close()
+    assert tokens
+    left = [each.pid for each in psutil.process_iter() if _mark(each) in tokens]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+
+
+def _mark(process: psutil.Process) -> str | None:
+    try:
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.environ().get(MARK)
+    except psutil.Error:
+        return None
