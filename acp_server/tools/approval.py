@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, cast
 
 import anyio
 
-from acp_server.errors import ToolFailed
+from acp_server.errors import ConnectionClosed, ToolFailed
 from acp_server.schema.content import TextContent
 from acp_server.schema.permission import PermissionOption
 from acp_server.schema.tool_call import Content, ToolCallUpdate
@@ -74,7 +74,7 @@ async def question(tool: Tool[Any], arguments: Mapping[str, Any], context: ToolC
             raise TypeError(f"an approval request must return an Approval or text, not {type(asked).__name__}")
         for piece in asked.previews():
             as_content(piece)
-    except ToolFailed:
+    except (ToolFailed, ConnectionClosed):
         raise
     except Exception as error:
         logger.exception("the approval request of %s failed, so it is not run", tool.name)

@@ -65,6 +65,7 @@ class Execution:
         self._job = Job(self.node, connection.work, connection.watch, connection.limits.grace)
         self._last_words: Worker | None = None
         self._heard = anyio.Event()
+        self._first_title = ""
         self._ending: BaseException | None = None
         self._result: ToolResult | None = None
 
@@ -260,9 +261,15 @@ class Execution:
         if isinstance(title, str):
             return title
         if arguments is None:
-            return self._tool.name
+            try:
+                self._first_title = title(**self._tool.read(self._arguments))
+            except Exception:
+                # The call begins all the same, and fails of it where it can say so.
+                self._first_title = self._tool.name
+            return self._first_title
         words = title(**arguments)
-        self._view.change(title=words)
+        if words != self._first_title:
+            self._view.change(title=words)
         return words
 
 

@@ -26,6 +26,9 @@ PACE: Final = 0.05
 MOST_TEXT: Final = 100_000
 """Characters of output that are shown: the last ones."""
 
+_SLOWER_FROM: Final = 10_000
+"""Characters of output that halve the pace, since each update carries all of them."""
+
 _LEFT_OUT: Final = "[earlier output is left out]\n"
 
 
@@ -127,15 +130,19 @@ class View:
             self._size = len(kept)
 
     def _soon(self) -> None:
-        if time.monotonic() - self._shown_at >= PACE and not self._turn.session.updates.crowded:
+        if self._is_due():
             self._show()
         else:
             self._ticker.add(self._show)
 
+    def _is_due(self) -> bool:
+        pace = PACE * (1 + self._size / _SLOWER_FROM)
+        return time.monotonic() - self._shown_at >= pace and not self._turn.session.updates.crowded
+
     def _show(self) -> None:
         if self.ended:
             return
-        if self._turn.session.updates.crowded:
+        if not self._is_due():
             self._ticker.add(self._show)
             return
         self._ticker.drop(self._show)
