@@ -73,6 +73,10 @@ class DeafToBrokenPipes(Clean):
 class LastWordsTorn(Clean):
     """Leaves the newline off the last message before the end."""
 
+    def serve(self) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        super().serve()
+
     def ended(self) -> None:
         super().ended()
         self.put(b'{"jsonrpc": "2.0", "method": "session/upd')
