@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_server.workspace.shown import quoted, shown
+from acp_server.workspace.shown import Printed, quoted, shown
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,17 @@ def test_what_would_move_the_cursor_or_cannot_be_written_is_replaced(text: str, 
 def test_a_long_quotation_is_cut_and_says_so() -> None:
     assert quoted("x" * 200) == f"`{'x' * 200}`"
     assert quoted("x" * 201) == f"`{'x' * 200}…`"
+
+
+def test_what_a_program_prints_for_a_terminal_is_left_out_wherever_it_is_cut() -> None:
+    printed = "a\x1b[1;31mred\x1b[0m\r\nb\rc\x1b]0;title\x07d\xe4\x00\n".encode()
+    for cut in range(len(printed) + 1):
+        out = Printed()
+        text = out.feed(printed[:cut]) + out.feed(printed[cut:]) + out.feed(b"", final=True)
+        assert text == "ared\nb\ncd\xe4\N{REPLACEMENT CHARACTER}\n"
+
+
+def test_half_an_escape_and_half_a_character_at_the_end_are_shown_as_what_they_are() -> None:
+    out = Printed()
+    assert out.feed(b"a\x1b[3") == "a"
+    assert out.feed(b"\xc3", final=True) == "\N{REPLACEMENT CHARACTER}[3\N{REPLACEMENT CHARACTER}"
