@@ -42,8 +42,10 @@ class Ended(Exception):
 class Message:
     """A request or a notification of the client."""
 
-    def __init__(self, value: dict[str, Any]) -> None:
+    def __init__(self, value: dict[str, Any], place: int) -> None:
         self.value = value
+        self.place = place
+        """Its place among all that the client has sent."""
         self.method: str = value["method"]
         self.params: Any = value.get("params")
 
@@ -64,6 +66,8 @@ class Ask:
         self.id = id
         self.method = method
         self.answers: list[dict[str, Any]] = []
+        self.place = 0
+        """The place of the first answer among all that the client has sent; 0 while there is none."""
 
 
 class Conversation:
@@ -93,6 +97,7 @@ class Conversation:
         self._ids = itertools.count(1)
         self._sessions = itertools.count(1)
         self._messages = 0
+        self._place = 0
         self._ending = "the client closed the connection"
         self._written = anyio.Event()
         self._changed = anyio.Event()
@@ -140,12 +145,17 @@ class Conversation:
                 await self._take(each)
 
     async def _take(self, value: dict[str, Any]) -> None:
+        self._place += 1
         self.first = self.first or value
         if "method" not in value:
             ask = next((ask for ask in self._asks if same_id(ask.id, value.get("id"))), None)
-            self.strays.append(value) if ask is None else ask.answers.append(value)
+            if ask is None:
+                self.strays.append(value)
+            else:
+                ask.answers.append(value)
+                ask.place = ask.place or self._place
         elif isinstance(value["method"], str):
-            message = Message(value)
+            message = Message(value, self._place)
             self.log.append(message.method)
             if message.method in self._held or not message.is_request:
                 self._waiting.append(message)

@@ -1,7 +1,7 @@
 """What a client makes of $/cancel_request for requests of the agent. To support it is optional; to answer is not."""
 
 from conformance.case import MUST, choice, fail, not_applicable
-from conformance.client.conversation import Ask
+from conformance.client.conversation import Ask, Silent
 from conformance.client.registry import case
 from conformance.client.subject import PROBE, Client, brief
 
@@ -43,8 +43,9 @@ async def allowed_answer(client: Client) -> None:
     """A request that the agent withdraws is answered with -32800 or with a result."""
     ask, _ = await _pending_wait(client)
     await _cancel(client, ask.id)
-    await client.alive()
-    if not ask.answers:
+    try:
+        await client.answer(ask)
+    except Silent:
         choice("does not support it: the request goes on")
     _allowed(ask)
 
@@ -72,10 +73,12 @@ async def permission(client: Client) -> None:
     if ask.answers:
         not_applicable("the client answers permission requests by itself, before they can be withdrawn")
     await _cancel(client, ask.id)
-    await client.alive()
-    if not ask.answers:
+    try:
+        await client.answer(ask)
+    except Silent:
         choice("does not support it: the user is still asked")
     _allowed(ask)
+    await client.alive()
     _once(ask)
 
 

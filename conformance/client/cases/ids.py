@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from conformance.case import CHOICE, MUST, SHOULD, choice, fail
+from conformance.client.conversation import Ended, Silent
 from conformance.client.registry import case
 from conformance.client.subject import PROBE, Client
 
@@ -44,5 +45,10 @@ async def null(client: Client) -> None:
     """What a client does with a request whose id is null, which is allowed and discouraged."""
     await client.prompt()
     ask = await client.conversation.ask(PROBE, {}, id=None)
-    await client.alive()
-    choice("answers it" if ask.answers else "does not answer it")
+    try:
+        await client.answer(ask)
+    except Ended:
+        choice("ends")
+    except Silent:
+        choice("does not answer it")
+    choice("answers it")

@@ -1,9 +1,9 @@
 """How a client answers permission requests, and what becomes of them when the turn is cancelled."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 from conformance.case import MUST, choice, fail, not_applicable
-from conformance.client.conversation import Ask
+from conformance.client.conversation import Ask, Message
 from conformance.client.registry import case
 from conformance.client.subject import Answer, Client, brief
 
@@ -44,7 +44,11 @@ def _outcome(answer: Answer) -> dict[str, Any]:
     return outcome
 
 
-def _cancelled(answer: Answer) -> None:
+async def _cancelled(client: Client, cancel: Message, ask: Ask) -> None:
+    """See that the request, pending at session/cancel, is answered as it has to be."""
+    answer = await client.answer(ask)
+    if ask.place < cancel.place:
+        _by_itself()
     if _outcome(answer).get("outcome") != "cancelled":
         fail(f"a permission request that was pending at session/cancel was answered with {brief(answer)}")
 
@@ -53,7 +57,11 @@ async def _left_open(client: Client, *asks: Ask) -> None:
     """See that the client has read the requests and waits for its user."""
     await client.alive()
     if any(ask.answers for ask in asks):
-        not_applicable("the client answers permission requests by itself, before its user can cancel the turn")
+        _by_itself()
+
+
+def _by_itself() -> NoReturn:
+    not_applicable("the client answers permission requests by itself, before its user can cancel the turn")
 
 
 @case("permission/offered-option", level=MUST, source=_ACP, section=_REQUESTING, needs="approve")
@@ -104,8 +112,7 @@ async def cancelled(client: Client) -> None:
     await client.prompt()
     ask = await _ask(client, _options("opt", "allow_once", "reject_once"))
     await _left_open(client, ask)
-    await client.cancelled()
-    _cancelled(await client.answer(ask))
+    await _cancelled(client, await client.cancelled(), ask)
 
 
 @case("permission/all-cancelled", level=MUST, source=_ACP, section=_CANCELLATION, behaviours=["F8"], needs="cancel")
@@ -114,9 +121,9 @@ async def all_cancelled(client: Client) -> None:
     await client.prompt()
     asks = [await _ask(client, _options(f"{n}", "allow_once", "reject_once"), f"call-{n}") for n in range(3)]
     await _left_open(client, *asks)
-    await client.cancelled()
+    cancel = await client.cancelled()
     for ask in asks:
-        _cancelled(await client.answer(ask))
+        await _cancelled(client, cancel, ask)
 
 
 @case("permission/cancelled-once", level=MUST, source="JSON-RPC 2.0", section="Response object", needs="cancel")
@@ -138,6 +145,6 @@ async def late(client: Client) -> None:
     """A permission request that crosses session/cancel on its way is answered with the outcome cancelled."""
     await client.prompt()
     await client.alive()
-    await client.cancelled()
+    cancel = await client.cancelled()
     ask = await _ask(client, _options("opt", "allow_once", "reject_once"))
-    _cancelled(await client.answer(ask))
+    await _cancelled(client, cancel, ask)

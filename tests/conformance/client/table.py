@@ -15,6 +15,11 @@ from conformance.result import CaseResult
 
 FOLDER = Path(__file__).parents[1] / "faulty_clients"
 
+PLAYED = list(dict.fromkeys(case.group for case in client_cases if not case.whole_run))
+"""The groups of cases that are played, in their order."""
+
+WHOLE_RUN = [case.id for case in client_cases if case.whole_run]
+
 PROFILE = profile.parse(
     {
         "situations": {
