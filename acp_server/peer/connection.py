@@ -27,6 +27,7 @@ from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import DEFAULT_GRACE, Watch, grace
 from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.threads import Threads
 from acp_server.tasks.tree import Node, TaskTree
 from acp_server.wire.endpoint import CANCEL_METHOD, Answered, Dropped, Endpoint, Event
 from acp_server.wire.framing import DEFAULT_LINE_LIMIT
@@ -66,6 +67,7 @@ class Connection:
         """How many tasks refused to end and were left behind when the connection closed."""
         self._stream = stream
         self._routes = routes
+        self._threads = Threads.current()
         # What the peer has us do, what we do after it, and what all that needs.
         self.work: Final = Spawner(self._crashed)
         """The tasks of what runs for the peer; each must run inside a node of the tree, where a cut reaches it."""
@@ -159,9 +161,13 @@ class Connection:
 
     def close(self, cause: Cause = Cause.SHUTDOWN) -> None:
         """Begin to close: all that runs is cut and answered, what still arrives is refused. Idempotent, never waits.
+        From any thread.
 
         It is `run` that then ends and lets go of the stream. Before it is called, our requests fail at once.
         """
+        self._threads.soon(lambda: self._close(cause))
+
+    def _close(self, cause: Cause) -> None:
         if self._closing is None:
             self._cut(cause)
             if self._begun:

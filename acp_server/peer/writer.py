@@ -7,6 +7,7 @@ accord. It does not encode, and it does not know what the frames mean.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -29,6 +30,7 @@ class Writer:
         "_broken",
         "_closing",
         "_frames",
+        "_home",
         "_on_broken",
         "_room",
         "_scope",
@@ -42,6 +44,7 @@ class Writer:
     def __init__(self, stream: Stream, on_broken: Callable[[], None]) -> None:
         self._stream = stream
         self._on_broken = on_broken
+        self._home = threading.get_ident()
         self._frames: list[bytes] = []
         self._size = 0
         self._taken = 0
@@ -58,7 +61,13 @@ class Writer:
         return self._size
 
     def put(self, frame: bytes) -> int:
-        """Queue one frame; the ticket for `take_back`. A frame for a broken stream is thrown away."""
+        """Queue one frame; the ticket for `take_back`. A frame for a broken stream is thrown away.
+
+        Raises RuntimeError in a thread that is not the event loop's, where the writer could not be woken.
+        """
+        if threading.get_ident() != self._home:
+            how = "call.run(...) in a tool, anyio.from_thread.run_sync(...) in another plain function"
+            raise RuntimeError(f"messages can only be sent in the event loop's thread; use {how}")
         ticket = self._taken + len(self._frames)
         if not self._broken:
             self._frames.append(frame)

@@ -43,8 +43,7 @@ class AssistantTool:
     `manifest`: a `Manifest`, or where `Manifest.load` finds one; raises ManifestError. `agent`: the agent whose tool it
     becomes when its function is registered; or hand `tool` to `Agent.add_tool`. `kind`: see `Tool`.
 
-    Functions are async, or plain ones, which run in a thread and get a
-    `BlockingEditor`. They take as many of their
+    Functions are async, or plain ones, which run in a thread and get a `BlockingEditor`. They take as many of their
     positional arguments as they like: `params`, a dict with the keys that the manifest declares; for those of a tool
     that needs approval the `UserAction`; the editor, or None. Registering a second function of a sort replaces the
     first for the calls to come, and warns.
@@ -97,7 +96,8 @@ class AssistantTool:
         """`function(params, user_action, editor)` is what the tool does, once the user was asked.
 
         It is called, too, when the user did not approve, and must do nothing then but say so: only
-        `user_action.primary_confirmed` is an approval. It is not called any more when the call is cancelled meanwhile.
+        `user_action.primary_confirmed` is an approval, and the call ends as `rejected`, whatever `success` says. It is
+        not called any more when the call is cancelled meanwhile.
         Returns a function that tries it: `await test(params, user_action, editor=None)`. Otherwise as
         `register_execute_tool`; raises UsageError if the manifest says that no approval is required.
         """
@@ -183,8 +183,8 @@ class AssistantTool:
         if editor is not None:
             await self._show_diffs(editor, context)
         outcome = self._outcome(result)
-        # What the user did not approve is no success, whatever it says.
-        if not outcome["success"] or not context.primary_confirmed:
+        # What it says to the user's no ends the call as rejected, whatever it calls that.
+        if not outcome["success"] and context.primary_confirmed:
             raise ToolFailed(outcome["message"])
         return outcome["message"]
 

@@ -9,7 +9,7 @@ from acp_server.tools.assistant import EDITOR_ONLY, AssistantTool
 from acp_server.tools.consent import CONFIRMED, DISMISSED, UserAction
 from acp_server.tools.editor import BlockingEditor, Editor
 from tests.session.editor import editing
-from tests.tools.assistants import ASK, EDIT, LOCATION, PLAIN, READ, WRITE, Case, located
+from tests.tools.assistants import ASK, EDIT, LOCATION, PLAIN, READ, WRITE, Case, located, statuses
 
 pytestmark = pytest.mark.anyio
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
     ("answer", "action", "outcome"),
     [
         ("allow_once", CONFIRMED, ("completed", "<latitude>1</latitude>")),
-        ("reject_once", UserAction(False, True), ("failed", "User cancelled the location request.")),
-        ("", DISMISSED, ("failed", "User cancelled the location request.")),
+        ("reject_once", UserAction(False, True), ("rejected", "User cancelled the location request.")),
+        ("", DISMISSED, ("rejected", "User cancelled the location request.")),
     ],
 )
 async def test_the_function_is_told_what_the_user_did(answer: str, action: UserAction, outcome: tuple[str, str]):
@@ -35,6 +35,20 @@ async def test_the_function_is_told_what_the_user_did(answer: str, action: UserA
     case.tool.register_execute_tool_with_approval(located(calls))
     assert await case.run(answer=answer) == outcome
     assert calls == [action]
+
+
+@pytest.mark.parametrize("answer", ["reject_once", ""])
+async def test_a_call_that_was_not_approved_never_runs_for_the_client_and_says_why(answer: str):
+    case = Case(LOCATION)
+    case.tool.register_execute_tool_with_approval(located([]))
+    chosen = {"outcome": "selected", "optionId": answer} if answer else {"outcome": "cancelled"}
+    async with case.running() as (editor, _, prompt):
+        await editor.client.respond(await editor.client.expect_request(ASK), {"outcome": chosen})
+        await editor.answer(prompt)
+        last = editor.client.updates()[-1]
+        assert statuses(editor) == ["pending", "failed"]
+    assert last["_meta"] == {"outcome": "rejected"}
+    assert last["content"][-1]["content"]["text"] == "User cancelled the location request."
 
 
 async def test_the_question_has_the_message_the_title_and_the_labels():
@@ -105,7 +119,7 @@ async def test_a_preview_is_the_diff_that_its_action_opens(plain: bool):
 async def test_what_was_not_approved_is_no_success_whatever_the_function_says():
     case = Case(LOCATION)
     case.tool.register_execute_tool_with_approval(lambda: {"success": True, "message": "did it anyway"})
-    assert await case.run(answer="reject_once") == ("failed", "did it anyway")
+    assert await case.run(answer="reject_once") == ("rejected", "did it anyway")
 
 
 async def test_without_a_request_function_the_question_names_the_tool():
