@@ -1,0 +1,81 @@
+"""The guide to sessions: its examples run, and its tables are true."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from acp_server import Agent, Turn
+from acp_server.session.history import SessionRecord
+from acp_server.session.store import TurnJournal
+from acp_server.session.turn import TurnState
+from tests.session.agents import setup
+from tests.session.editor import END_TURN, editing
+from tests.session.records import shown, turn
+
+from .blocks import DOCS, opened, run
+
+pytestmark = pytest.mark.anyio
+
+
+def test_the_table_of_states_names_all_of_them() -> None:
+    text = (DOCS / "sessions.md").read_text("utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == [state.value for state in TurnState]
+
+
+async def test_sessions_account() -> None:
+    async with opened("account", "sessions.md") as (editor, session, _):
+        tokens = {"inputTokens": 12, "outputTokens": 5, "totalTokens": 17}
+        assert await editor.ask(session, "x") == {**END_TURN, "_meta": {"usage": tokens}}
+        assert editor.said() == ["An answer to 'x'."]
+
+
+async def test_sessions_context() -> None:
+    async with opened("context", "sessions.md") as (editor, session, _):
+        await editor.ask(session, "one")
+        await editor.ask(session, "two")
+        assert editor.said() == ["I was shown 1 messages.", "I was shown 3 messages."]
+
+
+async def test_sessions_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = ""
+    for number in (1, 2):
+        agent: Agent = run("sessions.md", "sqlite")["agent"]
+        async with editing(agent) as editor:
+            if session:
+                await editor.client.result("session/resume", setup(session))
+            else:
+                session = await editor.open()
+            assert await editor.ask(session) == END_TURN
+            assert editor.said() == [f"That was number {number}."]
+        agent.store.close()  # type: ignore[attr-defined]
+    assert os.listdir(tmp_path) == ["sessions.db"]
+
+
+async def test_sessions_files(tmp_path: Path) -> None:
+    store = run("sessions.md", "files")["FileStore"](tmp_path)
+    record = SessionRecord("../\ud800", "/p", turns=[turn("one"), turn("two", "canceled")])
+    assert await store.load(record.id) is None
+    await store.save(record)
+    assert shown(await store.load(record.id)) == shown(record)
+    assert [found.id for found in (await store.list(None, None)).sessions] == [record.id]
+    assert len(os.listdir(tmp_path)) == 1
+    await store.delete(record.id)
+    await store.delete(record.id)
+    assert await store.load(record.id) is None
+    assert not isinstance(store, TurnJournal)
+
+    agent = Agent("files", store=store)
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> str:
+        return "kept"
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        assert await editor.ask(session) == END_TURN
+        await editor.client.ask("session/close", {"sessionId": session})
+        assert await editor.client.result("session/load", setup(session)) == {}
+        assert editor.said() == ["kept", "kept"]
