@@ -95,10 +95,10 @@ def gateway(
         store=store,
         cancel="drain" if cancel == "drain" else "stop",
     )
-    logs.configure(log_level, log_file)
     tokens, token = _tokens(token_file)
     with server.listen(host, port) as listening:
         made = Gateway(settings, tokens)
+        logs.configure(log_level, log_file)
 
         def started() -> None:
             shown = f"[{host}]" if ":" in host else host

@@ -1,0 +1,118 @@
+"""Tokens: the file they are read from, and what the command says about it."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from acp_server.cli import main
+from acp_server.errors import UsageError
+from acp_server.gateway.auth import PERMISSIONS, new_token, one_token, read_tokens
+from acp_server.gateway.errors import ApiError
+from acp_server.gateway.server import is_loopback
+from acp_server.gateway.store import Store
+
+
+def test_a_token_file_gives_names_and_permissions(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    digest = hashlib.sha256(b"pat_b").hexdigest()
+    file.write_text(f"# who\n\nada  pat_a\nbob sha256:{digest} chat getChat\nada pat_c\n")
+    tokens = read_tokens(file)
+    ada, bob = tokens.caller("Bearer pat_a"), tokens.caller("bearer pat_b")
+    assert (ada.name, ada.permissions) == ("ada", PERMISSIONS)
+    assert (bob.name, bob.permissions) == ("bob", {"chat", "getChat"})
+    assert tokens.caller("Bearer pat_c") == ada
+    bob.need("chat")
+    with pytest.raises(ApiError, match="cancelChat"):
+        bob.need("cancelChat")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no token"),
+        ("# none\n", "no token"),
+        ("ada\n", ":1: expected a name and a token"),
+        ("a x\nada pat_a chats\n", ":2: no permission is called chats"),
+        ("ada sha256:12\n", "64 hexadecimal"),
+        ("ada x\nbob x\n", "twice"),
+    ],
+)
+def test_a_token_file_with_a_mistake_is_refused_with_its_place(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=why):
+        read_tokens(file)
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Bearer nobody", "Basic pat_a", "pat_a"])
+def test_what_is_no_known_token_is_nobody(header: str | None) -> None:
+    with pytest.raises(ApiError, match="4100"):
+        one_token("pat_a").caller(header)
+
+
+def test_new_tokens_differ() -> None:
+    assert new_token() != new_token()
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.1.1", False),
+        ("example.org", False),
+    ],
+)
+def test_only_the_machine_itself_is_loopback(host: str, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--host", "0.0.0.0"], "give a --token-file"),
+        (["--agent", "no-such-program-anywhere"], "there is no program"),
+        (["--agent", ""], "empty"),
+        (["--agent", "'"], "no command"),
+        (["--bot", "x"], "expected ID=COMMAND"),
+        (["--token-file", "/nowhere/at/all"], "cannot be read"),
+        (["--host", "203.0.113.7", "--token-file", "{tokens}"], "cannot listen"),
+        (["--store", "/nowhere/at/all"], "cannot be used"),
+    ],
+)
+def test_a_command_that_cannot_work_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], why: str
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("ada pat_a\n")
+    words = ["gateway", "--port", "0", "--log-file", str(tmp_path / "log")]
+    assert main([*words, *(option.format(tokens=tokens) for option in options)]) == 2
+    error = capsys.readouterr().err
+    assert why in error
+    assert error.count("\n") == 1
+
+
+def test_a_store_is_used_by_one_gateway_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    first = Store(path)
+    with pytest.raises(UsageError, match="another process is using it"):
+        Store(path)
+    first.close()
+    Store(path).close()
+
+
+def test_a_store_of_a_later_version_or_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    store = Store(path)
+    store._db.execute("PRAGMA user_version = 99")
+    store.close()
+    with pytest.raises(UsageError, match="version 99"):
+        Store(path)
+    path.write_text("something else, and long enough to be looked at as a file of that kind " * 20)
+    with pytest.raises(UsageError, match="cannot be used"):
+        Store(path)

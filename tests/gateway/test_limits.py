@@ -1,0 +1,137 @@
+"""The gateway's own limits, in this process and on both backends: how many chats, how slow a body, how long a wait."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from acp_server.client import Patience
+from acp_server.gateway.app import make_app
+from acp_server.gateway.auth import one_token
+from acp_server.gateway.gateway import Gateway, Settings
+from acp_server.gateway.limits import Limits
+
+from .serving import BUSY, PATIENCE, TOKEN
+
+pytestmark = pytest.mark.anyio
+
+Api = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Api:
+    @asynccontextmanager
+    async def api(
+        agent: list[str] | None = BUSY,
+        bots: dict[str, list[str]] | None = None,
+        store: Path | None = None,
+        **limits: Any,
+    ) -> AsyncIterator[httpx.AsyncClient]:
+        settings = Settings(
+            agent=agent,
+            bots=bots or {},
+            cwd=str(tmp_path),
+            store=store,
+            limits=Limits(**limits),
+            patience=Patience(closed=5),
+        )
+        gateway = Gateway(settings, one_token(TOKEN))
+        transport = httpx.ASGITransport(make_app(gateway))
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with (
+            gateway.running(),
+            httpx.AsyncClient(transport=transport, base_url="http://g", headers=headers) as http,
+        ):
+            yield http
+
+    return api
+
+
+async def begin(http: httpx.AsyncClient, text: str, bot: str = "1", **params: str) -> dict[str, Any]:
+    body = {"bot_id": bot, "user_id": "u", "additional_messages": [{"role": "user", "content": text}]}
+    return (await http.post("/v3/chat", json=body, params=params)).json()
+
+
+async def ended(http: httpx.AsyncClient, chat: dict[str, Any]) -> dict[str, Any]:
+    params = {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
+    with anyio.fail_after(PATIENCE):
+        while chat["status"] in ("created", "in_progress"):
+            await anyio.sleep(0.01)
+            chat = (await http.get("/v3/chat/retrieve", params=params)).json()["data"]
+    return chat
+
+
+@pytest.mark.parametrize(("limits", "code"), [({"chats": 2}, 4009), ({"chats_of_one": 2}, 4013)])
+async def test_one_chat_too_many_is_refused_until_another_has_ended(
+    api: Api, limits: dict[str, int], code: int
+) -> None:
+    async with api(**limits) as http:
+        chats = [(await begin(http, "hang"))["data"] for _ in range(2)]
+        assert (await begin(http, "echo x"))["code"] == code
+        ids = {"conversation_id": chats[0]["conversation_id"], "chat_id": chats[0]["id"]}
+        assert (await http.post("/v3/chat/cancel", json=ids)).json()["code"] == 0
+        last = await begin(http, "echo x")
+        assert last["code"] == 0
+        assert (await ended(http, last["data"]))["status"] == "completed"
+
+
+async def test_a_body_that_does_not_arrive_is_refused(api: Api) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield b"{"
+        await anyio.sleep_forever()
+
+    async with api(body_seconds=0.05) as http:
+        answer = (await http.post("/v3/chat", content=body())).json()
+        assert answer["code"] == 4000
+        assert "did not arrive" in answer["msg"]
+
+
+async def test_a_question_that_nobody_answers_is_dismissed_in_the_end(api: Api) -> None:
+    async with api(answer_seconds=0.3) as http:
+        chat = await ended(http, (await begin(http, "ask files"))["data"])
+        assert chat["status"] == "requires_action"
+        with anyio.fail_after(PATIENCE):
+            while chat["status"] == "requires_action":
+                await anyio.sleep(0.02)
+                params = {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
+                chat = (await http.get("/v3/chat/retrieve", params=params)).json()["data"]
+        assert (await ended(http, chat))["status"] == "completed"
+
+
+async def test_an_agent_that_says_too_much_is_stopped_and_its_chat_fails(api: Api) -> None:
+    async with api(reply=50_000) as http:
+        chat = await ended(http, (await begin(http, "flood"))["data"])
+        assert chat["status"] == "failed"
+
+
+async def test_each_bot_has_its_agent_and_others_do_not_exist(api: Api) -> None:
+    async with api(agent=None, bots={"a": BUSY, "b": ["false"]}) as http:
+        assert (await ended(http, (await begin(http, "echo x", "a"))["data"]))["status"] == "completed"
+        failed = await ended(http, (await begin(http, "echo x", "b"))["data"])
+        assert (failed["status"], failed["last_error"]["code"]) == ("failed", 5000)
+        assert (await begin(http, "echo x", "c"))["code"] == 4200
+
+
+async def test_a_cancel_right_behind_the_chat_leaves_no_session_at_work(api: Api) -> None:
+    async with api() as http:
+        for _ in range(5):
+            chat = (await begin(http, "hang"))["data"]
+            ids = {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
+            answer = (await http.post("/v3/chat/cancel", json=ids)).json()
+            assert answer["data"]["status"] == "canceled"
+            after = await begin(http, "recall", conversation_id=chat["conversation_id"])
+            assert (await ended(http, after["data"]))["status"] == "completed"
+
+
+async def test_chats_fail_when_the_gateway_ends_under_them_and_stay_failed(api: Api, tmp_path: Path) -> None:
+    async with api(store=tmp_path / "store") as http:
+        chats = [(await begin(http, text))["data"] for text in ("hang", "ask files", "hang")]
+    async with api(store=tmp_path / "store") as http:
+        for chat in chats:
+            params = {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
+            found = (await http.get("/v3/chat/retrieve", params=params)).json()["data"]
+            assert (found["status"], found["last_error"]["msg"]) == ("failed", "the gateway was stopped")
