@@ -7,8 +7,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-NODE := tests/interop/node
-NODE_READY := $(if $(and $(wildcard $(NODE)/package-lock.json),$(shell command -v npm)),$(NODE)/node_modules/.ready)
+NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/gateway/node tests/conformance/real_world/node))
+NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_modules/.ready))
 # Without PYTHON: python3 if it is new enough, else the newest that is.
 CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 ARGS ?=
@@ -42,8 +42,8 @@ schema: $(READY)
 	@$(BIN)/acp-server schema $(ARGS)
 
 conformance: $(READY)
-	@[ -d conformance ] || { echo "make: the conformance suite is not written yet" >&2; exit 1; }
-	@$(BIN)/python -m conformance $(ARGS)
+	@$(BIN)/python -m conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory
+	@$(BIN)/python -m conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory --backend trio
 
 coverage: $(READY) $(NODE_READY)
 	@$(BIN)/coverage erase
@@ -66,7 +66,7 @@ lock: $(READY)
 		-o requirements.lock $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODE)/node_modules
+	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODES:package-lock.json=node_modules)
 
 $(READY): requirements.lock pyproject.toml
 	@set -eu; python=; \
@@ -80,6 +80,6 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(NODE)/node_modules/.ready: $(NODE)/package-lock.json
-	@cd $(NODE) && npm ci --loglevel=error --no-audit --no-fund --no-update-notifier >/dev/null
+%/node_modules/.ready: %/package-lock.json
+	@cd $(<D) && npm ci --loglevel=error --no-audit --no-fund --no-update-notifier >/dev/null
 	@touch $@
