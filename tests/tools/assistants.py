@@ -65,6 +65,15 @@ class Case:
             session = await editor.open()
             yield editor, session, await editor.prompt(session)
 
+    @asynccontextmanager
+    async def running_after_setting(self, automatic: bool) -> AsyncGenerator[tuple[session_editor.Editor, str, Any]]:
+        """The same, where the user has set whether tools may be approved automatically."""
+        async with editing(self.agent) as editor:
+            session = await editor.open()
+            setting = {"sessionId": session, "configId": "auto_approve", "type": "boolean", "value": automatic}
+            await editor.client.result("session/set_config_option", setting)
+            yield editor, session, await editor.prompt(session)
+
     async def run(self, capabilities: Any = None, answer: str | None = None) -> tuple[str, str | None]:
         """What comes of one call; `answer`: the option that the user chooses, "" for dismissing."""
         async with self.running(capabilities) as (editor, _, prompt):
