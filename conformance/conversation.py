@@ -122,7 +122,12 @@ class Conversation:
     async def end_input(self) -> None:
         """Close the subject's standard input, after everything that was sent is written."""
         await self.flush()
+        self.checker.adverse |= bool(self._outgoing.rest())  # input that ends inside of a line may be answered
         self.process.end_input()
+
+    def wants_login(self, method: str, error: object) -> bool:
+        """Whether an error only says that the user has to authenticate first; an agent's conversation knows."""
+        return False
 
     # Awaiting.
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .case import Outcome, Verdict, fail
+from .case import Outcome, Verdict, fail, skip
 from .schema import JsonId, same_id
 
 if TYPE_CHECKING:
@@ -86,14 +86,14 @@ class Pending:
 
     async def result(self, *, within: float | None = None) -> Any:
         """Await the answer, which must be a result; an error ends the case as a failure."""
-        answer = await self.answer(within=within)
+        answer = await self._answer_but_login(within)
         if "result" not in answer:
             fail(f"{self.method} was answered with an error: {_short(answer.get('error'))}")
         return answer["result"]
 
     async def error(self, *codes: int, within: float | None = None) -> dict[str, Any]:
         """Await the answer, which must be an error, with one of `codes` if any are given; else the case fails."""
-        answer = await self.answer(within=within)
+        answer = await self._answer_but_login(within)
         error = answer.get("error")
         if not isinstance(error, dict):
             fail(f"{self.method} was answered with a result instead of an error: {_short(answer.get('result'))}")
@@ -101,6 +101,12 @@ class Pending:
             wanted = " or ".join(map(str, codes))
             fail(f"{self.method} was answered with the code {error.get('code')!r} instead of {wanted}")
         return error
+
+    async def _answer_but_login(self, within: float | None) -> dict[str, Any]:
+        answer = await self.answer(within=within)
+        if self.peer.wants_login(self.method, answer.get("error")):
+            skip(f"{self.method} wants the user to authenticate first")
+        return answer
 
 
 @dataclass(eq=False)

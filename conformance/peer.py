@@ -52,6 +52,8 @@ T = TypeVar("T")
 VERSION = 1
 """The protocol version that the suite speaks."""
 
+AUTH_REQUIRED = -32000
+
 FENCE = "_conformance/fence"
 """A method that no agent has: it is refused at once, behind everything that was sent before."""
 
@@ -95,6 +97,7 @@ class Agent(Conversation):
         """The result of `initialize`."""
         self._fence_method = fence_method
         self._prompts: dict[str, Pending] = {}
+        self._has_session = False
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -126,6 +129,11 @@ class Agent(Conversation):
         }
         return await self.request("initialize", {name: value for name, value in params.items() if value is not None})
 
+    def wants_login(self, method: str, error: object) -> bool:
+        """Whether this is the error of an agent that makes, lists or loads no session before the user logs in."""
+        code = error.get("code") if isinstance(error, dict) else None
+        return code == AUTH_REQUIRED and method.startswith("session/") and not self._has_session
+
     async def initialize(self, **capabilities: object) -> Mapping[str, Any]:
         """Initialize with the default capabilities, changed by name; the result.
 
@@ -144,14 +152,11 @@ class Agent(Conversation):
         if self.initialized is None:
             await self.initialize()
         pending = await self.request("session/new", {"cwd": str(self.cwd), "mcpServers": [], **params})
-        answer = await pending.answer()
-        error = answer.get("error")
-        if isinstance(error, dict) and error.get("code") == -32000:
-            skip("session/new wants the user to authenticate first")
         result = await pending.result()
         session = result.get("sessionId") if isinstance(result, dict) else None
         if not isinstance(session, str):
             fail("session/new was answered without a sessionId")
+        self._has_session = True
         if self.profile.mode is not None:
             await self.set_mode(session, self.profile.mode)
         return session
@@ -162,12 +167,11 @@ class Agent(Conversation):
 
     async def prompt(self, session: str, situation: str) -> Pending:
         """Send the prompt of a situation of the profile; its handle, at once. No entry: the case is skipped."""
-        found = self.profile.situations.get(situation)
-        if found is None:
-            skip(f"the profile has no situation {situation!r}")
-        if found.mode is not None:
-            await self.set_mode(session, found.mode)
-        return await self.say(session, found.prompt.replace("{cwd}", str(self.cwd)))
+        text = self.text_of(situation)
+        mode = self.profile.situations[situation].mode
+        if mode is not None:
+            await self.set_mode(session, mode)
+        return await self.say(session, text)
 
     async def say(self, session: str, text: str | Sequence[Mapping[str, Any]]) -> Pending:
         """Send a prompt of this text, or of these content blocks; its handle, at once."""
@@ -179,6 +183,7 @@ class Agent(Conversation):
         found = self.profile.situations.get(situation)
         if found is None:
             skip(f"the profile has no situation {situation!r}")
+        self.hold(*found.hold)
         return found.prompt.replace("{cwd}", str(self.cwd))
 
     async def cancel(self, session: str, *, answer_permissions: bool = True) -> None:
@@ -221,9 +226,10 @@ class Agent(Conversation):
         prompt = self._prompts[session]
 
         def find() -> Update | bool | None:
-            if said := self.spoken(session, since=prompt.since):
+            said, answered = self.spoken(session, since=prompt.since), prompt.position
+            if said and (answered is None or said[0].position < answered):
                 return said[0]
-            return False if prompt.answers else None
+            return None if answered is None else False
 
         said = await self.wait_for(find, "the first update of the turn")
         if isinstance(said, bool):

@@ -10,6 +10,7 @@
     [situations.read]
     prompt = "read {cwd}/a.txt"           # `{cwd}` is the working directory of the session
     mode = "auto"                         # instead of the mode of [setup]
+    hold = ["terminal/wait_for_exit"]     # methods of the client that are left unanswered meanwhile
     says = "hello"                        # the whole text of the turn, where it is always the same
 
 Reads files only; what a situation means for a case is the case's own business.
@@ -18,10 +19,14 @@ Reads files only; what a situation means for a case is the case's own business.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from .schema import methods
+
+_KINDS: Mapping[type, str] = {str: "a string", dict: "a table", list: "a list"}
 
 INCLUDED = Path(__file__).parent / "profiles"
 
@@ -51,6 +56,8 @@ class Situation:
 
     prompt: str
     mode: str | None = None
+    hold: tuple[str, ...] = ()
+    """Methods that the client leaves unanswered in it."""
     says: str | None = None
     """The whole text that the turn says, where that is always the same."""
 
@@ -111,10 +118,12 @@ def parse(data: Mapping[str, Any], *, where: str = "profile") -> Profile:
             raise ProfileError(f"{here}: no such situation; there are {', '.join(SITUATIONS)}")
         if not isinstance(entry, Mapping):
             raise ProfileError(f"{here}: not a table")
-        values = _table(entry, here, {"prompt": str, "mode": str, "says": str})
+        values = _table(entry, here, {"prompt": str, "mode": str, "hold": list, "says": str})
         if not values.get("prompt"):
             raise ProfileError(f"{here}: no prompt")
-        situations[name] = Situation(values["prompt"], values.get("mode"), values.get("says"))
+        situations[name] = Situation(
+            values["prompt"], values.get("mode"), _methods(values.get("hold", []), here), values.get("says")
+        )
     return Profile(
         name=top.get("name", ""),
         situations=situations,
@@ -129,8 +138,16 @@ def _table(data: Mapping[str, Any], where: str, keys: Mapping[str, type]) -> Map
         if key not in keys:
             raise ProfileError(f"{where}: unknown key {key!r}; known are {', '.join(keys)}")
         if not isinstance(value, keys[key]):
-            raise ProfileError(f"{where}: {key} must be a {'table' if keys[key] is dict else 'string'}")
+            raise ProfileError(f"{where}: {key} must be {_KINDS[keys[key]]}")
     return data
+
+
+def _methods(names: Sequence[object], where: str) -> tuple[str, ...]:
+    for name in names:
+        known = methods().get(name) if isinstance(name, str) else None
+        if known is None or known["receiver"] != "client" or known["kind"] != "request":
+            raise ProfileError(f"{where}: hold: {name!r} is no request to a client")
+    return tuple(str(name) for name in names)
 
 
 def _strings(data: Mapping[str, Any], where: str) -> None:

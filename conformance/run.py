@@ -282,4 +282,8 @@ async def _tour(agent: Agent) -> None:
         try:
             await (await agent.request("session/list", {})).answer()
         except Outcome:
-            return
+            pass
+    try:
+        await agent.settle()  # what it says last is heard too
+    except Outcome:
+        return

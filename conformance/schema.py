@@ -113,7 +113,7 @@ class Checker:
         """Note a message that goes to the subject."""
         entries: list[Any] = message if isinstance(message, list) else [message]
         self._batched |= isinstance(message, list)
-        self.adverse |= not entries
+        self.adverse |= isinstance(message, list)  # it may be refused as a whole
         for each in entries:
             if not isinstance(each, dict):
                 self.adverse = True

@@ -48,10 +48,11 @@ async def _unanswered(agent: Agent, line: bytes) -> None:
     await agent.initialize()
     since = len(agent.received)
     await agent.raw(line)
-    fence = await agent.fence()
+    # Twice: an agent that serves messages side by side may answer the first fence before what came ahead of it.
+    fences = {await agent.fence(), await agent.fence()}
     await agent.settle()
     for entry in agent.received[since:]:
-        if entry.position != fence and not (isinstance(entry.message, dict) and "method" in entry.message):
+        if entry.position not in fences and not (isinstance(entry.message, dict) and "method" in entry.message):
             fail(f"it is answered: {entry.line[:300].decode('utf-8', 'replace')}")
 
 
@@ -298,4 +299,3 @@ async def no_internals(agent: Agent) -> None:
     for entry in agent.received:
         if b"Traceback" in entry.line or b'File \\"' in entry.line or b"site-packages" in entry.line:
             choice(f"they do: {entry.line[:300].decode('utf-8', 'replace')}")
-    choice("they do not")

@@ -167,7 +167,8 @@ async def quiet_end(agent: Agent) -> None:
     await agent.said_something(await agent.prompt(session, "hang"))
     await agent.settle(grace=agent.patience)
     errors = agent.process.stderr
-    choice("a traceback" if "Traceback" in errors or "was never retrieved" in errors else "none")
+    if "Traceback" in errors or "was never retrieved" in errors:
+        choice("a traceback")
 
 
 @case("closing/output-lasts", level=MUST, source=ACP, section=STDIO, behaviours=["G4"])

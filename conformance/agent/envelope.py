@@ -153,11 +153,12 @@ async def request_as_notification(agent: Agent) -> None:
 
 async def _nothing_but_the_fence(agent: Agent) -> None:
     since = len(agent.received)
-    fence = await agent.fence()
+    # Twice: an agent that serves messages side by side may answer the first fence before what came ahead of it.
+    fences = {await agent.fence(), await agent.fence()}
     await agent.settle()
     for entry in agent.received[since:]:
         message = entry.message
-        if entry.position != fence and isinstance(message, dict) and "method" not in message:
+        if entry.position not in fences and isinstance(message, dict) and "method" not in message:
             fail(f"a notification was answered: {message!r:.300}")
 
 

@@ -79,11 +79,12 @@ async def cancel_unknown(agent: Agent) -> None:
     await agent.initialize()
     since = len(agent.received)
     await agent.notify("session/cancel", {"sessionId": NONE})
-    fence = await agent.fence()
+    fences = {await agent.fence(), await agent.fence()}
+    await agent.settle()
     answers = [
         entry.line[:200]
-        for entry in agent.received[since:fence]
-        if isinstance(entry.message, dict) and "method" not in entry.message
+        for entry in agent.received[since:]
+        if entry.position not in fences and isinstance(entry.message, dict) and "method" not in entry.message
     ]
     if answers:
         fail(f"it is answered: {answers[0].decode('utf-8', 'replace')}")

@@ -151,7 +151,8 @@ def test_a_run_that_is_interrupted_takes_its_agents_with_it(number: signal.Signa
     finally:
         process.kill()
         process.wait()
-        process.stdout and process.stdout.close()
+        if process.stdout is not None:
+            process.stdout.close()
     assert tokens
     left = [each.pid for each in psutil.process_iter() if _mark(each) in tokens]
     for pid in left:

@@ -14,7 +14,7 @@ env = {MODE = "test"}
 mode = "code"
 [situations]
 quick.prompt = "hi"
-read = {prompt = "read {cwd}/a/b.txt", mode = "auto", says = "hello"}
+read = {prompt = "read {cwd}/a/b.txt", mode = "auto", says = "hello", hold = ["fs/read_text_file"]}
 """
 
 
@@ -24,7 +24,7 @@ def test_a_profile_says_how_to_bring_an_agent_into_situations(tmp_path: Path) ->
     profile = load(str(path))
     assert profile.name == "mine"
     assert profile.situations["quick"] == Situation("hi")
-    assert profile.situations["read"] == Situation("read {cwd}/a/b.txt", "auto", "hello")
+    assert profile.situations["read"] == Situation("read {cwd}/a/b.txt", "auto", ("fs/read_text_file",), "hello")
     assert (profile.cwd_files, profile.env, profile.mode) == ({"a/b.txt": "hello"}, {"MODE": "test"}, "code")
 
 
@@ -43,6 +43,9 @@ def test_a_profile_says_how_to_bring_an_agent_into_situations(tmp_path: Path) ->
         ("[situations]\nquick = 'hi'", r"\[situations.quick\]: not a table"),
         ("[situations.quick]", r"\[situations.quick\]: no prompt"),
         ("[situations.quick]\nprompt = 5", "prompt must be a string"),
+        ("[situations.quick]\nprompt = 'a'\nhold = 'fs'", "hold must be a list"),
+        ("[situations.quick]\nprompt = 'a'\nhold = ['session/prompt']", "'session/prompt' is no request to a client"),
+        ("[situations.quick]\nprompt = 'a'\nhold = [5]", "hold: 5 is no request to a client"),
         ("[situations.quick]\nprompt = 'a'\ntext = 'b'", "unknown key 'text'"),
     ],
 )

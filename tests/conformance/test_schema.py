@@ -146,6 +146,7 @@ def test_ids_of_other_types_are_other_ids() -> None:
         {"method": "x", "id": 7},
         call("x", "text", id=7),
         [INITIALIZE, 3],
+        [INITIALIZE],
     ],
 )
 def test_an_error_without_id_may_answer_what_was_no_message(sent: object) -> None:
