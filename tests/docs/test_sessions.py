@@ -8,6 +8,7 @@ import pytest
 
 from acp_server import Agent, Turn
 from acp_server.session.history import SessionRecord
+from acp_server.session.sqlite import SqliteStore
 from acp_server.session.store import TurnJournal
 from acp_server.session.turn import TurnState
 from tests.session.agents import setup
@@ -50,7 +51,8 @@ async def test_sessions_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 session = await editor.open()
             assert await editor.ask(session) == END_TURN
             assert editor.said() == [f"That was number {number}."]
-        agent.store.close()  # type: ignore[attr-defined]
+        assert isinstance(agent.store, SqliteStore)
+        agent.store.close()
     assert os.listdir(tmp_path) == ["sessions.db"]
 
 
