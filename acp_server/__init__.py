@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from acp_server.session.client import Client as Client
     from acp_server.session.client import PermissionAnswer as PermissionAnswer
     from acp_server.session.session import Session as Session
+    from acp_server.session.sqlite import SqliteStore as SqliteStore
     from acp_server.session.store import MemoryStore as MemoryStore
     from acp_server.session.store import SessionStore as SessionStore
     from acp_server.session.terminal import Terminal as Terminal
@@ -55,33 +56,54 @@ if TYPE_CHECKING:
     from acp_server.session.turn import Turn as Turn
     from acp_server.tasks.cause import Cause as Cause
     from acp_server.tasks.grace import grace as grace
+    from acp_server.tools.approval import Approvals as Approvals
+    from acp_server.tools.approval import SessionApprovals as SessionApprovals
+    from acp_server.tools.approval_request import ApprovalRequest as ApprovalRequest
+    from acp_server.tools.approval_request import PreviewButton as PreviewButton
+    from acp_server.tools.assistant import AssistantTool as AssistantTool
     from acp_server.tools.consent import Approval as Approval
     from acp_server.tools.consent import UserAction as UserAction
     from acp_server.tools.context import ToolContext as ToolContext
+    from acp_server.tools.editor import BlockingEditor as BlockingEditor
+    from acp_server.tools.editor import Editor as Editor
+    from acp_server.tools.editor import EditResult as EditResult
+    from acp_server.tools.manifest import Manifest as Manifest
+    from acp_server.tools.manifest import ManifestError as ManifestError
     from acp_server.tools.tool import Tool as Tool
 
 __all__ = [
     "AcpError",
     "Agent",
     "Approval",
+    "ApprovalRequest",
+    "Approvals",
+    "AssistantTool",
     "AuthRequired",
+    "BlockingEditor",
     "Call",
     "CapabilityMissing",
     "Cause",
     "Client",
     "Connection",
     "ConnectionClosed",
+    "EditResult",
+    "Editor",
     "InvalidParams",
     "Limits",
+    "Manifest",
+    "ManifestError",
     "MemoryStore",
     "PermissionAnswer",
+    "PreviewButton",
     "RequestCancelled",
     "RequestTimeout",
     "ResourceNotFound",
     "RpcError",
     "Session",
+    "SessionApprovals",
     "SessionClosed",
     "SessionStore",
+    "SqliteStore",
     "Terminal",
     "Tool",
     "ToolCancelled",
@@ -102,20 +124,26 @@ _NAMES = {
     "agent.serve": "serve",
     "errors": (
         "AcpError AuthRequired CapabilityMissing ConnectionClosed InvalidParams RequestCancelled RequestTimeout "
-        "ResourceNotFound RpcError SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded"
+        " ResourceNotFound RpcError SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded"
     ),
     "peer.connection": "Connection Limits",
     "peer.context": "Call",
     "session.client": "Client PermissionAnswer",
     "session.session": "Session",
+    "session.sqlite": "SqliteStore",
     "session.store": "MemoryStore SessionStore",
     "session.terminal": "Terminal",
     "session.tooling": "ToolResult",
     "session.turn": "Turn",
     "tasks.cause": "Cause",
     "tasks.grace": "grace",
+    "tools.approval": "Approvals SessionApprovals",
+    "tools.approval_request": "ApprovalRequest PreviewButton",
+    "tools.assistant": "AssistantTool",
     "tools.consent": "Approval UserAction",
     "tools.context": "ToolContext",
+    "tools.editor": "BlockingEditor EditResult Editor",
+    "tools.manifest": "Manifest ManifestError",
     "tools.tool": "Tool",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
