@@ -124,7 +124,7 @@ _NAMES = {
     "agent.serve": "serve",
     "errors": (
         "AcpError AuthRequired CapabilityMissing ConnectionClosed InvalidParams RequestCancelled RequestTimeout "
-        " ResourceNotFound RpcError SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded"
+        "ResourceNotFound RpcError SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded"
     ),
     "peer.connection": "Connection Limits",
     "peer.context": "Call",

@@ -16,6 +16,9 @@ from acp_server.tools.parameters import StrictParameters, annotation_of, name_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_CALL: Final = "call"
+"""What handlers call the running call, often without saying its type."""
+
 
 class Arguments(Protocol):
     """What a tool takes, for tools whose function does not say it."""
@@ -34,7 +37,8 @@ class Tool(Generic[F]):
     """One tool. Calling it calls the function, as if it were no tool.
 
     `function`: an async function, an async generator, or a plain function, which runs in a thread. Its parameters are
-    what the model passes, checked against their annotations; one that is annotated `ToolContext` gets the running call.
+    what the model passes, checked against their annotations; one that is annotated `ToolContext` gets the running call,
+    and so does one that has no annotation and the name `call`.
     `name`: for the model, else the function's. `title`: for the user, else the first line of the docstring; or a
     function of the same arguments that returns it. `description`: for the model, else the docstring. `kind`: what sort
     of tool it is (ACP, Tool Calls: `read`, `edit`, `delete`, `move`, `search`, `execute`, `think`, `fetch`, `other`).
@@ -116,6 +120,8 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
 def _is_context(function: Callable[..., Any]) -> Callable[[inspect.Parameter], bool]:
     def is_context(parameter: inspect.Parameter) -> bool:
         annotation = parameter.annotation
+        if annotation is inspect.Parameter.empty:
+            return parameter.name == _CALL
         if isinstance(annotation, str):
             # It often exists for type checkers only.
             if annotation.rpartition(".")[2] == ToolContext.__name__:
