@@ -172,7 +172,8 @@ class Agent:
         generator whose text is shown as it comes, or a plain function, which runs in a thread.
 
         The parameters are what the model passes, with their types checked; one annotated `ToolContext`, or
-        named `call` without an annotation, gets the running call. The result is what the model is told: text, or anything that JSON can express; or content to be shown.
+        named `call` without an annotation, gets the running call. The result is what the model is told: text, or
+        anything that JSON can express; or content to be shown.
         `turn.call` runs it from the program, `turn.run_tool` as a model asks for it, `tools.describe()` is what a model
         is told of all of them. For the options see `Tool`. Raises UsageError for a function that cannot be a tool, and
         for a second one of the same name.
