@@ -44,6 +44,9 @@ _EXPLAINED = {
     Verdict.NOT_APPLICABLE: "Not applicable",
 }
 _WIDE = 120
+_LAST_WORDS = 5
+"""Lines."""
+
 _CLEAR = "\r\x1b[K"
 
 
@@ -177,7 +180,7 @@ class _Summary:
             cases = [case for case in self._run.cases if case.verdict is verdict]
             if cases and verdict is not Verdict.PASS:
                 self._paper.heading(_EXPLAINED[verdict])
-                if verdict in (Verdict.SKIP, Verdict.NOT_APPLICABLE):
+                if verdict in (Verdict.ERROR, Verdict.SKIP, Verdict.NOT_APPLICABLE):
                     self._by_reason(cases)
                 else:
                     self._each(cases)
@@ -187,8 +190,9 @@ class _Summary:
 
     def _groups(self) -> None:
         groups = grouped(self._run)
-        if groups:
-            self._paper.heading("Groups")
+        if all(case.verdict is Verdict.ERROR for case in self._run.cases):
+            return
+        self._paper.heading("Groups")
         longest = max((columns(printable(group)) for group, _ in groups), default=0)
         for group, cases in groups:
             name = printable(group)
@@ -204,10 +208,21 @@ class _Summary:
             self._paper.paragraph(case.reason)
 
     def _by_reason(self, cases: Sequence[CaseResult]) -> None:
-        """What is missing stands once, however many cases miss it."""
+        """What was in the way stands once, however many cases it hindered."""
         for reason in dict.fromkeys(case.reason for case in cases):
+            hindered = [case for case in cases if case.reason == reason]
             self._paper.text(reason or NAMES[cases[0].verdict], indent="  ")
-            self._paper.paragraph(", ".join(case.id for case in cases if case.reason == reason))
+            for line in _last_words(hindered):
+                self._paper.paragraph(f"| {line}")
+            everything = len(hindered) == len(self._run.cases) > 1
+            self._paper.paragraph("every case" if everything else ", ".join(case.id for case in hindered))
+
+
+def _last_words(cases: Sequence[CaseResult]) -> list[str]:
+    """What the subject wrote to standard error, if it wrote the same, and nothing else, in several cases: why it did
+    not start is seldom said elsewhere."""
+    words = {case.stderr for case in cases}
+    return words.pop().splitlines()[-_LAST_WORDS:] if len(words) == 1 else []
 
 
 def _worst(cases: Sequence[CaseResult]) -> Verdict:

@@ -162,3 +162,23 @@ def test_the_width_is_the_terminals_own() -> None:
             assert os.read(controller, 1000).decode() == "\r\x1b[K" + ("0/1  group/" + "x" * 18) + "..."
     finally:
         os.close(controller)
+
+
+def test_a_subject_that_does_not_start_is_told_in_a_few_lines_with_its_own_last_words() -> None:
+    why = "it wrote no message: the process ended with status 2"
+    words = "".join(f"line {n}\n" for n in range(9)) + "can't open file \x1b[2J\n"
+    cases = [result(f"ids/{n}", Verdict.ERROR, why, stderr=words) for n in range(300)]
+    said = show(run(*cases, subject=None), Screen(terminal=False))
+    summary = said[said.index("\n\n") + 1 :]
+    assert summary == (
+        "\nConformance of agent\nagent --flag 'two words'\n"
+        f"\nCould not run\n  {why}\n"
+        "      | line 5\n      | line 6\n      | line 7\n      | line 8\n      | can't open file \\x1b[2J\n"
+        "      every case\n"
+        "\n300 could not run in 12.3 s\n"
+    )
+
+
+def test_what_several_subjects_wrote_to_standard_error_is_not_mixed() -> None:
+    cases = [result(f"ids/{n}", Verdict.ERROR, "boom", stderr=f"line {n}") for n in range(2)]
+    assert "|" not in show(run(*cases), Screen(terminal=False))
