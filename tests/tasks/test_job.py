@@ -1,0 +1,236 @@
+"""A job: work for one that waits, and that is left behind if it is cut and does not end."""
+
+import logging
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import Watch, grace
+from acp_server.tasks.job import Job
+from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.tree import NOTHING, Node
+
+pytestmark = pytest.mark.anyio
+
+LONG = 3600.0
+"""Seconds that no test waits for."""
+
+
+class Kept:
+    """A job in a node of its own, and what came of it."""
+
+    def __init__(self, patience: float = LONG) -> None:
+        self.crashes: list[BaseException] = []
+        self.spawner = Spawner(self.crashes.append)
+        self.watch = Watch(patience, self.spawner)
+        self.root = Node(None, "root")
+        self.node = self.root.child("the work")
+        self.node.on_cut = lambda _: self.job.was_cut()
+        self.job = Job(self.node, self.spawner, self.watch, patience)
+        self.ends: list[tuple[Any, BaseException | None]] = []
+        self.begun = anyio.Event()
+        self.go_on = anyio.Event()
+
+    def then(self, value: Any, error: BaseException | None) -> None:
+        self.ends.append((value, error))
+        assert not self.node.closed
+
+    async def run(self, body: Any) -> None:
+        await self.job.run(body, self.then)
+
+    async def waits(self) -> str:
+        self.begun.set()
+        await self.go_on.wait()
+        return "through"
+
+    async def stubborn(self) -> str:
+        while not self.go_on.is_set():
+            try:
+                await self.waits()
+            except anyio.get_cancelled_exc_class():
+                continue
+        return "late"
+
+    async def shielded(self) -> str:
+        with grace(LONG):
+            await self.waits()
+        await anyio.lowlevel.checkpoint()
+        return "late"
+
+    async def idle(self) -> None:
+        with anyio.fail_after(5):
+            await self.spawner.wait_idle()
+        assert not self.crashes
+
+
+async def test_the_value_of_the_work_is_handed_over_and_the_node_is_closed() -> None:
+    kept = Kept()
+    kept.go_on.set()
+    await kept.run(kept.waits)
+    assert kept.ends == [("through", None)]
+    assert kept.node.closed
+    assert kept.root.size == 0
+    await kept.idle()
+
+
+async def test_its_error_is_handed_over_and_raised_nowhere() -> None:
+    kept = Kept()
+    error = ValueError("not today")
+
+    async def fail() -> None:
+        raise error
+
+    await kept.run(fail)
+    assert kept.ends == [(NOTHING, error)]
+    await kept.idle()
+
+
+async def test_a_handover_that_fails_is_reported_and_nobody_waits_for_ever() -> None:
+    kept = Kept()
+    kept.go_on.set()
+    error = ValueError("not today")
+
+    def then(value: Any, _: BaseException | None) -> None:
+        raise error
+
+    with anyio.fail_after(5):
+        await kept.job.run(kept.waits, then)
+        await kept.spawner.wait_idle()
+    assert kept.crashes == [error]
+    assert kept.node.closed
+
+
+async def test_work_that_is_cut_ends_and_only_then_its_waiting_is_over() -> None:
+    kept = Kept()
+    order: list[str] = []
+
+    async def body() -> None:
+        try:
+            await kept.waits()
+        finally:
+            with grace(LONG):
+                await anyio.lowlevel.checkpoint()
+            order.append("cleaned up")
+
+    async def wait() -> None:
+        await kept.run(body)
+        order.append("waited")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await kept.begun.wait()
+        kept.node.cut(Cause.USER)
+    assert order == ["cleaned up", "waited"]
+    assert kept.ends == [(NOTHING, None)]
+    # The watch has nothing left to look after.
+    kept.watch.finish()
+    await kept.idle()
+
+
+async def test_work_that_is_cut_before_it_begins_is_not_begun() -> None:
+    kept = Kept()
+    kept.node.cut(Cause.USER)
+    await kept.run(kept.waits)
+    assert kept.ends == [(NOTHING, None)]
+    assert not kept.begun.is_set()
+    kept.watch.finish()
+    await kept.idle()
+
+
+@pytest.mark.parametrize("how", ["stubborn", "shielded"])
+async def test_work_that_does_not_end_is_left_behind_when_its_time_is_over(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = Kept(patience=0.02)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(kept.run, getattr(kept, how))
+        await kept.begun.wait()
+        kept.node.cut(Cause.USER)
+    # It still runs, and nothing was handed over.
+    assert kept.ends == []
+    assert kept.spawner.running
+    assert not kept.node.closed
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == [
+        "the work does not end although it was cancelled; going on without it"
+    ]
+    kept.go_on.set()
+    await kept.idle()
+    # What was behind a shield is cut there; what took no notice has a value, which its owner ignores.
+    assert [value for value, _ in kept.ends] == (["late"] if how == "stubborn" else [NOTHING])
+    assert kept.node.closed
+    assert len(caplog.records) == 1
+
+
+async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone() -> None:
+    kept = Kept(patience=0.02)
+    let_be: list[int] = []
+    left_alone = anyio.Event()
+
+    class Watched(Node):
+        def let_be(self) -> None:
+            let_be.append(1)
+            left_alone.set()
+            super().let_be()
+
+    kept.node = Watched(kept.root, "the work")
+    kept.node.on_cut = lambda _: kept.job.was_cut()
+    kept.job = Job(kept.node, kept.spawner, kept.watch, 0.02)
+    async with anyio.create_task_group() as group:
+        group.start_soon(kept.run, kept.stubborn)
+        await kept.begun.wait()
+        kept.node.cut(Cause.USER)
+    # At the first look it is left behind; being reached at the second one as well, it is left alone.
+    assert let_be == []
+    with anyio.fail_after(5):
+        await left_alone.wait()
+    # The watch has nothing left to look after.
+    kept.watch.finish()
+    assert let_be == [1]
+    kept.go_on.set()
+    await kept.idle()
+
+
+async def test_whoever_waits_and_is_cancelled_cuts_the_work_and_waits_for_its_cleanup() -> None:
+    kept = Kept(patience=5)
+    cleaned: list[Cause | None] = []
+
+    async def body() -> None:
+        try:
+            await kept.waits()
+        finally:
+            with grace(LONG):
+                await anyio.lowlevel.checkpoint()
+            cleaned.append(kept.node.cause)
+
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(kept.run, body)
+            await kept.begun.wait()
+            scope.cancel()
+    assert cleaned == [Cause.FINISHED]
+    kept.watch.finish()
+    await kept.idle()
+
+
+async def test_whoever_waits_and_is_cancelled_does_not_wait_for_work_that_does_not_end() -> None:
+    kept = Kept(patience=0.02)
+    with anyio.fail_after(5), anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(kept.run, kept.stubborn)
+            await kept.begun.wait()
+            scope.cancel()
+    assert kept.spawner.running
+    kept.go_on.set()
+    await kept.idle()
+
+
+async def test_a_cut_behind_the_end_is_not_looked_after() -> None:
+    kept = Kept()
+    kept.go_on.set()
+    await kept.run(kept.waits)
+    kept.job.was_cut()
+    await kept.idle()
