@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections import deque
@@ -10,26 +11,41 @@ from typing import Any, Final
 import anyio
 import click
 
-from acp_server.cli.builtin import COMMAND
+from acp_server import __version__
+from acp_server.cli.builtin import COMMAND as SERVE
 from acp_server.cli.screen import Screen, clean, use_standard_output
-from acp_server.client import RemoteSession, spawn_agent
+from acp_server.client import Handlers, RemoteSession, reject_once, spawn_agent
+from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError
-from acp_server.schema import AgentMessageChunk, AvailableCommandsUpdate, SessionUpdate, ToolCallUpdate
+from acp_server.schema import (
+    AgentMessageChunk,
+    AvailableCommandsUpdate,
+    Implementation,
+    RequestPermissionRequest,
+    SessionUpdate,
+    ToolCallUpdate,
+)
+
+_WHO: Final = Implementation(name="acp-server", title="acp-server demo", version=__version__)
 
 _HEAD: Final = 6
 _TAIL: Final = 2
+_FENCE: Final = "~~~~"
+"""For editors, which show what is between two of them as it is."""
 
-_COMMAND: Final = (*COMMAND, "--store", "memory")
+COMMAND: Final = (*SERVE, "--store", "memory")
+"""Nothing is left of a session that was only shown."""
 
-_CANCEL_AT: Final = 4
-"""The piece of the answer at which the second search is cancelled."""
+_CANCEL_AT: Final = 2
+"""The piece of the answer at which the second search is cancelled. The agent is never far ahead of what a client has
+read, so that any project but a tiny one is still being searched then."""
 
 
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, file_okay=False), default=".")
 def demo(directory: str) -> int:
     """Show a session with the built-in agent on DIRECTORY (here by default): a search, one that is cancelled in the
-    middle and keeps what it found, a file, and a path that is refused."""
+    middle and keeps what it found, a file, a path that is refused, and a change that is not allowed."""
     use_standard_output()
     try:
         anyio.run(_session, os.path.abspath(directory))
@@ -53,6 +69,7 @@ class _Excerpt(Screen):
     def step(self, what: str) -> None:
         """The next thing that the client does."""
         self._steps += 1
+        self._shown = 0
         self.line()
         self.line(f"{self._steps}. {what}", bold=True)
 
@@ -60,6 +77,8 @@ class _Excerpt(Screen):
         """See `Screen`."""
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
+            if line == _FENCE:
+                continue
             if self._shown < _HEAD:
                 self._shown += 1
                 self.line(line)
@@ -76,23 +95,33 @@ class _Excerpt(Screen):
         super().update(update)
 
     def finish(self) -> None:
-        """Nothing more will be said: show the end of it."""
+        """Show the end of what was said so far."""
         if self._left_out:
             self.line(f"... {self._left_out} more lines", dim=True)
         for line in [*self._held, *([self._partial] if self._partial else [])]:
             self.line(line)
         self._held.clear()
         self._partial = ""
-        self._shown = self._left_out = 0
+        self._left_out = 0
 
 
 async def _session(directory: str) -> None:
     screen = _Excerpt()
-    screen.line(f"starting: {' '.join(_COMMAND)}", dim=True)
+
+    async def say_no(request: RequestPermissionRequest) -> PermissionAnswer:
+        screen.update(request.tool_call)
+        answer = await reject_once(request)
+        for option in request.options:
+            mark = "-->" if option is answer else "   "
+            screen.line(f"{mark} {clean(option.name)}", fg="yellow" if option is answer else None)
+        return answer
+
+    screen.line(f"starting: {' '.join(COMMAND)}", dim=True)
     began = time.perf_counter()
-    async with spawn_agent(_COMMAND, on_stderr=lambda line: screen.line(clean(line), dim=True)) as agent:
+    handlers = Handlers(permission=say_no)
+    async with spawn_agent(COMMAND, handlers, on_stderr=lambda line: screen.line(clean(line), dim=True)) as agent:
         screen.step("initialize")
-        info = await agent.initialize()
+        info = await agent.initialize(client_info=_WHO)
         who = info.agent_info
         assert who is not None
         screen.line(
@@ -116,6 +145,7 @@ async def _session(directory: str) -> None:
         await _turn(screen, session, "/search .", cancel=True)
         await _turn(screen, session, f"/read {_some_file(directory)}:1-5")
         await _turn(screen, session, "/read ../../../../../../../../etc/passwd")
+        await _turn(screen, session, f"/write {_no_file(directory)} Was this allowed?")
         screen.step("closing the agent's input")
         began = time.perf_counter()
     screen.line(f"it has ended, after {_since(began)}")
@@ -125,20 +155,25 @@ async def _turn(screen: _Excerpt, session: RemoteSession, text: str, *, cancel: 
     screen.step(f"session/prompt {text}")
     began = time.perf_counter()
     updates = pieces = 0
-    cancelled = False
-    async with session.prompt(text) as turn:
-        async for update in turn:
-            updates += 1
-            screen.update(update)
-            pieces += isinstance(update, AgentMessageChunk)
-            if cancel and not cancelled and pieces == _CANCEL_AT:
-                cancelled = True
+
+    def show(update: SessionUpdate) -> None:
+        nonlocal updates, pieces, began
+        updates += 1
+        screen.update(update)
+        if cancel and isinstance(update, AgentMessageChunk):
+            pieces += 1
+            if pieces == _CANCEL_AT:
                 began = time.perf_counter()
                 turn.cancel()
                 screen.line("--> session/cancel", fg="yellow")
+
+    # As they arrive, so that what the agent asks for is behind what it has said before.
+    session.on_update = show
+    async with session.prompt(text) as turn:
+        await turn.wait()
     screen.finish()
-    what = f"{_since(began)} after the cancel" if cancelled else f"{_since(began)}, {updates} updates"
-    screen.line(f"<-- stopReason {turn.stop_reason}, {what}", fg="yellow" if cancelled else "green")
+    what = f"{_since(began)} after the cancel" if turn.cancelled else f"{_since(began)}, {updates} updates"
+    screen.line(f"<-- stopReason {turn.stop_reason}, {what}", fg="yellow" if turn.cancelled else "green")
     if cancel and turn.stop_reason != "cancelled":
         screen.line("    (there is too little here to search: it was over before it could be cancelled)", dim=True)
 
@@ -150,3 +185,9 @@ def _since(moment: float) -> str:
 def _some_file(directory: str) -> str:
     files = sorted(entry.name for entry in os.scandir(directory) if entry.is_file())
     return next((name for name in files if name.lower().startswith("readme")), files[0] if files else "README.md")
+
+
+def _no_file(directory: str) -> str:
+    """The name of a file that is not there."""
+    names = (f"acp-server-demo{number or ''}.txt" for number in itertools.count())
+    return next(name for name in names if not os.path.lexists(os.path.join(directory, name)))

@@ -5,7 +5,6 @@ It asks nothing and waits for nothing; `acp_server.cli.chat` and `acp_server.cli
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
@@ -14,25 +13,21 @@ from typing import Any, Final
 
 import click
 
+from acp_server.cli.screen_call import Call, shown
 from acp_server.schema import (
     AgentThoughtChunk,
     AvailableCommandsUpdate,
-    Content,
     ContentChunk,
     CurrentModeUpdate,
-    Diff,
     Plan,
     SessionUpdate,
-    TextContent,
     ToolCall,
-    ToolCallContent,
-    ToolCallLocation,
     ToolCallUpdate,
     UserMessageChunk,
 )
 
-_MOST_LINES: Final = 12
-"""Lines of a tool's output that are shown."""
+_WIDEST_USAGE: Final = 40
+"""Characters of a command and its arguments up to which what it does stands beside the others'."""
 
 _STATUS_COLOURS: Final = {"completed": "green", "failed": "red"}
 _PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
@@ -59,7 +54,7 @@ class Screen:
         self._colour = None if "NO_COLOR" not in os.environ else False
         self._line_start = True
         self._speaking: type | None = None
-        self._calls: dict[str, tuple[str, str | None]] = {}
+        self._calls: dict[str, Call] = {}
 
     # -- writing
 
@@ -96,12 +91,8 @@ class Screen:
         """Show one update of a session, or of a tool call that waits for approval."""
         if isinstance(update, ContentChunk):
             self._chunk(update)
-        elif isinstance(update, ToolCall):
-            self._calls[update.tool_call_id] = (update.title, update.status)
-            self._call(update.title, update.status, update.locations)
-            self._output(update.content)
-        elif isinstance(update, ToolCallUpdate):
-            self._progress(update)
+        elif isinstance(update, (ToolCall, ToolCallUpdate)):
+            self._call(update)
         elif isinstance(update, Plan):
             for entry in update.entries:
                 self.line(f"  {_PLAN_MARKS.get(entry.status, '[?]')} {clean(entry.content)}", fg="cyan")
@@ -112,9 +103,10 @@ class Screen:
 
     def commands(self, commands: Sequence[Any]) -> None:
         """Show what can be asked for."""
-        for command in commands:
-            hint = getattr(command.input, "hint", "")
-            self.line(f"  /{clean(f'{command.name} {hint}'):<24} {clean(command.description)}", dim=True)
+        usages = [clean(f"/{command.name} {getattr(command.input, 'hint', '')}").rstrip() for command in commands]
+        width = min(max(map(len, usages), default=0), _WIDEST_USAGE)
+        for usage, command in zip(usages, commands, strict=True):
+            self.line(f"  {usage:<{width}}  {clean(command.description)}", dim=True)
 
     def _chunk(self, chunk: ContentChunk) -> None:
         if self._speaking is not type(chunk):
@@ -123,50 +115,24 @@ class Screen:
             if isinstance(chunk, UserMessageChunk):
                 self.say("> ")
         style = {"dim": True} if isinstance(chunk, AgentThoughtChunk) else {}
-        self.text(clean(_shown(chunk.content)), **style)
+        self.text(clean(shown(chunk.content)), **style)
 
     def text(self, text: str, **style: Any) -> None:
         """A piece of a message."""
         self.say(text, **style)
 
-    def _progress(self, update: ToolCallUpdate) -> None:
-        title, before = self._calls.get(update.tool_call_id, (update.tool_call_id, None))
-        title, status = update.title or title, update.status or before
-        self._calls[update.tool_call_id] = (title, status)
-        if status != before:
-            self._call(title, status, update.locations or [])
-        self._output(update.content or [])
-
-    def _call(self, title: str, status: str | None, locations: Sequence[ToolCallLocation]) -> None:
-        where = ""
-        if len(locations) == 1:
-            line = locations[0].line
-            where = f"  {locations[0].path}{'' if line is None else f':{line}'}"
-        elif locations:
-            where = f"  {len(locations)} places"
-        colour = _STATUS_COLOURS.get(status or "", "yellow")
-        self.line(f"  * {clean(title)} [{(status or 'pending').replace('_', ' ')}]{clean(where)}", fg=colour)
-
-    def _output(self, contents: Sequence[ToolCallContent]) -> None:
-        for content in contents:
-            if isinstance(content, Diff):
-                self._diff(content)
-            elif isinstance(content, Content):
-                self._block(clean(_shown(content.content)).splitlines())
-
-    def _diff(self, diff: Diff) -> None:
-        before, after = ((text or "").splitlines() for text in (diff.old_text, diff.new_text))
-        self._block([clean(text) for text in difflib.unified_diff(before, after, diff.path, diff.path, lineterm="")])
-
-    def _block(self, lines: Sequence[str]) -> None:
-        for text in lines[:_MOST_LINES]:
-            self.line(f"    {text}", dim=True)
-        if len(lines) > _MOST_LINES:
-            self.line(f"    ... {len(lines) - _MOST_LINES} more lines", dim=True)
-
-
-def _shown(block: Any) -> str:
-    if isinstance(block, TextContent):
-        return block.text
-    name = getattr(block, "uri", None) or getattr(getattr(block, "resource", None), "uri", None)
-    return f"[{block.type}{f': {name}' if name else ''}]"
+    def _call(self, update: ToolCall | ToolCallUpdate) -> None:
+        id = update.tool_call_id
+        call = self._calls.setdefault(id, Call(id))
+        if call.change(update):
+            where = ""
+            if (locations := update.locations or []) and len(locations) == 1:
+                line = locations[0].line
+                where = f"  {locations[0].path}{'' if line is None else f':{line}'}"
+            elif locations:
+                where = f"  {len(locations)} places"
+            status = (call.status or "pending").replace("_", " ")
+            colour = _STATUS_COLOURS.get(call.status or "", "yellow")
+            self.line(f"  * {clean(call.title)} [{status}]{clean(where)}", fg=colour)
+        for text, style in call.news(update.content):
+            self.line(f"    {clean(text)}", **style)

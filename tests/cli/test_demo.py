@@ -1,5 +1,6 @@
 """`acp-server demo`, as it runs where there is no terminal."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,8 +31,14 @@ def in_order(text: str, *parts: str) -> None:
 
 def test_a_session_with_a_search_that_is_cancelled_in_the_middle_and_keeps_what_it_found(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# A project\nabout cancelling\n")
-    for number in range(50):
-        (tmp_path / f"{number}.txt").write_text("not cancelled\n" * 400)
+    (tmp_path / "acp-server-demo.txt").write_text("mine")
+    (tmp_path / "0.txt").write_text("not cancelled\n" * 400)
+    # Far more than fits between an agent and a client that is behind; one file under many names is quick to make.
+    (tmp_path / "vast").mkdir()
+    original = tmp_path / "vast" / "0.txt"
+    original.write_text("something else\n" * 2_000)
+    for number in range(1, 400):
+        os.link(original, tmp_path / "vast" / f"{number}.txt")
     text = demo(tmp_path)
     in_order(
         text,
@@ -39,26 +46,38 @@ def test_a_session_with_a_search_that_is_cancelled_in_the_middle_and_keeps_what_
         "protocol version 1",
         f"2. session/new {tmp_path}\n",
         "session sess_",
-        "/search PATTERN [PATH]",
+        "/search PATTERN [PATH ...]",
         r"3. session/prompt /search (?i)\bcancel",
         ":1:5: not cancelled\n",
         " more lines\n",
-        "20,001 hits in 51 files.\n",
+        "401 hits in 403 files.\n",
         "<-- stopReason end_turn",
         "4. session/prompt /search .\n",
         "[in progress]",
         ":1:1: not cancelled\n",
         "--> session/cancel\n",
+        "[failed]\n",
         "Partial results: ",
-        "[failed]",
+        "before it was stopped.\n",
         "<-- stopReason cancelled, ",
+        " after the cancel\n",
         "5. session/prompt /read README.md:1-5\n",
         "# A project\n",
         "[completed]",
         "6. session/prompt /read ../../../../../../../../etc/passwd\n",
         "Outside of the session's directories",
+        "7. session/prompt /write acp-server-demo1.txt Was this allowed?\n",
+        "* Write `acp-server-demo1.txt` [pending]",
+        f"+++ {tmp_path}/acp-server-demo1.txt\n",
+        "+Was this allowed?\n",
+        "    Change it\n",
+        "--> Reject\n",
+        "[failed]",
+        "<-- stopReason end_turn",
         "it has ended, after ",
     )
+    assert (tmp_path / "acp-server-demo.txt").read_text() == "mine"
+    assert not (tmp_path / "acp-server-demo1.txt").exists()
     assert "\x1b" not in text
 
 

@@ -92,23 +92,114 @@ def test_a_tool_call_has_a_line_for_each_status(written: list[str]) -> None:
     assert click.style("  * 2 [failed]  3 places", fg="red") in written
 
 
+def text_content(text: str) -> Content:
+    return Content(content=TextContent(text=text))
+
+
+def output(lines: int, *, fenced: bool = False) -> Content:
+    text = "".join(f"line {n}\n" for n in range(lines))
+    return text_content(f"~~~~\n{text}~~~~\n" if fenced else text)
+
+
 def test_the_output_of_a_tool_is_shown_in_short(written: list[str]) -> None:
-    long = "\n".join(f"line {n}" for n in range(20))
     shown(
-        ToolCall(tool_call_id="1", title="Run", status="completed", content=[Content(content=TextContent(text=long))]),
-        ToolCallProgress(tool_call_id="1", content=[Diff(path="/a", old_text="one\ntwo\n", new_text="one\nthree\n")]),
+        ToolCall(tool_call_id="1", title="Run", status="completed", content=[output(20)]),
+        ToolCall(tool_call_id="2", title="Run", status="completed", content=[output(17)]),
     )
     assert text_of(written).splitlines() == [
         "  * Run [completed]",
         *[f"    line {n}" for n in range(12)],
-        "    ... 8 more lines",
+        "    ... 4 more lines",
+        *[f"    line {n}" for n in range(16, 20)],
+        "  * Run [completed]",
+        *[f"    line {n}" for n in range(17)],
+    ]
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_output_that_grows_is_shown_as_it_comes_and_each_line_once(written: list[str], fenced: bool) -> None:
+    def progress(lines: int, *more: Any, status: Any = None) -> ToolCallProgress:
+        return ToolCallProgress(tool_call_id="1", status=status, content=[output(lines, fenced=fenced), *more])
+
+    screen = Screen()
+    screen.update(ToolCall(tool_call_id="1", title="Run", status="in_progress"))
+    seen: list[list[str]] = []
+    for update in (
+        progress(1),
+        progress(3),
+        progress(3),
+        progress(14),
+        ToolCallProgress(tool_call_id="1", title="Run on"),
+        progress(30),
+        progress(31, text_content("It was stopped."), status="failed"),
+    ):
+        written.clear()
+        screen.update(update)
+        seen.append(text_of(written).splitlines())
+    assert seen == [
+        ["    line 0"],
+        ["    line 1", "    line 2"],
+        [],
+        [f"    line {n}" for n in range(3, 12)],
+        ["  * Run on [in progress]"],
+        [],
+        [
+            "  * Run on [failed]",
+            "    ... 16 more lines",
+            *[f"    line {n}" for n in (28, 29, 30)],
+            "    It was stopped.",
+        ],
+    ]
+
+
+def test_output_whose_beginning_is_left_out_is_not_shown_again_and_again(written: list[str]) -> None:
+    updates = [ToolCallProgress(tool_call_id="1", content=[text_content(f"{n}\n" * 9)]) for n in range(9)]
+    shown(*updates, ToolCallProgress(tool_call_id="1", status="completed"))
+    assert len(text_of(written).splitlines()) < 25
+
+
+def test_a_change_is_shown_once_as_a_unified_diff_in_colours(written: list[str]) -> None:
+    change = Diff(path="/a", old_text="one\ntwo\n", new_text="one\nthree\n")
+    shown(
+        ToolCall(tool_call_id="1", title="Edit", content=[change]),
+        ToolCallProgress(tool_call_id="1", content=[text_content("May I?"), change]),
+        ToolCallProgress(tool_call_id="1", status="failed", content=[change, text_content("No.")]),
+    )
+    assert text_of(written).splitlines() == [
+        "  * Edit [pending]",
         "    --- /a",
         "    +++ /a",
         "    @@ -1,2 +1,2 @@",
         "     one",
         "    -two",
         "    +three",
+        "    May I?",
+        "  * Edit [failed]",
+        "    No.",
     ]
+    assert {click.style("    -two", fg="red"), click.style("    +three", fg="green")} <= set(written)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        (None, "new\n", ["--- /dev/null", "+++ /a", "@@ -0,0 +1 @@", "+new"]),
+        ("a\n", "a", ["--- /a", "+++ /a", "@@ -1 +1 @@", "-a", "+a", "\\ No newline at end of file"]),
+        ("a\r\nb\r\n", "a\r\nc\r\n", ["--- /a", "+++ /a", "@@ -1,2 +1,2 @@", " a", "-b", "+c"]),
+        ("a\n", "a\r\n", ["--- /a", "+++ /a", "@@ -1 +1 @@", "-a", "+a\N{REPLACEMENT CHARACTER}"]),
+        ("a\x0cb\n", "", ["--- /a", "+++ /a", "@@ -1 +0,0 @@", "-a\N{REPLACEMENT CHARACTER}b"]),
+    ],
+    ids=["new file", "last line break", "lines with CR LF", "line breaks alone", "other separators"],
+)
+def test_every_kind_of_change_is_to_be_seen(written: list[str], old: str | None, new: str, lines: list[str]) -> None:
+    shown(ToolCall(tool_call_id="1", title="Edit", content=[Diff(path="/a", old_text=old, new_text=new)]))
+    assert text_of(written).splitlines()[1:] == [f"    {line}" for line in lines]
+
+
+def test_of_a_very_long_change_it_is_said_how_much_is_not_shown(written: list[str]) -> None:
+    shown(ToolCall(tool_call_id="1", title="Write", content=[Diff(path="/a", new_text="x\n" * 5_000)]))
+    assert len(text_of(written).splitlines()) == 202
+    assert text_of(written).endswith("    ... 4,803 more lines\n")
 
 
 def test_plans_modes_and_commands_are_shown_and_what_is_not_for_reading_is_not(written: list[str]) -> None:
@@ -136,8 +227,8 @@ def test_plans_modes_and_commands_are_shown_and_what_is_not_for_reading_is_not(w
         "  [ ] c",
         "  [?] d",
         "  mode: ask",
-        "  /go WHERE                 Go on.",
-        "  /stop                     Stop.",
+        "  /go WHERE  Go on.",
+        "  /stop      Stop.",
     ]
 
 
