@@ -90,9 +90,8 @@ def talking(how: str, backend: str) -> Iterator[Talk]:
 
 
 @BACKENDS
-@WAYS
-def test_the_answer_of_a_cancelled_turn_and_the_turns_behind_it_are_not_held_up(how: str, backend: str) -> None:
-    with talking(how, backend) as talk:
+def test_the_answer_of_a_cancelled_turn_and_the_turns_behind_it_are_not_held_up(backend: str) -> None:
+    with talking("run", backend) as talk:
         began = time.monotonic()
         talk.stuck(1)
         assert time.monotonic() - began < PROMPTLY
@@ -131,8 +130,7 @@ def test_the_end_of_input_ends_the_process(how: str, backend: str, cancelled: bo
 
 
 @BACKENDS
-@pytest.mark.parametrize("how", ["run", "host"])
-@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize(("how", "cancelled"), [("run", False), ("run", True), ("host", False)])
 def test_a_signal_ends_the_process(how: str, backend: str, cancelled: bool) -> None:
     with talking(how, backend) as talk:
         id = 0

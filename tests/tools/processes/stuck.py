@@ -127,7 +127,8 @@ async def host(how: str) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(format="%(levelname)s %(message)s")
+    backend = "trio" if sys.argv[2] == "trio" else "asyncio"
     if sys.argv[1] == "run":
-        agent.run(backend=sys.argv[2])
-    anyio.run(host, sys.argv[1], backend=sys.argv[2])
+        agent.run(backend=backend)
+    anyio.run(host, sys.argv[1], backend=backend)
     print("the host is through", file=sys.stderr)
