@@ -7,6 +7,7 @@ It joins the commands with the tools that carry them out; what those find and do
 from __future__ import annotations
 
 import os
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
@@ -34,6 +35,9 @@ from acp_server.workspace.roots import Roots
 
 if TYPE_CHECKING:
     from acp_server.tools.tool import Tool
+
+TITLE = 80
+"""Characters of a session's title."""
 
 agent = Agent("acp-server", version=__version__, title="acp-server workspace", accepts=["embedded_context"])
 
@@ -95,6 +99,14 @@ async def prompt(turn: Turn) -> None:
                 await turn.say(f"{help_text()}\n")
     except Refusal as refusal:
         await turn.say(f"{refusal}\n")
+    await _name(turn)
+
+
+async def _name(turn: Turn) -> None:
+    """Have lists of sessions say what this one began with."""
+    first_line = turn.text.strip().partition("\n")[0]
+    if turn.session.record.title is None and first_line:
+        await turn.session.set_title(shorten(first_line, TITLE, placeholder=" ..."))
 
 
 async def _do(turn: Turn, tool: Tool[Any], **arguments: Any) -> None:

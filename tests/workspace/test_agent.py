@@ -218,3 +218,22 @@ async def cancelled_search(talk: Talk, session: str, monkeypatch: pytest.MonkeyP
         await talk.client.expect(lambda m: "locations" in str(m))
         await talk.cancel(session)
         return await talk.told(session, id)
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("/help", "/help"),
+        ("  /search   two  words \nmore", "/search two words"),
+        ("/read " + "a" * 40 + " " + "b" * 40, "/read " + "a" * 40 + " ..."),
+    ],
+)
+async def test_a_session_is_listed_by_the_beginning_of_its_first_prompt(project: Path, text: str, title: str) -> None:
+    async with talking() as talk:
+        session = await talk.open(str(project))
+        for said in (text, "/help me again"):
+            await talk.tell(session, said)
+        names = [u["title"] for u in talk.client.updates(session) if u["sessionUpdate"] == "session_info_update"]
+        assert names == [title]
+        (listed,) = (await talk.client.result("session/list", {}))["sessions"]
+        assert listed["title"] == title
