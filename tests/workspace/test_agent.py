@@ -235,5 +235,5 @@ async def test_a_session_is_listed_by_the_beginning_of_its_first_prompt(project:
             await talk.tell(session, said)
         names = [u["title"] for u in talk.client.updates(session) if u["sessionUpdate"] == "session_info_update"]
         assert names == [title]
-        (listed,) = (await talk.client.result("session/list", {}))["sessions"]
-        assert listed["title"] == title
+        listed = (await talk.client.result("session/list", {}))["sessions"]
+        assert {each["sessionId"]: each["title"] for each in listed}[session] == title
