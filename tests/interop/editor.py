@@ -35,27 +35,30 @@ from acp.schema import (
 
 from .subjects import assert_quiet, no_orphans
 
-CAPABILITIES = ClientCapabilities(fs=FileSystemCapabilities(read_text_file=True, write_text_file=True), terminal=True)
-
-
 _SECONDS = 30
 
 
 class Editor(acp.Client):
     """A client whose answers can be held back, by method.
 
-    `permission` is the kind of the option it chooses, or "cancelled", or "error".
+    `permission` is the kind of the option it chooses, or "cancelled", or "error". `files`, `terminals`: whether it
+    offers those.
     """
 
-    def __init__(self, *, permission: str = "allow_once") -> None:
+    def __init__(self, *, permission: str = "allow_once", files: bool = True, terminals: bool = True) -> None:
         self.permission = permission
+        self.capabilities = ClientCapabilities(
+            fs=FileSystemCapabilities(read_text_file=files, write_text_file=files), terminal=terminals
+        )
         self.said: defaultdict[str, str] = defaultdict(str)
         self.updates: defaultdict[str, list[Any]] = defaultdict(list)
         self.terminals: dict[str, asyncio.subprocess.Process] = {}
         self.released: list[str] = []
+        self.questions: list[Any] = []
         self.agent: asyncio.subprocess.Process
         self._reached: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._held: dict[str, asyncio.Event] = {}
+        self._writing = asyncio.Lock()
 
     def hold(self, method: str) -> asyncio.Event:
         """From now on answer `method` only after the event that this returns is set."""
@@ -66,6 +69,11 @@ class Editor(acp.Client):
         """Return when the agent has sent a request, or an update of this kind, since the last call."""
         await self._reached[point].wait()
         self._reached[point].clear()
+
+    async def written(self) -> None:
+        """Return when nothing is being written that the agent has asked for so far."""
+        async with self._writing:
+            pass
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         self.updates[session_id].append(update)
@@ -78,13 +86,16 @@ class Editor(acp.Client):
         return ReadTextFileResponse(content=await anyio.Path(path).read_text())
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> WriteTextFileResponse:
-        await self._serve("fs/write_text_file")
-        await anyio.Path(path).write_text(content)
+        async with self._writing:
+            await self._serve("fs/write_text_file")
+            await anyio.Path(path).parent.mkdir(parents=True, exist_ok=True)
+            await anyio.Path(path).write_text(content)
         return WriteTextFileResponse()
 
     async def request_permission(
         self, session_id: str, tool_call: Any, options: list[PermissionOption], **_: Any
     ) -> RequestPermissionResponse:
+        self.questions.append(tool_call)
         await self._serve("session/request_permission")
         if self.permission == "error":
             raise acp.RequestError.internal_error()
@@ -179,7 +190,7 @@ async def attached(editor: Editor, command: Sequence[str]) -> AsyncIterator[Clie
                 with anyio.fail_after(_SECONDS):
                     await connection.initialize(
                         protocol_version=acp.PROTOCOL_VERSION,
-                        client_capabilities=CAPABILITIES,
+                        client_capabilities=editor.capabilities,
                         client_info=Implementation(name="interop", version="1"),
                     )
                     yield connection

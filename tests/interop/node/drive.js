@@ -36,7 +36,10 @@ async function run(context) {
   await context.request(methods.agent.initialize, {
     protocolVersion: 1,
     clientInfo: { name: "interop", version: "1" },
-    clientCapabilities: { fs: { readTextFile: true, writeTextFile: true }, terminal: true },
+    clientCapabilities: {
+      fs: { readTextFile: plan.files, writeTextFile: plan.files },
+      terminal: plan.terminals,
+    },
   });
   // One after the other, so that the test knows them by their order.
   const ids = [];
@@ -55,9 +58,10 @@ async function open(context) {
 async function converse(context, sessionId, turns) {
   for (const turn of turns) {
     const abort = new AbortController();
-    editor.begin(sessionId, turn, () => {
+    editor.begin(sessionId, turn, (toolCallId) => {
       observe("cancelling", { sessionId, by: turn.cancelBy });
       if (turn.cancelBy === "signal") abort.abort();
+      else if (turn.cancelBy === "tool") void context.request("_tool_call/cancel", { sessionId, toolCallId });
       else void context.notify(methods.agent.session.cancel, { sessionId });
     });
     try {

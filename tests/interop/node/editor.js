@@ -53,12 +53,12 @@ export class Editor {
       app.onRequest(method, (call) => this.#serve(method, call, answer));
     }
     return app.onNotification(session.update, ({ params: { sessionId, update } }) => {
-      this.#trigger(update.sessionUpdate, sessionId);
+      this.#trigger(update.sessionUpdate, sessionId, update.toolCallId);
     });
   }
 
   async #serve(method, { params, requestId, signal }, answer) {
-    const turn = this.#trigger(method, params.sessionId);
+    const turn = this.#trigger(method, params.sessionId, params.toolCall?.toolCallId);
     const withdrawn = aborted(signal).then(() => observe("withdrawn", { method, requestId }));
     if (turn?.cancelOn !== method) return Promise.race([answer(params), withdrawn.then(refuse)]);
     await within(withdrawn, `the withdrawal of ${method}`);
@@ -66,12 +66,12 @@ export class Editor {
   }
 
   // Cancels the session's turn if the plan says to do it at this point, once.
-  #trigger(point, sessionId) {
+  #trigger(point, sessionId, toolCallId) {
     this.#reached.get(point)?.();
     const turn = this.#turns.get(sessionId);
     if (turn?.cancelOn === point && !turn.cancelled) {
       turn.cancelled = true;
-      turn.cancel();
+      turn.cancel(toolCallId);
     }
     return turn;
   }

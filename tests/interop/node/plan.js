@@ -4,17 +4,20 @@
 //   sessions     one list of turns a session; sessions run side by side, the turns of one after each other
 //     text         the prompt
 //     cancelOn     the point at which the client cancels this turn
-//     cancelBy     "session/cancel", or "signal" for an AbortSignal on the prompt request
+//     cancelBy     "session/cancel", "signal" for an AbortSignal on the prompt request, or "tool" for the tool call alone
 //     stopWaiting  with a signal: go on to the next turn at once, without waiting for the answer
 //     lateAnswer   answer a request of the agent as if nothing had happened after it was withdrawn
 //   permission   the kind of the option to choose, or "cancelled", or "error"
+//   files        whether the client offers its file system
+//   terminals    whether it offers terminals
 //   endInputOn   the point at which to close the agent's stdin, instead of waiting for the answers
 //
 // A point is a kind of update (`sessionUpdate`) or the method of a request by the agent.
 
 export function parsePlan(text) {
-  const { cwd, sessions, permission = "allow_once", endInputOn = null } = JSON.parse(text);
-  return { cwd, permission, endInputOn, sessions: sessions.map((turns) => turns.map(parseTurn)) };
+  const { cwd, sessions, permission = "allow_once", endInputOn = null, files = true, terminals = true } =
+    JSON.parse(text);
+  return { cwd, permission, endInputOn, files, terminals, sessions: sessions.map((turns) => turns.map(parseTurn)) };
 }
 
 function parseTurn(turn) {
