@@ -103,7 +103,7 @@ def turn_of(fields: dict[str, Any], contents: bytes) -> TurnRecord:
         usage = _object(usage)
         turn.usage = Usage(_of(int, usage, "input"), _of(int, usage, "output"), _of(int, usage, "total"))
     if "metaData" in fields:
-        turn.meta_data = {key: _is(str, value) for key, value in _object(fields["metaData"]).items()}
+        turn.meta_data = {key: _is(str, value) for key, value in _object(fields["metaData"]).items()} or None
     return turn
 
 

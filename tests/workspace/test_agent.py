@@ -236,4 +236,4 @@ async def test_a_session_is_listed_by_the_beginning_of_its_first_prompt(project:
         names = [u["title"] for u in talk.client.updates(session) if u["sessionUpdate"] == "session_info_update"]
         assert names == [title]
         listed = (await talk.client.result("session/list", {}))["sessions"]
-        assert {each["sessionId"]: each["title"] for each in listed}[session] == title
+        assert {each["sessionId"]: each.get("title") for each in listed}[session] == title

@@ -68,6 +68,7 @@ async def test_one_search_that_is_cancelled_alone_keeps_its_hits_and_the_others_
         quick, slow = "Search for `needle` in `quick`", "Search for `needle` in `slow`"
         await talk.until(lambda: by_title(talk, session).get(quick, {}).get("status") == "completed")
         await talk.until(lambda: "locations" in by_title(talk, session)[slow])
+        await talk.until(held.reached.is_set)
         params = {"sessionId": session, "toolCallId": by_title(talk, session)[slow]["toolCallId"]}
         assert await talk.client.result("_tool_call/cancel", params) == {}
         told = await talk.told(session, id)
