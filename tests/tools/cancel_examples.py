@@ -53,6 +53,16 @@ def minimal(case: Case, work: Work) -> Callable[..., Any]:
     return execute_tool
 
 
+def minimal_plainly(case: Case, work: Work) -> Callable[..., Any]:
+    def execute_tool() -> Any:
+        work.process_plainly("three")
+
+        work.ended.set()
+        return {"success": True, "message": "Operation completed."}
+
+    return execute_tool
+
+
 def with_partial_results(case: Case, work: Work) -> Callable[..., Any]:
     tool = case.tool
 
@@ -141,22 +151,39 @@ def recommended_plainly(case: Case, work: Work) -> Callable[..., Any]:
     return execute_tool
 
 
+def recommended_in_short(case: Case, work: Work) -> Callable[..., Any]:
+    tool = case.tool
+
+    async def execute_tool() -> Any:
+        partial: list[str] = []
+
+        tool.on_cancel = lambda: f"Partial: {partial}"
+
+        for item in ITEMS:
+            if tool.is_cancelled:
+                break
+            r = await work.process(item)
+            partial.append(r)
+
+        return {"success": True, "message": f"Final: {partial}"}
+
+    return execute_tool
+
+
 CANCELLED_WORDS = "Operation was cancelled by the user.\nPartial results:\nresult one\nresult two"
+ALL = "result one\nresult two\nresult three\nresult four"
+FINAL = "Final: ['result one', 'result two', 'result three', 'result four']"
+PARTIAL = "Partial: ['result one', 'result two']"
 EXAMPLES = [
     (minimal, "Operation completed.", None),
-    (with_partial_results, "result one\nresult two\nresult three\nresult four", CANCELLED_WORDS),
-    (with_partial_results_plainly, "result one\nresult two\nresult three\nresult four", CANCELLED_WORDS),
-    (
-        recommended,
-        "Final: ['result one', 'result two', 'result three', 'result four']",
-        "Partial: ['result one', 'result two']",
-    ),
-    (
-        recommended_plainly,
-        "Final: ['result one', 'result two', 'result three', 'result four']",
-        "Partial: ['result one', 'result two']",
-    ),
+    (minimal_plainly, "Operation completed.", None),
+    (with_partial_results, ALL, CANCELLED_WORDS),
+    (with_partial_results_plainly, ALL, CANCELLED_WORDS),
+    (recommended, FINAL, PARTIAL),
+    (recommended_plainly, FINAL, PARTIAL),
+    (recommended_in_short, FINAL, PARTIAL),
 ]
+"""The example, its message when nobody cancels it, and the one when it is cancelled."""
 
 
 @asynccontextmanager

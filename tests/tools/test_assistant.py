@@ -111,6 +111,16 @@ async def test_registering_twice_replaces_the_function_and_warns(caplog: pytest.
     assert await case.run() == ("completed", "second")
 
 
+async def test_registering_a_second_approval_request_replaces_the_first_and_warns(caplog: pytest.LogCaptureFixture):
+    tool = AssistantTool(LOCATION)
+    tool.register_approval_request(lambda: {"message": "first"})
+    assert not caplog.records
+    test_approval = tool.register_approval_request(lambda: {"message": "second"})
+    warning = "request_current_location: another approval request was registered before; it is replaced"
+    assert [record.getMessage() for record in caplog.records] == [warning]
+    assert (await test_approval({})).message == "second"
+
+
 # -- trying
 
 

@@ -235,6 +235,42 @@ async def test_the_example_of_the_diff_has_no_preview_for_a_file_that_does_not_e
         await editor.answer(prompt)
 
 
+async def test_a_preview_may_be_a_summary_in_words() -> None:
+    case = Case(LOCATION)
+    case.tool.register_approval_request(
+        lambda: {
+            "message": "The assistant wants to export your notes.",
+            "previewButton": {"label": "Preview", "action": lambda: "12 notes, 3 pictures"},
+        }
+    )
+    case.tool.register_execute_tool_with_approval(locating(Location()))
+    async with case.running() as (editor, _, prompt):
+        request = await editor.client.expect_request(ASK)
+        pieces = [piece["content"]["text"] for piece in request["params"]["toolCall"]["content"]]
+        assert pieces == ["The assistant wants to export your notes.", "12 notes, 3 pictures"]
+        await editor.client.respond(request, {"outcome": {"outcome": "cancelled"}})
+        await editor.answer(prompt)
+
+
+@pytest.mark.parametrize(("only", "there"), [(True, True), (False, True), (False, False)])
+async def test_both_functions_get_the_editor_wherever_there_is_one(only: bool, there: bool) -> None:
+    case = Case(LOCATION | {"scriptEditorOnly": only})
+    editors: list[tuple[str, bool]] = []
+
+    async def request(params: dict[str, Any], editor: Editor | None) -> dict[str, Any]:
+        editors.append(("request", editor is not None))
+        return {"message": "May I?"}
+
+    async def execute(params: dict[str, Any], user_action: UserAction, editor: Editor | None) -> dict[str, Any]:
+        editors.append(("execute", editor is not None))
+        return {"success": True, "message": "done"}
+
+    case.tool.register_approval_request(request)
+    case.tool.register_execute_tool_with_approval(execute)
+    assert await case.run(None if there else {}, "allow_once") == ("completed", "done")
+    assert editors == [("request", there), ("execute", there)]
+
+
 # -- approved automatically
 
 

@@ -49,7 +49,7 @@ async def test_an_example_that_the_user_cancels_returns_what_on_cancel_says(
         assert editor.client.updates()[-1] is last
     assert case.outcome == ("cancelled", partial)
     # A thread finishes the item that it is in the middle of, and goes no further.
-    done = [] if example is minimal else ["one", "two"]
+    done = [] if "minimal" in example.__name__ else ["one", "two"]
     assert work.processed == ([*done, "three"] if "plainly" in example.__name__ else done)
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
@@ -88,8 +88,9 @@ async def test_what_the_function_returns_after_the_cancel_reaches_nobody() -> No
     assert case.outcome == ("cancelled", None)
 
 
+@pytest.mark.parametrize("way", ["tool", "turn"])
 @pytest.mark.parametrize("plain", [False, True])
-async def test_is_cancelled_is_true_from_the_moment_of_the_cancel_on(plain: bool) -> None:
+async def test_is_cancelled_is_true_from_the_moment_of_the_cancel_on(plain: bool, way: str) -> None:
     case, work = Case(PLAIN), Work()
     seen: list[tuple[str, bool]] = []
 
@@ -114,12 +115,18 @@ async def test_is_cancelled_is_true_from_the_moment_of_the_cancel_on(plain: bool
 
     case.tool.register_execute_tool(execute_plainly if plain else execute_tool)
     async with reached(case, work) as (editor, session, prompt):
-        await cancel(editor, session)
+        await (cancel(editor, session) if way == "tool" else editor.cancel(session))
+        await editor.settled()
         work.release()
         work.ended.wait(5)
         await editor.answer(prompt)
     assert seen == [("before", False), ("in on_cancel", True), ("after", True)]
     assert not case.tool.is_cancelled
+
+
+async def test_is_cancelled_can_only_be_read() -> None:
+    with pytest.raises(AttributeError):
+        Case(PLAIN).tool.is_cancelled = True  # pyright: ignore[reportAttributeAccessIssue]
 
 
 async def test_on_cancel_is_none_again_for_each_execution() -> None:
