@@ -95,7 +95,8 @@ def gateway(
         store=store,
         cancel="drain" if cancel == "drain" else "stop",
     )
-    tokens, token = _tokens(token_file)
+    # Taken out, for the agents have the same environment, and show it to whoever may run commands.
+    tokens, token = _tokens(token_file, os.environ.pop(TOKEN_VARIABLE, None))
     with server.listen(host, port) as listening:
         made = Gateway(settings, tokens)
         logs.configure(log_level, log_file)
@@ -113,13 +114,13 @@ def gateway(
     return 0
 
 
-def _tokens(file: Path | None) -> tuple[Tokens, str | None]:
+def _tokens(file: Path | None, given: str | None) -> tuple[Tokens, str | None]:
     """The tokens, and the one to tell, if it is new."""
     from acp_server.gateway.auth import new_token, one_token, read_tokens
 
     if file is not None:
         return read_tokens(file), None
-    if given := os.environ.get(TOKEN_VARIABLE):
+    if given:
         return one_token(given), None
     token = new_token()
     return one_token(token), token
@@ -139,6 +140,8 @@ def _command(text: str) -> Sequence[str]:
         raise UsageError(f"{text!r} is no command: {error}") from None
     if not words:
         raise UsageError("the command of an agent is empty")
-    if shutil.which(words[0]) is None:
+    program = shutil.which(words[0])
+    if program is None:
         raise UsageError(f"there is no program {words[0]!r}")
-    return words
+    # As it is found from here, for the agents work elsewhere.
+    return [os.path.abspath(program) if os.path.dirname(words[0]) else words[0], *words[1:]]

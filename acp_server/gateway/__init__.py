@@ -2,6 +2,7 @@
 
     app             the routes; chat_api and conversation_api answer them, call reads a request
     server          sockets, uvicorn, the end
+    connection      one connection, how long it may be silent
     gateway         the parts below, put together
     auth            tokens, what they permit, whose they are
     bodies          what requests carry; limits bounds it
@@ -17,7 +18,7 @@
     conversations   conversations, their sections, which session knows which message
     messages        messages, and what they are as content for an agent
     store           where all of it is kept
-    ids, log        ids in decimal digits; log ids
+    ids, log, text  ids in decimal digits; log ids; text that everybody can read
 
 It speaks to agents through `acp_server.client` alone.
 """

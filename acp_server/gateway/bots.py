@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from acp_server.client import Handlers, Patience, RemoteAgent, RemoteSession, spawn_agent
 from acp_server.client.handlers import PermissionAnswer
-from acp_server.errors import AcpError, ConnectionClosed, RpcError
+from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout, RpcError
 from acp_server.gateway.actions import FormQuestion, PermissionQuestion, Question, UrlQuestion
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids
@@ -55,13 +55,23 @@ class _Process:
 class Bot:
     """One agent, as the chats of one bot or of several share it."""
 
-    def __init__(self, name: str, command: Sequence[str], cwd: str, ids: Ids, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        cwd: str,
+        ids: Ids,
+        *,
+        start_seconds: float,
+        patience: Patience | None = None,
+    ) -> None:
         self.name = name
         self.working: dict[str, Asked] = {}
         """Who works with which session at the moment."""
         self._command = command
         self._cwd = cwd
         self._ids = ids
+        self._start_seconds = start_seconds
         self._patience = patience
         self._process: _Process | None = None
         self._group: TaskGroup | None = None
@@ -75,12 +85,14 @@ class Bot:
 
         Raises AcpError or OSError if there is none to be had.
         """
-        try:
-            return await self._open(await self._agent(), session_id)
-        except ConnectionClosed:
-            # It has died between two chats, or just now. This chat has not said anything yet, so once more.
-            logger.info("bot %s: the agent is gone; it is started anew", self.name)
-            return await self._open(await self._agent(), session_id)
+        with anyio.move_on_after(self._start_seconds):
+            try:
+                return await self._open(await self._agent(), session_id)
+            except ConnectionClosed:
+                # It has died between two chats, or just now. This chat has not said anything yet, so once more.
+                logger.info("bot %s: the agent is gone; it is started anew", self.name)
+                return await self._open(await self._agent(), session_id)
+        raise RequestTimeout("session/new", self._start_seconds)
 
     def discard(self, session: RemoteSession) -> None:
         """Nobody will prompt this session again."""
@@ -108,7 +120,7 @@ class Bot:
         try:
             async with spawn_agent(self._command, self._handlers(), cwd=self._cwd, patience=self._patience) as agent:
                 try:
-                    await agent.initialize(client_info=Implementation(name="acp-server gateway", version="1"))
+                    await self._initialize(agent)
                     process.agent = agent
                     process.ready.set()
                     await agent.link.connection.wait_closed()
@@ -123,6 +135,12 @@ class Bot:
             process.error = process.error or ConnectionClosed()
             self._forget(process)
             process.ready.set()
+
+    async def _initialize(self, agent: RemoteAgent) -> None:
+        with anyio.move_on_after(self._start_seconds) as waiting:
+            await agent.initialize(client_info=Implementation(name="acp-server gateway", version="1"))
+        if waiting.cancelled_caught:
+            raise RequestTimeout("initialize", self._start_seconds)
 
     def _forget(self, process: _Process) -> None:
         if self._process is process:

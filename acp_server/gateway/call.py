@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from acp_server.gateway import errors
 from acp_server.gateway.auth import Caller
@@ -20,6 +21,7 @@ from acp_server.gateway.bodies import read
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import EventStream, Listener
 from acp_server.gateway.gateway import Gateway
+from acp_server.gateway.text import TooDeep, whole_json
 from acp_server.wire.codec import DecodeError, decode
 
 logger = logging.getLogger("acp_server.gateway")
@@ -72,10 +74,12 @@ class Call:
             if not text:
                 return read(kind, None)
             try:
-                data = decode(text)
+                data = whole_json(decode(text))
             except DecodeError:
                 raise ApiError(Code.BAD_PARAMETER, "the body is not JSON") from None
-            return read(kind, _whole(data))
+            except TooDeep:
+                raise ApiError(Code.BAD_PARAMETER, "the body is nested too deep") from None
+            return read(kind, data)
         raise ApiError(Code.BAD_PARAMETER, f"the body did not arrive within {limits.body_seconds:g} s")
 
 
@@ -101,7 +105,7 @@ def endpoint(gateway: Gateway, permission: str, handler: Handler) -> Callable[[R
             return _json(errors.failure(ApiError(Code.INTERNAL, "internal error"), logid))
         state["code"] = 0
         if isinstance(result, Listener):
-            return EventStream(result, gateway.limits.send_seconds)
+            return EventStream(result)
         return _json(errors.success(result.data, logid, **result.more))
 
     return answer
@@ -111,22 +115,21 @@ async def refuse(request: Request, error: Exception) -> Response:
     """There is no such route, or not with this method."""
     status = getattr(error, "status_code", 500)
     request.scope["state"]["code"] = code = Code.BAD_PARAMETER if status == 405 else Code.NOT_FOUND
-    return _json(errors.failure(ApiError(code, "the API has no such call"), request.scope["state"]["logid"]), status)
+    answer = _json(errors.failure(ApiError(code, "the API has no such call"), request.scope["state"]["logid"]), status)
+    if status == 405:
+        answer.headers["Allow"] = ", ".join(_methods(request))
+    return answer
+
+
+def _methods(request: Request) -> list[str]:
+    """With which methods there is such a route."""
+    routes: list[Route] = request.app.routes
+    here = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in here for method in route.methods or ()})
 
 
 def _json(body: bytes, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
-
-
-def _whole(value: Any) -> Any:
-    """`value` without halves of surrogate pairs, which a client writes when it cuts a text inside an emoji."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_whole(item) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in cast("dict[str, Any]", value).items()}
-    return value
 
 
 async def _read(request: Request, most: int) -> bytes:

@@ -62,8 +62,8 @@ class Failure:
     msg: str
 
 
-def _kept_nowhere(_chat: Chat) -> None:
-    pass
+def kept_nowhere(_chat: Chat) -> None:
+    """For a chat that is in memory only."""
 
 
 @dataclass
@@ -78,6 +78,8 @@ class Chat:
     """Whose token it was made with."""
     saved: bool = True
     """`auto_save_history`. Otherwise nothing of it is kept, and it is no context for later chats."""
+    query_id: str | None = None
+    """The message that it replies to, if that was in the conversation before."""
     meta_data: dict[str, str] = field(default_factory=dict[str, str])
     created_at: int = field(default_factory=lambda: int(time.time()))
     status: Status = Status.CREATED
@@ -87,7 +89,7 @@ class Chat:
     usage: Usage | None = None
     tool_calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """What `requires_action` waits for."""
-    keep: Callable[[Chat], None] = field(default=_kept_nowhere, repr=False, compare=False)
+    keep: Callable[[Chat], None] = field(default=kept_nowhere, repr=False, compare=False)
     """Stores the chat as it is; called within each move."""
 
     def move(

@@ -60,6 +60,8 @@ class Chats:
         self._limits = limits
         self._cancel: Cancel = cancel
         self._alive: dict[str, _Alive] = {}
+        self._unstored: dict[str, Chat] = {}
+        """Chats whose ends could not be stored."""
         self._group: TaskGroup | None = None
 
     def use(self, group: TaskGroup) -> None:
@@ -94,13 +96,10 @@ class Chats:
                 name = body.additional_messages[-1].content[:50]
                 conversation = self._conversations.create(caller, ConversationBody(bot_id=body.bot_id, name=name))
             life, work = self._make(caller, conversation, bot, body, query)
-        self._alive[life.chat.id] = _Alive(life, work)
-        listener = life.feed.listen() if body.stream else None
-        try:
+            listener = life.feed.listen() if body.stream else None
             life.begin()
-        except BaseException:
-            del self._alive[life.chat.id]
-            raise
+            self._store_late()
+        self._alive[life.chat.id] = _Alive(life, work)
         self._group.start_soon(self._work, life, work)
         return life.chat.to_wire(), listener
 
@@ -109,7 +108,7 @@ class Chats:
         id = known_id(chat_id, "chat_id", Code.BAD_CHAT, _UNKNOWN)
         conversation = known_id(conversation_id, "conversation_id", Code.BAD_CHAT, _UNKNOWN)
         alive = self._alive.get(id)
-        chat = self._store.chat(id) if alive is None else alive.life.chat
+        chat = alive.life.chat if alive is not None else self._unstored.get(id) or self._store.chat(id)
         if chat is None or chat.owner != caller.name or chat.conversation_id != conversation:
             raise ApiError(Code.BAD_CHAT, _UNKNOWN)
         found = self._store.conversation(conversation)
@@ -189,6 +188,7 @@ class Chats:
             bot_id=body.bot_id,
             owner=caller.name,
             saved=body.auto_save_history,
+            query_id=None if query is None else query.id,
             meta_data=body.meta_data,
         )
         given = [self._conversations.message(conversation, message) for message in body.additional_messages]
@@ -225,7 +225,20 @@ class Chats:
             await work.run()
         finally:
             del self._alive[life.chat.id]
-            self._purge(life.chat.conversation_id)
+            if life.chat.saved and not life.stored:
+                self._unstored[life.chat.id] = life.chat
+            try:
+                self._purge(life.chat.conversation_id)
+            except Exception:
+                # Tried again at the next start.
+                logger.exception("what is left of conversation %s cannot be removed", life.chat.conversation_id)
+
+    def _store_late(self) -> None:
+        """The store works again, as it seems."""
+        for chat in self._unstored.values():
+            if self._store.chat(chat.id) is not None:
+                self._store.put_chat(chat)
+        self._unstored.clear()
 
     def _purge(self, conversation_id: str) -> None:
         conversation = self._store.conversation(conversation_id)

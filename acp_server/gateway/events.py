@@ -13,6 +13,8 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from acp_server.gateway.connection import ABORT
+
 CREATED: Final = "conversation.chat.created"
 IN_PROGRESS: Final = "conversation.chat.in_progress"
 DELTA: Final = "conversation.message.delta"
@@ -110,12 +112,11 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, listener: Listener, send_seconds: float) -> None:
+    def __init__(self, listener: Listener) -> None:
         super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         # A stream has no length.
         del self.headers["content-length"]
         self._listener = listener
-        self._send_seconds = send_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -129,6 +130,10 @@ class EventStream(Response):
             group.start_soon(watch)
             try:
                 await self._write(send)
+                if self._listener.lost:
+                    # Broken off, so that nobody takes it for a whole one. `watch` sees that.
+                    scope["state"][ABORT]()
+                    await anyio.sleep_forever()
             except OSError:
                 pass  # The client has left.
             finally:
@@ -138,10 +143,6 @@ class EventStream(Response):
     async def _write(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         while (data := await self._listener.next()) is not None:
-            with anyio.move_on_after(self._send_seconds) as waiting:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-            if waiting.cancelled_caught:
-                return
-        # A stream that lost something is broken off, so that nobody takes it for a whole one.
+            await send({"type": "http.response.body", "body": data, "more_body": True})
         if not self._listener.lost:
             await send({"type": "http.response.body", "body": b"", "more_body": False})

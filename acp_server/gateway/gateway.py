@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -50,9 +51,12 @@ class Gateway:
         self.tokens = tokens
         self.limits = settings.limits
         self._store = Store(settings.store)
+        make = partial(
+            Bot, cwd=settings.cwd, ids=ids, start_seconds=settings.limits.start_seconds, patience=settings.patience
+        )
         self._bots = Bots(
-            {id: Bot(id, command, settings.cwd, ids, settings.patience) for id, command in settings.bots.items()},
-            None if settings.agent is None else Bot("*", settings.agent, settings.cwd, ids, settings.patience),
+            {id: make(id, command) for id, command in settings.bots.items()},
+            None if settings.agent is None else make("*", settings.agent),
         )
         self.conversations = Conversations(self._store, ids)
         self.chats = Chats(self._store, ids, self.conversations, self._bots, self.limits, settings.cancel)

@@ -6,19 +6,24 @@ what clients want.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
 from acp_server.gateway import events
 from acp_server.gateway.actions import Question
 from acp_server.gateway.bodies import ToolOutput
-from acp_server.gateway.chat import Chat, Failure, Status, Usage
+from acp_server.gateway.chat import Chat, Failure, Status, Usage, kept_nowhere
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Feed, Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import Message
 from acp_server.gateway.reply import Reply
 from acp_server.schema import SessionUpdate
+
+UNSTORED: Final = Failure(Code.INTERNAL, "the gateway could not store the chat")
+
+logger = logging.getLogger("acp_server.gateway")
 
 _HELD_SIZE: Final = 256
 """What an update that is held back counts for, in characters."""
@@ -31,6 +36,8 @@ class Life:
         self.chat = chat
         self.over = False
         """Whether nothing more will come of it, not even from a cancelled chat."""
+        self.stored = True
+        """Whether the store has it as it is. Not if the store failed at its end."""
         self.messages: list[Message] = []
         """What it has produced."""
         self.feed = Feed(backlog)
@@ -46,7 +53,7 @@ class Life:
     # -- what clients want
 
     def begin(self) -> None:
-        """The chat is accepted, and its agent is at work."""
+        """The chat is accepted, and its agent is about to work. Raises what the store does."""
         self.feed.emit(events.CREATED, self.chat.to_wire())
         self.chat.move(Status.IN_PROGRESS)
         self.feed.emit(events.IN_PROGRESS, self.chat.to_wire())
@@ -71,12 +78,12 @@ class Life:
             wanted = ", ".join(question.id for question in self._asked)
             raise ApiError(Code.BAD_PARAMETER, f"exactly one output for each of these tool calls is needed: {wanted}")
         answers = [(question, question.read(given[question.id])) for question in self._asked]
-        listener = self.feed.listen() if stream else None
-        self._go_on()
+        listener = self._go_on(stream)
         shown = self.chat.to_wire()
-        self._reply.answered([given[question.id] for question, _ in answers])
+        # First, so that the agent gets its answers even if the store fails.
         for question, answer in answers:
             question.settle(answer)
+        self._reply.answered([given[question.id] for question, _ in answers])
         self._catch_up()
         return shown, listener
 
@@ -115,9 +122,23 @@ class Life:
             self._catch_up()
 
     def finish(self, usage: Usage, failure: Failure | None) -> None:
-        """The agent's work is over. Only the first time counts."""
+        """The agent's work is over. Only the first time counts.
+
+        Whoever waits for the end is told in any case: if it cannot be stored, the chat has failed, here and now; after
+        a restart it has too.
+        """
         if self.over:
             return
+        try:
+            self._finish(usage, failure)
+        except Exception:
+            logger.exception("the end of chat %s cannot be stored", self.chat.id)
+            self.stored = False
+            self.chat.keep = kept_nowhere
+            self._keep_message = _forget
+            self._finish(usage, failure or UNSTORED)
+
+    def _finish(self, usage: Usage, failure: Failure | None) -> None:
         self._dismiss()
         if failure is None:
             self._reply.finish()
@@ -146,10 +167,12 @@ class Life:
         self.feed.emit(events.REQUIRES_ACTION, self.chat.to_wire())
         self.feed.done()
 
-    def _go_on(self) -> None:
+    def _go_on(self, stream: bool = False) -> Listener | None:
         self.chat.move(Status.IN_PROGRESS)
         self._asked = []
+        listener = self.feed.listen() if stream else None
         self.feed.emit(events.IN_PROGRESS, self.chat.to_wire())
+        return listener
 
     def _catch_up(self) -> None:
         held, self._held = self._held, []
@@ -170,6 +193,10 @@ class Life:
         self.messages.append(message)
         if self.chat.saved:
             self._keep_message(message)
+
+
+def _forget(_message: Message) -> None:
+    pass
 
 
 def not_cancellable(chat: Chat) -> ApiError:

@@ -38,7 +38,11 @@ class Limits:
     backlog: int = 8 * 1024 * 1024
     """What a client may be behind with a stream before the stream is cut; the chat goes on."""
     send_seconds: float = 60.0
-    """How long a client may take nothing from a stream before it is cut."""
+    """How long a client may take nothing of an answer before it is cut."""
+    idle_seconds: float = 75.0
+    """How long a connection may be without a request; one whose head is not complete is none."""
+    start_seconds: float = 60.0
+    """How long an agent may take to start, and to open a session."""
     answer_seconds: float = 3600.0
     """How long a chat may wait for tool outputs before its question counts as dismissed."""
     settle_seconds: float = 5.0

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.text import whole_json
 from acp_server.schema import ContentBlock, ResourceLink, TextContent
 
 TEXT: Final = "text"
 OBJECTS: Final = "object_string"
+CARD: Final = "card"
 QUESTION: Final = "question"
 ANSWER: Final = "answer"
 
@@ -69,6 +71,8 @@ def check_content(content: str, content_type: str) -> None:
     """Raise ApiError 4005 for content that cannot be shown to an agent."""
     if content_type == OBJECTS:
         _objects(content)
+    elif content_type not in (TEXT, CARD):
+        raise ApiError(Code.BAD_MESSAGE, f"content cannot be of type {content_type!r} here")
 
 
 def blocks(message: Message) -> list[ContentBlock]:
@@ -101,7 +105,7 @@ def _plain(message: Message) -> str:
 
 def _objects(content: str) -> list[dict[str, str]]:
     try:
-        parts = json.loads(content)
+        parts = whole_json(json.loads(content))
     except (ValueError, RecursionError):
         raise ApiError(Code.BAD_MESSAGE, "content of type object_string has to be a JSON array") from None
     if not isinstance(parts, list) or not parts:

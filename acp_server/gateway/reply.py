@@ -14,6 +14,7 @@ from acp_server.gateway import events
 from acp_server.gateway.chat import Chat
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import ANSWER, Message
+from acp_server.gateway.text import whole
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -181,7 +182,7 @@ class _Call:
         text = "\n".join(filter(None, map(_shown, self._content)))
         if text or self._raw_output is None:
             return text
-        return self._raw_output if isinstance(self._raw_output, str) else json.dumps(self._raw_output)
+        return whole(self._raw_output) if isinstance(self._raw_output, str) else json.dumps(self._raw_output)
 
 
 def _arguments(value: Any) -> Any:
@@ -191,15 +192,15 @@ def _arguments(value: Any) -> Any:
 def _shown(content: ToolCallContent) -> str:
     if isinstance(content, Content):
         return _text(content.content)
-    return f"{content.path}\n{content.new_text}" if isinstance(content, Diff) else ""
+    return whole(f"{content.path}\n{content.new_text}") if isinstance(content, Diff) else ""
 
 
 def _text(content: ContentBlock) -> str:
     """Content as text; the API's answers are nothing else."""
     if isinstance(content, TextContent):
-        return content.text
+        return whole(content.text)
     if isinstance(content, ResourceLink):
-        return f"[{content.name}]({content.uri})"
+        return whole(f"[{content.name}]({content.uri})")
     if isinstance(content, EmbeddedResource) and isinstance(content.resource, TextResourceContents):
-        return content.resource.text
+        return whole(content.resource.text)
     return ""

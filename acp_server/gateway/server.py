@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import socket
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Any, Final, cast
 
 import uvicorn
 
 from acp_server.errors import UsageError
 from acp_server.gateway.app import make_app
+from acp_server.gateway.connection import Connection
 from acp_server.gateway.gateway import Gateway
 
 _LAST_ANSWERS: Final = 5
@@ -40,10 +43,14 @@ def serve(gateway: Gateway, listening: socket.socket, on_started: Callable[[], N
     """Serve until a signal ends it. `on_started` is called when requests are taken."""
     config = uvicorn.Config(
         make_app(gateway),
+        http=cast("Any", partial(Connection, gateway.limits)),
+        ws="none",
         log_config=None,
         access_log=False,
         lifespan="on",
         server_header=False,
+        # Longer than clients keep connections for, so that none is closed in the moment in which it is used again.
+        timeout_keep_alive=math.ceil(gateway.limits.idle_seconds),
         timeout_graceful_shutdown=_LAST_ANSWERS,
     )
     _Server(config, gateway, on_started).run([listening])

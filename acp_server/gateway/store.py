@@ -7,6 +7,7 @@ to anybody. One gateway at a time has a file. Whose things are is not looked at 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from acp_server.errors import UsageError
 from acp_server.gateway.chat import Chat, Failure, Status, Usage
 from acp_server.gateway.messages import ANSWER, QUESTION, Message
 
+_APPLICATION_ID: Final = 0x41435047  # "ACPG"
 _VERSION: Final = 1
 
 _TABLES: Final = """
@@ -26,9 +28,10 @@ CREATE TABLE conversations (
 ) WITHOUT ROWID;
 CREATE INDEX conversations_of ON conversations (owner, id);
 CREATE TABLE chats (
-    id TEXT PRIMARY KEY, conversation_id TEXT NOT NULL, status TEXT NOT NULL, doc TEXT NOT NULL
+    id TEXT PRIMARY KEY, conversation_id TEXT NOT NULL, query_id TEXT, status TEXT NOT NULL, doc TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX chats_of ON chats (conversation_id);
+CREATE INDEX cancelled_for ON chats (query_id) WHERE status = 'canceled';
 CREATE INDEX chats_in ON chats (status) WHERE status IN ('created', 'in_progress', 'requires_action');
 CREATE TABLE messages (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, conversation_id TEXT NOT NULL,
@@ -40,10 +43,12 @@ CREATE INDEX messages_in ON messages (chat_id, seq) WHERE chat_id IS NOT NULL;
 
 _SHOWN: Final = f"""
     messages.conversation_id = ? AND messages.type IN ('{QUESTION}', '{ANSWER}') AND (messages.chat_id IS NULL OR EXISTS
-    (SELECT 1 FROM chats WHERE chats.id = messages.chat_id AND chats.status = 'completed'))
+    (SELECT 1 FROM chats WHERE chats.id = messages.chat_id AND chats.status = 'completed')) AND NOT EXISTS
+    (SELECT 1 FROM chats WHERE chats.query_id = messages.id AND chats.status = 'canceled')
 """
-"""Messages that belong to the conversation: what was inserted, and the questions and answers of completed chats. That
-is looked up and never copied, so a chat's status decides at once, and for good."""
+"""Messages that belong to the conversation: what was inserted, and the questions and answers of completed chats. What
+was inserted and became the query of a chat that was cancelled does not. That is looked up and never copied, so a chat's
+status decides at once, and for good."""
 
 
 @dataclass
@@ -89,6 +94,8 @@ class Store:
     def __init__(self, path: Path | None = None) -> None:
         """Open the file, or memory for None. Raises UsageError if it cannot be used."""
         try:
+            if path is not None:
+                _make_private(path)
             # What waits for another process would hold up every chat, so nothing does.
             self._db = sqlite3.connect(":memory:" if path is None else path, timeout=0, isolation_level=None)
             try:
@@ -96,25 +103,37 @@ class Store:
             except BaseException:
                 self._db.close()
                 raise
-        except sqlite3.Error as error:
-            busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
-            why = "another process is using it" if busy else error
+        except (sqlite3.Error, OSError) as error:
+            busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            why = "another process is using it" if busy else getattr(error, "strerror", None) or error
             raise UsageError(f"{path} cannot be used: {why}") from None
 
     def _prepare(self, path: Path | None) -> None:
         db = self._db
+        self._check(path)
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA journal_mode = WAL")
         # The end of the process loses nothing then; the machine's may lose the last moment.
         db.execute("PRAGMA synchronous = NORMAL")
         with self.transaction():
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-            if version == 0:
+            # Again, since nobody else can change it any more.
+            if self._check(path) == 0:
                 for statement in _TABLES.split(";\n"):
                     db.execute(statement)
+                db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version = {_VERSION}")
-            elif version != _VERSION:
-                raise UsageError(f"{path} has version {version} of the tables, and this program knows {_VERSION}")
+
+    def _check(self, path: Path | None) -> int:
+        """The version of the tables, 0 for an empty file. Raises UsageError for a file that is not for this program."""
+        application, version, tables = (
+            self._db.execute(query).fetchone()[0]
+            for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+        )
+        if application != _APPLICATION_ID and (application or version or tables):
+            raise UsageError(f"{path} cannot be used: it is the database of another program")
+        if version > _VERSION:
+            raise UsageError(f"{path} has version {version} of the tables, and this program knows {_VERSION}")
+        return version
 
     def close(self) -> None:
         """Let go of the file."""
@@ -129,10 +148,12 @@ class Store:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            # Some errors have ended it already; one that is left open would swallow all that follows.
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     # -- conversations
 
@@ -177,9 +198,9 @@ class Store:
     def put_chat(self, chat: Chat) -> None:
         """Add it, or keep it as it is now."""
         self._db.execute(
-            "INSERT INTO chats VALUES (:id, :conversation_id, :status, :doc)"
+            "INSERT INTO chats VALUES (:id, :conversation_id, :query_id, :status, :doc)"
             " ON CONFLICT (id) DO UPDATE SET status = :status, doc = :doc",
-            _columns(chat, "id", "conversation_id", "status"),
+            _columns(chat, "id", "conversation_id", "query_id", "status"),
         )
 
     def chat(self, id: str) -> Chat | None:
@@ -256,6 +277,14 @@ class Store:
 
     def _all(self, make: Any, sql: str, *values: Any) -> list[Any]:
         return [make(**json.loads(doc)) for (doc,) in self._db.execute(sql, values)]
+
+
+def _make_private(path: Path) -> None:
+    """An empty file that only its owner can read, unless there is one; SQLite gives those beside it the same rights."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        pass
 
 
 def _columns(record: Any, *names: str) -> dict[str, Any]:

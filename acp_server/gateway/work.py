@@ -6,7 +6,8 @@ What that means for the chat is decided in `acp_server.gateway.life`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 import anyio
@@ -18,7 +19,7 @@ from acp_server.gateway.bots import Bot
 from acp_server.gateway.chat import Failure, Status, Usage
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import Code
-from acp_server.gateway.life import Life
+from acp_server.gateway.life import UNSTORED, Life
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import Message, blocks, context
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
@@ -63,6 +64,7 @@ class Work:
         self._turn: RemoteTurn | None = None
         self._usage = Usage()
         self._failure: Failure | None = _STOPPED
+        self._unstored = False
 
     async def run(self) -> None:
         """The whole turn. Nothing is raised from here but a cancel."""
@@ -78,7 +80,7 @@ class Work:
             try:
                 self._end()
             except Exception:
-                logger.exception("the end of chat %s could not be kept", self._life.chat.id)
+                logger.exception("the end of chat %s went wrong", self._life.chat.id)
             self.done.set()
 
     def stop(self) -> None:
@@ -91,8 +93,9 @@ class Work:
 
     async def ask(self, question: Question) -> Any:
         """See `acp_server.gateway.bots.Asked`."""
-        self._life.ask(question)
         try:
+            with self._storing():
+                self._life.ask(question)
             with anyio.move_on_after(self._limits.answer_seconds):
                 await question.answered.wait()
         finally:
@@ -123,9 +126,20 @@ class Work:
         if isinstance(update, UsageUpdate):
             # How full the context is: all that was read and written for this reply.
             self._usage = Usage(token_count=update.used)
-        self._life.take(update)
+        with self._storing():
+            self._life.take(update)
         if self._life.size > self._limits.reply and self._turn is not None and not self._turn.cancelled:
             logger.warning("chat %s: the agent says too much, so it is stopped", self._life.chat.id)
+            self.stop()
+
+    @contextmanager
+    def _storing(self) -> Generator[None]:
+        """A chat of which something could not be stored has failed."""
+        try:
+            yield
+        except Exception:
+            logger.exception("a part of chat %s cannot be stored", self._life.chat.id)
+            self._unstored = True
             self.stop()
 
     def _end(self) -> None:
@@ -133,7 +147,7 @@ class Work:
         if session is not None:
             self._bot.working.pop(session.id, None)
             session.on_update = None
-        self._life.finish(self._usage, self._failure)
+        self._life.finish(self._usage, UNSTORED if self._unstored else self._failure)
         if session is not None and not self._give_back(session):
             self._bot.discard(session)
 
@@ -142,7 +156,11 @@ class Work:
         if chat.status is not Status.COMPLETED or not chat.saved:
             return False
         heard = [*self._told, *self._prompt]
-        return self._conversations.give_back(self._lease, session.id, heard, chat.id)
+        try:
+            return self._conversations.give_back(self._lease, session.id, heard, chat.id)
+        except Exception:
+            logger.exception("the session of chat %s cannot be stored", chat.id)
+            return False
 
 
 def _outcome(response: PromptResponse) -> Failure | None:
@@ -175,6 +193,8 @@ def _failure(error: AcpError | OSError) -> Failure:
         return Failure(Code.INTERNAL, AgentExited(None, error.exit_code, "").args[0])
     if isinstance(error, ConnectionClosed):
         return Failure(Code.INTERNAL, "the agent is gone")
+    if isinstance(error, TimeoutError):
+        return Failure(Code.INTERNAL, "the agent does not answer")
     if isinstance(error, AuthRequired):
         return Failure(Code.INTERNAL, "the agent wants to be logged in to first")
     if isinstance(error, RpcError):

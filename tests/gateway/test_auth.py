@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from acp_server.cli import main
+from acp_server.cli.gateway import TOKEN_VARIABLE, _command
 from acp_server.errors import UsageError
 from acp_server.gateway.auth import PERMISSIONS, new_token, one_token, read_tokens
 from acp_server.gateway.errors import ApiError
 from acp_server.gateway.server import is_loopback
-from acp_server.gateway.store import Store
+
+from .serving import ask, client, serving
 
 
 def test_a_token_file_gives_names_and_permissions(tmp_path: Path) -> None:
@@ -97,22 +99,25 @@ def test_a_command_that_cannot_work_is_refused_in_one_line(
     assert error.count("\n") == 1
 
 
-def test_a_store_is_used_by_one_gateway_at_a_time(tmp_path: Path) -> None:
-    path = tmp_path / "store"
-    first = Store(path)
-    with pytest.raises(UsageError, match="another process is using it"):
-        Store(path)
-    first.close()
-    Store(path).close()
+@pytest.mark.parametrize("word", ["./agent", "agents/agent"])
+def test_a_program_is_looked_for_where_the_command_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    program = tmp_path / word
+    program.parent.mkdir(exist_ok=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    monkeypatch.chdir(tmp_path)
+    assert _command(f"{word} --acp") == [str(program), "--acp"]
 
 
-def test_a_store_of_a_later_version_or_of_something_else_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "store"
-    store = Store(path)
-    store._db.execute("PRAGMA user_version = 99")
-    store.close()
-    with pytest.raises(UsageError, match="version 99"):
-        Store(path)
-    path.write_text("something else, and long enough to be looked at as a file of that kind " * 20)
-    with pytest.raises(UsageError, match="cannot be used"):
-        Store(path)
+def test_the_token_in_the_environment_is_the_gateways_alone(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, token_file=False, env={TOKEN_VARIABLE: "pat_of_the_environment"}) as server,
+        client(server, "pat_of_the_environment") as coze,
+    ):
+        poll = coze.chat.create_and_poll(**ask("environment"))
+        assert poll.messages is not None
+        names = poll.messages[0].content.split()
+    assert "EAR" in names
+    assert TOKEN_VARIABLE not in names

@@ -62,6 +62,7 @@ def post(http: httpx.Client, path: str, body: Any, **params: str) -> int:
         b"\xff\xfe{}",
         b'{"bot_id": NaN}',
         b"[" * 100_000,
+        b'{"bot_id":"1","user_id":"u","custom_variables":' + b'{"x":' * 500 + b"1" + b"}" * 501,
         b'{"a":' * 100_000,
         b"{}{}",
         b"\0",
@@ -93,6 +94,8 @@ def test_a_body_that_is_no_json_object_is_a_bad_parameter(http: httpx.Client, pa
         ({"additional_messages": [{**QUERY, "role": "assistant"}]}, 4000),
         ({"additional_messages": []}, 4000),
         ({"additional_messages": [QUERY] * 101}, 4004),
+        ({"additional_messages": [{**QUERY, "content_type": "audio"}]}, 4005),
+        ({"additional_messages": [{**QUERY, "content_type": "card"}]}, 0),
         ({"additional_messages": [{**QUERY, "content_type": "object_string"}]}, 4005),
         ({"additional_messages": [{**QUERY, "content_type": "object_string", "content": "[]"}]}, 4005),
         ({"additional_messages": [{**QUERY, "content_type": "object_string", "content": "[7]"}]}, 4005),
@@ -241,15 +244,24 @@ def test_without_a_good_token_nothing_is_answered(server: Server, header: str | 
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "expected"),
-    [("GET", "/", 404, 4200), ("GET", "/v3/chat", 405, 4000), ("POST", "/v3/chat/", 404, 4200)],
+    ("method", "path", "status", "expected", "allow"),
+    [
+        ("GET", "/", 404, 4200, None),
+        ("GET", "/v3/chat", 405, 4000, "POST"),
+        ("OPTIONS", "/v3/chat/retrieve", 405, 4000, "GET, HEAD, POST"),
+        ("GET", "/v1/conversations/1", 405, 4000, "DELETE, PUT"),
+        ("POST", "/v3/chat/", 404, 4200, None),
+    ],
 )
 def test_what_the_api_does_not_have_is_said_in_its_envelope(
-    server: Server, method: str, path: str, status: int, expected: int
+    server: Server, method: str, path: str, status: int, expected: int, allow: str | None
 ) -> None:
     response = httpx.request(method, server.url + path, headers=HEADERS)
     assert (response.status_code, response.json()["code"]) == (status, expected)
     assert response.json()["detail"]["logid"] == response.headers["x-tt-logid"]
+    assert response.headers.get("allow") == allow
+    if allow:
+        assert httpx.head(server.url + path, headers=HEADERS).content == b""
 
 
 # Bare sockets

@@ -100,6 +100,14 @@ def test_text_with_any_line_break_of_unicode_arrives_as_it_is(coze: Any) -> None
     assert poll.messages[0].content == text
 
 
+def test_half_of_an_emoji_that_the_agent_says_is_replaced(coze: Any) -> None:
+    events = list(coze.chat.stream(**ask("half")))
+    assert last(events).status == Status.COMPLETED
+    assert said(events).startswith("one \N{REPLACEMENT CHARACTER}")
+    (response,) = [e.message for e in events if e.message and e.message.type.value == "tool_response"]
+    assert response.content == "found two \N{REPLACEMENT CHARACTER}"
+
+
 def test_what_the_agent_thinks_is_reasoning(coze: Any) -> None:
     events = list(coze.chat.stream(**ask("think yes")))
     assert said(events) == "yes"
@@ -237,6 +245,25 @@ def test_a_chat_that_is_not_saved_leaves_nothing(coze: Any) -> None:
     poll = coze.chat.create_and_poll(**ask("recall"), **ids)
     assert poll.messages is not None
     assert poll.messages[0].content == "echo kept | recall"
+
+
+def test_an_inserted_query_whose_chat_was_cancelled_is_no_context_and_not_listed(coze: Any, server: Server) -> None:
+    insert = {"role": cozepy.MessageRole.USER, "content_type": cozepy.MessageContentType.TEXT}
+    conversation = coze.conversations.create(messages=[cozepy.Message.build_user_question_text("kept")])
+    ids = {"conversation_id": conversation.id}
+    query = coze.conversations.messages.create(**ids, content="hang inserted", **insert)
+    chat = coze.chat.create(bot_id="1", user_id="u", **ids)
+    server.ear.wait("begin hang inserted")
+    assert listed(coze, conversation.id) == ["kept", "hang inserted"]
+    coze.chat.cancel(**ids, chat_id=chat.id)
+    assert listed(coze, conversation.id) == ["kept"]
+    with pytest.raises(cozepy.CozeAPIError) as error:
+        coze.conversations.messages.retrieve(**ids, message_id=str(query.id))
+    assert code(error) == 4005
+    poll = coze.chat.create_and_poll(**ask("recall"), **ids)
+    assert poll.messages is not None
+    assert "kept" in poll.messages[0].content
+    assert "inserted" not in poll.messages[0].content
 
 
 # Tool outputs

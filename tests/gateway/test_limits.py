@@ -1,5 +1,6 @@
 """The gateway's own limits, in this process and on both backends: how many chats, how slow a body, how long a wait."""
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -114,6 +115,14 @@ async def test_each_bot_has_its_agent_and_others_do_not_exist(api: Api) -> None:
         failed = await ended(http, (await begin(http, "echo x", "b"))["data"])
         assert (failed["status"], failed["last_error"]["code"]) == ("failed", 5000)
         assert (await begin(http, "echo x", "c"))["code"] == 4200
+
+
+@pytest.mark.parametrize("agent", [[sys.executable, "-c", "import sys; sys.stdin.read()"], [*BUSY, "mute"]])
+async def test_an_agent_that_does_not_answer_at_its_start_fails_its_chats(api: Api, agent: list[str]) -> None:
+    async with api(agent=agent, start_seconds=0.5 if len(agent) == 3 else 3) as http:
+        for _ in range(2):
+            chat = await ended(http, (await begin(http, "echo x"))["data"])
+            assert (chat["status"], chat["last_error"]["msg"]) == ("failed", "the agent does not answer")
 
 
 async def test_a_cancel_right_behind_the_chat_leaves_no_session_at_work(api: Api) -> None:

@@ -6,6 +6,7 @@ EAR it writes a line to that named pipe when it begins and when it ends to work.
 
 import os
 import signal
+import sys
 from typing import Any
 
 import anyio
@@ -61,10 +62,15 @@ async def act(turn: Turn, heard: list[str]) -> None:
         for number in range(int(rest.split()[0])):
             await turn.say(f"{number} ")
             await anyio.sleep(0.01 if work == "slowly" else 0.06)
-    elif work == "slowly-ask":
+    elif work in ("slowly-ask", "slowly-use"):
         for _ in range(int(rest.split()[0])):
             await anyio.sleep(0.01)
-        await ask(turn, "late")
+        await (ask(turn, "late") if work == "slowly-ask" else use_a_tool(turn, "late"))
+    elif work == "half":
+        await turn.say("one \ud83d")
+        await use_a_tool(turn, "two \ud83d")
+    elif work == "environment":
+        await turn.say(" ".join(os.environ))
     elif work == "hang":
         await turn.say("hanging")
         await turn.update(UsageUpdate(used=21, size=1000))
@@ -126,6 +132,12 @@ async def ask(turn: Turn, what: str) -> None:
     call = ToolCallUpdate(tool_call_id=f"call-{what}", title=f"Delete {what}", kind="delete", raw_input={"what": what})
     answer = await turn.client.request_permission(call, OPTIONS)
     await turn.say(f"{what}: {answer.option_id}. ")
+
+
+@agent.session
+async def session(_session: object) -> None:
+    if "mute" in sys.argv:
+        await anyio.sleep_forever()
 
 
 def tell(*words: Any) -> None:

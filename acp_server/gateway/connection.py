@@ -1,0 +1,100 @@
+"""One connection to a client: how long it may be silent, and what somebody is told who does not speak HTTP.
+
+What requests are answered is decided in `acp_server.gateway.app`; uvicorn reads and writes them.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final, Protocol
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from acp_server.gateway import log
+from acp_server.gateway.errors import ApiError, Code, failure
+from acp_server.gateway.limits import Limits
+
+ABORT: Final = "abort"
+"""The key in `scope["state"]` of a function that breaks the connection off at once."""
+
+_HEAD: Final = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n"
+    b"%s: %s\r\n\r\n"
+)
+
+logger = logging.getLogger("acp_server.gateway.access")
+
+
+class _Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Connection(H11Protocol):
+    """uvicorn's connection, which by itself waits for ever for the rest of a request's head, and for a client that
+    takes nothing."""
+
+    def __init__(self, limits: Limits, *, app_state: dict[str, Any], **options: Any) -> None:
+        super().__init__(app_state={**app_state, ABORT: self._abort}, **options)
+        self._limits = limits
+        self._waiting: _Timer | None = None
+        self._stalled: _Timer | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """See asyncio.Protocol."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """The last of an answer is written, to the connection or to what waits to be sent."""
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """See asyncio.Protocol."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self._limits.send_seconds, self._abort)
+
+    def resume_writing(self) -> None:
+        """See asyncio.Protocol."""
+        super().resume_writing()
+        self._stalled = _stop(self._stalled)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._waiting, self._stalled = _stop(self._waiting), _stop(self._stalled)
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP in the API's envelope, unless the connection has seen an answer already."""
+        cycle: Any = self.cycle  # None before the first request
+        if cycle is None or not cycle.response_started:
+            logid = log.new_logid()
+            body = failure(ApiError(Code.BAD_PARAMETER, "the request is not HTTP"), logid)
+            self.transport.write(_HEAD % (len(body), log.HEADER, logid.encode()) + body)
+            logger.info("a request that is not HTTP: HTTP 400, code %s, logid %s", Code.BAD_PARAMETER, logid)
+        self.transport.close()
+
+    def _should_upgrade(self) -> bool:
+        # The API has no other protocol; a client that offers one is answered in this one.
+        return False
+
+    def _watch(self) -> None:
+        """Wait for a request only so long. One that has not arrived with its whole head is none yet."""
+        cycle: Any = self.cycle  # None before the first request
+        if cycle is not None and not cycle.response_complete:
+            self._waiting = _stop(self._waiting)
+        elif self._waiting is None:
+            self._waiting = self.loop.call_later(self._limits.idle_seconds, self._abort)
+
+    def _abort(self) -> None:
+        self.transport.abort()
+
+
+def _stop(timer: _Timer | None) -> None:
+    if timer is not None:
+        timer.cancel()

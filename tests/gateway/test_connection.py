@@ -1,0 +1,202 @@
+"""One connection: how long it may be silent or take nothing, and what is told to somebody who does not speak HTTP.
+
+uvicorn runs on asyncio alone.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+import uvicorn
+from anyio.abc import SocketStream
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from acp_server.gateway.connection import Connection
+from acp_server.gateway.limits import Limits
+
+from .serving import PATIENCE
+
+pytestmark = pytest.mark.anyio
+
+Connect = Callable[[], Awaitable[SocketStream]]
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class App:
+    """Answers when it is let to, with as much as it is told."""
+
+    def __init__(self) -> None:
+        self.may_answer = anyio.Event()
+        self.asked = anyio.Event()
+        self.left = anyio.Event()
+        self.size = 2
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.asked.set()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch, receive, group.cancel_scope)
+            await self.may_answer.wait()
+            await send(
+                {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % self.size)]}
+            )
+            for begin in range(0, self.size, 65536):
+                body = b"ok" * (min(65536, self.size - begin) // 2)
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            group.cancel_scope.cancel()
+
+    async def _watch(self, receive: Receive, scope: anyio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.left.set()
+        scope.cancel()
+
+
+@asynccontextmanager
+async def serve(app: App, **limits: float) -> AsyncIterator[Connect]:
+    loop = asyncio.get_running_loop()
+    config = uvicorn.Config(app, log_config=None, ws="none", timeout_keep_alive=60)
+    state = ServerState()
+
+    def make() -> Connection:
+        return Connection(Limits(**limits), config=config, server_state=state, app_state={}, _loop=loop)  # pyright: ignore[reportArgumentType]
+
+    server = await loop.create_server(make, "127.0.0.1", 0)
+    port: int = server.sockets[0].getsockname()[1]
+
+    async def connect() -> SocketStream:
+        return await anyio.connect_tcp("127.0.0.1", port)
+
+    try:
+        with anyio.fail_after(PATIENCE):
+            yield connect
+            app.may_answer.set()
+            while state.connections or state.tasks:
+                for connection in list(state.connections):
+                    connection.transport.abort()
+                await anyio.lowlevel.checkpoint()
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def all_of(stream: SocketStream) -> bytes:
+    """What comes until the connection ends."""
+    received = b""
+    try:
+        async for piece in stream:
+            received += piece
+    except anyio.BrokenResourceError:
+        pass
+    return received
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"], ids=["nothing", "line", "head"])
+async def test_a_request_whose_head_does_not_arrive_is_waited_for_only_so_long(begun: bytes) -> None:
+    async with serve(app := App(), idle_seconds=0.05) as connect, await connect() as stream:
+        if begun:
+            await stream.send(begun)
+        assert await all_of(stream) == b""
+        assert not app.asked.is_set()
+
+
+async def test_a_head_that_drips_is_waited_for_no_longer() -> None:
+    async with serve(App(), idle_seconds=0.05) as connect, await connect() as stream:
+        with pytest.raises(anyio.BrokenResourceError):  # noqa: PT012
+            while True:
+                await stream.send(b"x")
+                await anyio.sleep(0.005)
+
+
+async def test_a_connection_without_a_further_request_is_ended_and_one_that_is_answered_is_not() -> None:
+    async with serve(app := App(), idle_seconds=0.05) as connect, await connect() as stream:
+        await stream.send(GET)
+        await app.asked.wait()
+        await anyio.sleep(0.1)  # longer than it may be without a request
+        assert not app.left.is_set()
+        app.may_answer.set()
+        received = await all_of(stream)
+        assert received.count(b"HTTP/1.1 200") == 1
+        assert received.endswith(b"ok")
+
+
+async def test_a_client_that_takes_nothing_is_cut_off() -> None:
+    app = App()
+    app.size = 1 << 30
+    app.may_answer.set()
+    async with serve(app, send_seconds=0.05) as connect, await connect() as stream:
+        await stream.send(GET)
+        await app.left.wait()
+        assert len(await all_of(stream)) < app.size
+
+
+async def test_a_client_that_is_slow_and_takes_all_of_it_is_not() -> None:
+    app = App()
+    app.size = 8 << 20
+    app.may_answer.set()
+    async with serve(app, send_seconds=0.5, idle_seconds=0.05) as connect, await connect() as stream:
+        await stream.send(GET)
+        assert len(await all_of(stream)) > app.size
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"x: y\r\n" * 20_000,
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+async def test_what_is_not_http_is_told_so_in_the_envelope_of_the_api(
+    text: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "acp_server.gateway.access")
+    async with serve(App()) as connect, await connect() as stream:
+        await stream.send(text)
+        head, _, body = (await all_of(stream)).partition(b"\r\n\r\n")
+    answer: dict[str, Any] = json.loads(body)
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"content-type: application/json" in head
+    assert answer["code"] == 4000
+    logid = answer["detail"]["logid"]
+    assert f"x-tt-logid: {logid}".encode() in head
+    assert [f"logid {logid}" in record.getMessage() for record in caplog.records if "access" in record.name] == [True]
+
+
+async def test_garbage_in_a_body_whose_request_is_answered_already_just_ends_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = App()
+    app.may_answer.set()
+    async with serve(app) as connect, await connect() as stream:
+        await stream.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        received = b""
+        while not received.endswith(b"ok"):
+            received += await stream.receive()
+        await stream.send(b"no chunk\r\n")
+        assert await all_of(stream) == b""
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_an_offer_of_another_protocol_is_answered_in_this_one() -> None:
+    app = App()
+    app.may_answer.set()
+    more = b"Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    async with serve(app, idle_seconds=0.05) as connect, await connect() as stream:
+        await stream.send(GET[:-2] + more)
+        assert (await all_of(stream)).startswith(b"HTTP/1.1 200")

@@ -1,0 +1,93 @@
+"""The file that conversations are kept in: whose it is, and what becomes of what cannot be written."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from acp_server.errors import UsageError
+from acp_server.gateway.store import Conversation, Store
+
+
+def conversation(id: str) -> Conversation:
+    return Conversation(id, "ada", "1", 0, 0)
+
+
+def test_a_store_is_used_by_one_gateway_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    first = Store(path)
+    with pytest.raises(UsageError, match="another process is using it"):
+        Store(path)
+    first.close()
+    Store(path).close()
+
+
+def test_a_store_of_a_later_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    store = Store(path)
+    store._db.execute("PRAGMA user_version = 99")
+    store.close()
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="version 99"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "script", ["CREATE TABLE t (a)", "PRAGMA user_version = 1", "PRAGMA application_id = 1094930515"]
+)
+def test_the_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path, script: str) -> None:
+    path = tmp_path / "other"
+    with sqlite3.connect(path) as db:
+        db.execute(script)
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="another program"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("something else, and long enough to be looked at as a file of that kind " * 20)
+    for path, why in (
+        (tmp_path / "text", "not a database"),
+        (tmp_path, "unable to open"),
+        (tmp_path / "a" / "b", "No such file"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            Store(path)
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    (tmp_path / "store").touch()
+    Store(tmp_path / "store").close()
+
+
+def test_what_was_said_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    store.put_conversation(conversation("1"))
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    store.close()
+    assert modes == {"store": 0o600, "store-wal": 0o600}
+
+
+def test_a_transaction_that_cannot_be_committed_does_not_swallow_the_next_ones(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    store = Store(path)
+    store._db.execute("CREATE TABLE strict (id REFERENCES conversations (id) DEFERRABLE INITIALLY DEFERRED)")
+    store._db.execute("PRAGMA foreign_keys = ON")
+
+    def fail() -> None:
+        with store.transaction():
+            store.put_conversation(conversation("1"))
+            # Found out at the very end.
+            store._db.execute("INSERT INTO strict VALUES ('nobody')")
+
+    with pytest.raises(sqlite3.IntegrityError):
+        fail()
+    with store.transaction():
+        store.put_conversation(conversation("2"))
+    store.close()
+    store = Store(path)
+    assert (store.conversation("1"), store.conversation("2")) == (None, conversation("2"))
+    store.close()
