@@ -1,0 +1,246 @@
+"""The guide to tools: its examples run, its tables are true, and what it promises is shown by tests that exist."""
+
+import ast
+import re
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from acp_server import Approval, ToolContext, ToolResult, UserAction
+from acp_server.tasks import threads
+from acp_server.tools.approval_request import ApprovalRequest
+from acp_server.tools.assistant import AssistantTool
+from acp_server.tools.editor import Editor
+from acp_server.tools.manifest import Manifest
+from acp_server.tools.manifest_parameter import Parameter
+from tests.session.editor import END_TURN, editing
+
+from .blocks import DOCS, opened, run
+
+pytestmark = pytest.mark.anyio
+ROOT = DOCS.parent
+PERMISSION = "session/request_permission"
+INTERNAL = {"executing", "take", "action"}
+"""Of a running call, for those who carry it out."""
+
+
+def guide() -> str:
+    return (DOCS / "tools.md").read_text("utf-8")
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The rows of the table whose first line begins like this, cell by cell."""
+    lines = guide().splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(heading))
+    table = lines[start + 2 :]
+    end = next((number for number, line in enumerate(table) if not line.startswith("|")), len(table))
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[:end]]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`(?:call\.|tool\.)?(\w+)", cell)
+
+
+def selected(option: str) -> dict[str, Any]:
+    return {"outcome": {"outcome": "selected", "optionId": option}}
+
+
+# -- the examples
+
+
+async def test_tools_first() -> None:
+    async with opened("first", "tools.md") as (editor, session, example):
+        assert await editor.ask(session, "bank") == END_TURN
+        assert editor.said() == ["3 meanings. ", "count: completed, '0\\n1\\n'"]
+        assert editor.client.updates()[0]["title"] == "Look a word up"
+        assert example["kernel"]()
+        described = {tool["name"]: tool for tool in example["agent"].tools.describe()}
+        assert described["look_up"]["input_schema"]["properties"]["most"] == {"type": "integer", "default": 3}
+
+
+async def test_tools_model() -> None:
+    async with opened("model", "tools.md") as (editor, session, _):
+        assert await editor.ask(session) == END_TURN
+        assert editor.said() == ["fine in Oslo; fine in Rome"]
+        ends = {u["toolCallId"] for u in editor.client.updates() if u.get("status") == "completed"}
+        assert ends == {"call_Rome", "call_Oslo"}
+
+
+async def test_tools_context() -> None:
+    async with opened("context", "tools.md") as (editor, session, _):
+        editor.client.answer("fs/read_text_file", {"content": "one two\nthree\n"})
+        assert await editor.ask(session, "a.txt") == END_TURN
+        assert editor.said() == ["{'words': 3}"]
+        calls = [u for u in editor.client.updates() if "toolCallId" in u]
+        assert calls[0]["title"] == "Count the words of a.txt"
+        assert {"path": "/project/a.txt"} in [place for u in calls for place in u.get("locations", ())]
+        assert "3 words so far" in calls[-1]["content"][0]["content"]["text"]
+        assert calls[-1]["rawOutput"] == {"words": 3}
+
+
+@pytest.mark.parametrize("option", ["allow_once", "reject_once"])
+async def test_tools_approval(option: str) -> None:
+    async with opened("approval", "tools.md") as (editor, session, _):
+        editor.client.answer("fs/read_text_file", {"content": "be quiet"})
+        editor.client.answer("fs/write_text_file", {})
+        prompt = await editor.prompt(session, "quiet")
+        request = await editor.client.expect_request(PERMISSION)
+        assert request["params"]["toolCall"]["content"][1]["newText"] == "be QUIET"
+        options = {o["optionId"]: o["name"] for o in request["params"]["options"]}
+        assert [row[0].strip("`") for row in rows("| Option |")] == list(options)
+        assert options["allow_once"] == "Apply"
+        assert options["reject_always"] == "Leave it, always in this session"
+        await editor.client.respond(request, selected(option))
+        assert await editor.answer(prompt) == END_TURN
+        written = [message["params"]["content"] for message in editor.client.all("fs/write_text_file")]
+        assert written == (["be QUIET"] if option == "allow_once" else [])
+        assert editor.said() == [
+            "completed: Changed."
+            if option == "allow_once"
+            else "rejected: The user did not allow it, so it was not run."
+        ]
+
+
+async def test_tools_decisions() -> None:
+    example = run("tools.md", "decisions")
+    for asked in (1, 0):
+        async with editing(example["agent"]) as editor:
+            editor.client.answer(PERMISSION, selected("reject_always"))
+            await editor.ask(await editor.open())
+            assert editor.said() == ["rejected"]
+            assert len(editor.asked(PERMISSION)) == asked
+    assert example["DECISIONS"] == {"/project tidy_up": False}
+
+
+async def test_tools_partial() -> None:
+    async with opened("partial", "tools.md") as (editor, session, _):
+        prompt = await editor.prompt(session, "tea")
+        await editor.client.expect(lambda message: "papers is done" in str(message))
+        await editor.client.result("_tool_call/cancel", {"sessionId": session, "toolCallId": "search_1"})
+        assert await editor.answer(prompt) == END_TURN
+        words = "Cancelled by the user.\nPartial results:\nbooks: tea\npapers: tea"
+        assert editor.said() == [f"The model is told: {words}"]
+
+
+async def test_tools_cancel() -> None:
+    async with opened("cancel", "tools.md") as (editor, session, _):
+        assert await editor.ask(session) == END_TURN
+        assert editor.said() == ["cancelled: It is a hard question."]
+        last = [u for u in editor.client.updates() if "toolCallId" in u][-1]
+        assert (last["status"], last["_meta"]) == ("failed", {"outcome": "cancelled"})
+
+
+async def test_a_client_is_told_that_one_tool_can_be_cancelled() -> None:
+    async with editing(run("tools.md", "cancel")["agent"], initialize=False) as editor:
+        answer = await editor.initialize()
+        assert "_tool_call/cancel" in answer["agentCapabilities"]["_meta"]
+    async with editing(run("agents.md", "whole")["agent"], initialize=False) as editor:
+        answer = await editor.initialize()
+        assert "_meta" not in answer["agentCapabilities"]
+
+
+@pytest.mark.parametrize("option", ["allow_once", "reject_once"])
+async def test_tools_assistant(option: str) -> None:
+    async with opened("assistant", "tools.md") as (editor, session, example):
+        editor.client.answer("fs/read_text_file", {"content": "one\n"})
+        editor.client.answer("fs/write_text_file", {})
+        prompt = await editor.prompt(session, "a.js")
+        request = await editor.client.expect_request(PERMISSION)
+        assert request["params"]["toolCall"]["content"][1]["newText"] == "one\n// New content\n"
+        await editor.client.respond(request, selected(option))
+        assert await editor.answer(prompt) == END_TURN
+        assert editor.said() == [
+            "a.js has the line." if option == "allow_once" else "The user does not want the change."
+        ]
+        written = [message["params"]["content"] for message in editor.client.all("fs/write_text_file")]
+        assert written == (["one\n// New content\n"] if option == "allow_once" else [])
+        action = UserAction(primary_confirmed=False, secondary_confirmed=True)
+        tried = await example["test_execute"]({"path": "a"}, action)
+        assert tried == {"success": False, "message": "The user does not want the change."}
+
+
+# -- the tables
+
+
+def test_the_table_of_results_names_each_status() -> None:
+    statuses = get_args(get_type_hints(ToolResult)["status"])
+    assert [row[0].strip("`") for row in rows("| `status` |")] == list(statuses)
+
+
+def test_the_table_of_the_running_call_names_all_that_it_has() -> None:
+    # The attributes of an instance are in its constructor.
+    source = (ROOT / "acp_server/tools/context.py").read_text("utf-8")
+    known = set(re.findall(r"^        self\.([a-z]\w+)(?::| =)", source, re.MULTILINE))
+    known |= {name for name in vars(ToolContext) if not name.startswith("_")}
+    assert {name for row in rows("| The running call |") for name in names(row[0])} == known - INTERNAL
+
+
+def test_the_numbers_of_threads_are_true() -> None:
+    numbers = [int(found) for found in re.findall(r"^\| (\d+) \|", guide(), re.MULTILINE)]
+    assert numbers == [threads.RUNNING, threads._MANY, threads.ABANDONED, threads.ASKED]
+
+
+def test_the_defaults_of_an_approval_are_true() -> None:
+    question = Approval("?")
+    text = guide()
+    assert f'`primary`, else "{question.primary}"' in text
+    assert f'`secondary`, else "{question.secondary}"' in text
+    assert question.remember
+
+
+def test_the_table_of_the_manifest_names_each_key() -> None:
+    keys = [name for row in rows("| Key of the manifest |") for name in names(row[0])]
+    assert keys == [field.alias or name for name, field in Manifest.model_fields.items()]
+    [parameters] = [row[1] for row in rows("| Key of the manifest |") if row[0] == "`parameters`"]
+    assert sorted(names(parameters)) == sorted(Parameter.model_fields)
+
+
+def test_what_an_assistant_tool_is_said_to_have_is_there() -> None:
+    found = [name for row in rows("| In Python |") for name in names(row[0])]
+    assert sorted(found) == sorted(name for name in vars(AssistantTool) if not name.startswith("_"))
+    text = guide()
+    listed = re.search(r"session's directories: (.*?)\.", text, re.DOTALL)
+    assert listed
+    public = {name for name in vars(Editor) if not name.startswith("_")} - {"of", "absolute", "take_diffs"}
+    assert set(names(listed[1])) == public
+    assert {"message", "preview_button", "primary_button_label", "secondary_button_label"} < set(
+        ApprovalRequest.model_fields
+    )
+
+
+# -- what it promises
+
+
+@cache
+def functions_in(path: str) -> set[str]:
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    return {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+def promises() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Each promise and the tests that show it, file and name."""
+    text = guide().split("### What it promises", 1)[1]
+    found = re.findall(r"^\| (.+) \| (`tests/.+`) \|$", text, re.MULTILINE)
+    return [(promise, re.findall(r"`([\w/]+\.py)::(\w+)`", cell)) for promise, cell in found]
+
+
+def test_each_promise_is_shown_by_tests_that_exist() -> None:
+    text = guide().split("### What it promises", 1)[1]
+    said = [
+        line for line in text.splitlines() if line.startswith("| ") and "Shown by" not in line and "---" not in line
+    ]
+    assert len(promises()) == len(said) > 90
+    missing = [
+        f"{promise}: {path}::{name}"
+        for promise, shown_by in promises()
+        for path, name in shown_by or [("no test", "")]
+        if not (ROOT / path).is_file() or not name.startswith("test_") or name not in functions_in(path)
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_each_test_of_the_documented_examples_shows_a_promise() -> None:
+    used = {name for _, shown_by in promises() for _, name in shown_by}
+    for path in ("tests/tools/test_seeds_cancel.py", "tests/tools/test_seeds_approval.py"):
+        assert {name for name in functions_in(path) if name.startswith("test_")} <= used
