@@ -18,7 +18,11 @@ def choose(screen: Screen, question: str, answers: Sequence[str]) -> int | None:
         try:
             text = input(click.unstyle(f"    1-{len(answers)}, or Enter for none: ")).strip()
         except EOFError:
+            screen.line()
             return None
+        except KeyboardInterrupt:
+            screen.line()
+            raise
         if not text:
             return None
         if text.isdecimal() and 1 <= int(text) <= len(answers):

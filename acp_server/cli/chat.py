@@ -7,22 +7,28 @@ another thread, which puts what happens into a queue.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from queue import Empty, SimpleQueue
+from types import FrameType
 from typing import Final
 
 import anyio
 import click
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from acp_server import __version__
 from acp_server.cli.ask import choose
 from acp_server.cli.builtin import COMMAND
 from acp_server.cli.screen import Screen, clean, use_standard_output
 from acp_server.client import Handlers, Patience, RemoteAgent, RemoteSession, spawn_agent
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, UsageError
-from acp_server.schema import AuthMethodAgent, PromptResponse, RequestPermissionRequest, SessionUpdate
+from acp_server.schema import AuthMethodAgent, Implementation, PromptResponse, RequestPermissionRequest, SessionUpdate
+
+_WHO: Final = Implementation(name="acp-server", title="acp-server chat", version=__version__)
 
 _PATIENCE: Final = Patience(closed=2, terminated=1)
 """A user who leaves sits and waits."""
@@ -50,6 +56,15 @@ def chat(cwd: str, command: tuple[str, ...]) -> int:
         return _Chat(portal, command or COMMAND, os.path.abspath(cwd)).run()
 
 
+@contextmanager
+def _at_interrupt(handler: Callable[[int, FrameType | None], object]) -> Generator[None]:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Chat:
     def __init__(self, portal: BlockingPortal, command: Sequence[str], cwd: str) -> None:
         self._portal = portal
@@ -58,6 +73,8 @@ class _Chat:
         self._screen = Screen()
         self._happened: SimpleQueue[Callable[[], object]] = SimpleQueue()
         """What the main thread is to do, in order."""
+        self._interrupts = 0
+        """How often the user has pressed Ctrl-C during the turn."""
 
     def run(self) -> int:
         handlers = Handlers(permission=self._permission)
@@ -77,7 +94,7 @@ class _Chat:
     # -- in the main thread
 
     def _open(self, agent: RemoteAgent) -> RemoteSession:
-        info = self._portal.call(agent.initialize)
+        info = self._portal.call(partial(agent.initialize, client_info=_WHO))
         who = info.agent_info
         name = "an agent without a name" if who is None else f"{who.title or who.name} {who.version}"
         self._screen.line(f"{name}, in {self._cwd}. Ctrl-C stops a turn, Ctrl-D leaves.", bold=True)
@@ -112,24 +129,39 @@ class _Chat:
         answers: list[PromptResponse] = []
         errors: list[AcpError] = []
 
+        over = stopping = False
+
+        def end() -> None:
+            nonlocal over
+            over = True
+
         async def drive() -> None:
             try:
                 answers.append(await session.run(text))
             except AcpError as error:
                 errors.append(error)
+            self._happened.put(end)
+
+        def interrupted(*_: object) -> None:
+            self._interrupts += 1
             self._happened.put(lambda: None)
 
+        self._interrupts = 0
         self._portal.start_task_soon(drive)
-        stopped = False
-        while not (answers or errors):
-            try:
-                self._next()()
-            except KeyboardInterrupt:
-                if stopped:
-                    raise
-                stopped = True
-                self._portal.call(session.cancel)
-        self._catch_up()
+        # Not in the middle of what is being shown, and not behind all that is still to be shown.
+        with _at_interrupt(interrupted):
+            while not over:
+                try:
+                    self._next()()
+                except KeyboardInterrupt:  # the user was being asked something
+                    self._interrupts += 1
+                if self._interrupts > 1:
+                    raise KeyboardInterrupt
+                if self._interrupts and not stopping:
+                    stopping = True
+                    # Behind the ^C that the terminal has shown.
+                    self._screen.say("  stopping ...\n", fg="yellow")
+                    self._portal.call(session.cancel)
         for error in errors:
             if isinstance(error, ConnectionClosed):
                 raise error
@@ -150,11 +182,16 @@ class _Chat:
         while not self._happened.empty():
             self._happened.get()()
 
-    def _ask(self, request: RequestPermissionRequest, reply: Callable[[int | None], None]) -> None:
+    def _ask(self, request: RequestPermissionRequest, reply: Callable[[int | None], bool]) -> None:
         call = request.tool_call
         self._screen.update(call)
-        chosen = choose(self._screen, call.title or call.tool_call_id, [option.name for option in request.options])
-        self._portal.call(reply, chosen)
+        # While the user types, an interrupt ends that at once.
+        with _at_interrupt(signal.default_int_handler):
+            if self._interrupts:
+                return
+            chosen = choose(self._screen, call.title or call.tool_call_id, [option.name for option in request.options])
+        if not self._portal.call(reply, chosen):
+            self._screen.line("  (the agent does not ask for that any more)", fg="yellow")
 
     # -- in the loop's thread
 
@@ -169,10 +206,11 @@ class _Chat:
         chosen: list[int] = []
         withdrawn = False
 
-        def reply(index: int | None) -> None:
+        def reply(index: int | None) -> bool:
             if index is not None:
                 chosen.append(index)
             answered.set()
+            return not withdrawn
 
         # Unless it has been withdrawn by the time that the user could be asked.
         self._happened.put(lambda: None if withdrawn else self._ask(request, reply))

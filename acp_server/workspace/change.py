@@ -124,8 +124,8 @@ async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, st
         raise Refusal(f"Nothing would change in {name}")
     call.data = Change(path, name, old, new)
     call.locate(path, None if old is None else _first_change(old, new))
-    question = f"Make {name}?" if old is None else f"Change {name}?"
-    return Approval(question, preview=Diff(path=path, old_text=old, new_text=new), primary="Change it")
+    verb = "Make" if old is None else "Change"
+    return Approval(f"{verb} {name}?", preview=Diff(path=path, old_text=old, new_text=new), primary=f"{verb} it")
 
 
 def _resolved(roots: Roots, typed: str) -> str:

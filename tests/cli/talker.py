@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +18,12 @@ OPTIONS = [
     PermissionOption(option_id="yes", name="Allow it", kind="allow_once"),
     PermissionOption(option_id="no", name="Refuse it", kind="reject_once"),
 ]
+
+
+def wait_for(file: Path) -> None:
+    while not file.exists():
+        time.sleep(0.01)
+
 
 agent = Agent("talker", version="7", title="Talker")
 
@@ -60,6 +67,16 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
                     await turn.client.request("_nothing")
                 await anyio.to_thread.run_sync(Path(turn.session.cwd, "withdrawn").touch)
             yield f"allowed: {answers}"
+        case "withdrawn":
+            async with anyio.create_task_group() as tasks:
+                ask = ToolCallUpdate(tool_call_id="call_1", title="Delete everything")
+                tasks.start_soon(turn.client.request_permission, ask, OPTIONS)
+                await anyio.to_thread.run_sync(wait_for, Path(turn.session.cwd, "asked"))
+                tasks.cancel_scope.cancel()
+            with contextlib.suppress(RpcError):
+                await turn.client.request("_nothing")
+            await anyio.to_thread.run_sync(Path(turn.session.cwd, "withdrawn").touch)
+            yield "It does not matter."
         case "plan":
             await turn.plan([PlanEntry(content="Think", priority="high", status="in_progress")])
         case "error":

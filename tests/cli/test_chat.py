@@ -16,6 +16,7 @@ from tests.agent.processes.driver import Driven, environment, started
 
 CHAT = [sys.executable, "-m", "acp_server.cli", "chat"]
 TALKER = [sys.executable, "-m", "acp_server.cli", "serve", "tests.cli.talker"]
+BUILT_IN = [sys.executable, "-m", "acp_server.cli", "serve", "--store", "memory"]
 PATIENCE = 20.0
 
 # A session of its own with the terminal as its controlling one, as a window gives it to its shell: only so does
@@ -69,19 +70,37 @@ class Terminal:
 
 
 @contextmanager
-def chat(*arguments: str, agent: list[str] = TALKER, cwd: Path | None = None) -> Iterator[Terminal]:
+def chat(
+    *arguments: str, agent: list[str] = TALKER, cwd: Path | None = None, colours: bool = False
+) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
     mode = termios.tcgetattr(theirs)
     mode[3] &= ~termios.ECHO
     termios.tcsetattr(theirs, termios.TCSANOW, mode)
     command = [sys.executable, "-c", AT_TERMINAL, *CHAT, *arguments, *agent]
-    env = environment(TERM="dumb", NO_COLOR="1")
+    env = environment(TERM="dumb", **({} if colours else {"NO_COLOR": "1"}))
     try:
         with started(command, stdin=theirs, stdout=theirs, start_new_session=True, env=env, cwd=cwd) as program:
             os.close(theirs)
             yield Terminal(ours, program)
     finally:
         os.close(ours)
+
+
+def wait_for(file: Path) -> None:
+    end = time.monotonic() + PATIENCE
+    while not file.exists():
+        assert time.monotonic() < end
+        select.select([], [], [], 0.01)
+
+
+@contextmanager
+def workspace(folder: Path, *, colours: bool = False) -> Iterator[Terminal]:
+    """A chat with the built-in agent in a folder with one file."""
+    (folder / "notes.txt").write_text("first\nsecond\n")
+    with chat("--cwd", str(folder), agent=[*BUILT_IN], colours=colours) as user:
+        user.expect("/help", "> ")
+        yield user
 
 
 def test_it_says_who_is_there_and_shows_what_is_answered() -> None:
@@ -176,12 +195,90 @@ def test_a_question_that_is_withdrawn_before_its_turn_is_not_asked(tmp_path: Pat
         user.expect("> ")
         user.type("two questions\n")
         user.expect("? the first\n", "2) Refuse it\n", ": ")
-        end = time.monotonic() + PATIENCE
-        while not (tmp_path / "withdrawn").exists():
-            assert time.monotonic() < end
-            select.select([], [], [], 0.01)
+        wait_for(tmp_path / "withdrawn")
         user.type("1\n")
         assert "the second" not in user.expect("allowed: [True]", "> ")
+        user.leave()
+
+
+def test_a_question_that_is_withdrawn_while_it_is_asked_says_so_once_it_is_answered(tmp_path: Path) -> None:
+    with chat("--cwd", str(tmp_path)) as user:
+        user.expect("> ")
+        user.type("withdrawn\n")
+        user.expect("? Delete everything\n", "2) Refuse it\n", ": ")
+        (tmp_path / "asked").touch()
+        wait_for(tmp_path / "withdrawn")
+        user.type("1\n")
+        user.expect("(the agent does not ask for that any more)\n", "It does not matter.\n", "> ")
+        user.leave()
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "status", "said"),
+    [
+        ("1", "first\n2nd\n", "completed", "`notes.txt` is changed."),
+        ("3", "first\nsecond\n", "failed", "The user did not allow it"),
+        ("", "first\nsecond\n", "failed", "It was not approved"),
+    ],
+    ids=["yes", "no", "neither"],
+)
+def test_a_change_is_shown_before_it_is_allowed_or_not(
+    tmp_path: Path, typed: str, text: str, status: str, said: str
+) -> None:
+    with workspace(tmp_path) as user:
+        user.type("/edit notes.txt second => 2nd\n")
+        user.expect(
+            "  * Edit `notes.txt` [pending]\n",
+            f"    --- {tmp_path}/notes.txt\n    +++ {tmp_path}/notes.txt\n",
+            "    @@ -1,2 +1,2 @@\n     first\n    -second\n    +2nd\n",
+            "  ? Edit `notes.txt`\n",
+            "    1) Change it\n    2) Change it, always in this session\n",
+            "    3) Reject\n    4) Reject, always in this session\n",
+            "1-4, or Enter for none: ",
+        )
+        assert (tmp_path / "notes.txt").read_text() == "first\nsecond\n"
+        user.type(f"{typed}\n")
+        rest = user.expect(f"  * Edit `notes.txt` [{status}]\n", f"    {said}", f"\n{said}", "> ")
+        assert "second" not in rest  # the change is not shown again
+        assert (tmp_path / "notes.txt").read_text() == text
+        user.leave()
+
+
+def test_ctrl_c_at_a_question_about_a_file_leaves_it_as_it_is(tmp_path: Path) -> None:
+    with workspace(tmp_path) as user:
+        user.type("/write new.txt hello\n")
+        user.expect("--- /dev/null\n", "+hello\n", "1) Make it\n", "none: ")
+        while not user.answers("\x03"):
+            pass
+        user.expect("  stopping ...\n", "  * Write `new.txt` [failed]\n", "  (cancelled)\n", "> ")
+        user.type("/read new.txt\n")
+        user.expect("No such file", "> ")
+        user.leave()
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+def test_a_command_shows_what_it_prints_as_it_comes_and_keeps_it_when_ctrl_c_ends_it(tmp_path: Path) -> None:
+    with workspace(tmp_path) as user:
+        user.type("/run echo $$ > pid; echo one; while ! test -e go; do sleep 0.01; done; echo two; exec sleep 1000\n")
+        user.expect("Run this in", "    echo $$ > pid; ", "1) Run it\n", "none: ")
+        user.type("1\n")
+        user.expect("[in progress]\n    one\n")
+        (tmp_path / "go").touch()
+        user.expect("    two\n")
+        user.type("\x03")
+        rest = user.expect("  stopping ...\n", "[failed]\n    It was stopped.", "  (cancelled)\n", "> ")
+        assert "one" not in rest.split("[failed]\n")[1]  # what was shown is not shown again
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / "pid").read_text()), 0)
+        user.leave()
+
+
+def test_changes_have_colours_at_a_terminal(tmp_path: Path) -> None:
+    with workspace(tmp_path, colours=True) as user:
+        user.type("/edit notes.txt second => 2nd\n")
+        user.expect("\x1b[31m    -second\x1b[0m\n", "\x1b[32m    +2nd\x1b[0m\n", "none: ")
+        user.type("3\n")
+        user.expect("> ")
         user.leave()
 
 

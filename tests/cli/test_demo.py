@@ -70,7 +70,7 @@ def test_a_session_with_a_search_that_is_cancelled_in_the_middle_and_keeps_what_
         "* Write `acp-server-demo1.txt` [pending]",
         f"+++ {tmp_path}/acp-server-demo1.txt\n",
         "+Was this allowed?\n",
-        "    Change it\n",
+        "    Make it\n",
         "--> Reject\n",
         "[failed]",
         "<-- stopReason end_turn",

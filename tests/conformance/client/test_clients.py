@@ -56,8 +56,6 @@ async def test_our_client_library_passes_what_has_to_do_with_time_on_trio(group:
 @pytest.mark.parametrize("group", ["initialize", "turns", "permission", "cancel", "closing"])
 async def test_our_chat_breaks_no_rule(group: str) -> None:
     expected = {id: verdict for id, verdict in CHOICES.items() if id.startswith(f"{group}/")}
-    if group == "initialize":
-        expected["initialize/names-itself"] = Verdict.WARN  # it does not say who it is
     assert await verdicts(CHAT, group, profile.load("acp-server-chat")) == expected
 
 
