@@ -59,6 +59,7 @@ class Conversation:
         """What the case awaits now, for the reason of a time-out."""
         self._handlers: dict[str, Callable[[Incoming], object]] = {}
         self._seen: dict[str | None, int] = {}
+        self._asked: list[Pending] = []
         self._next_id = 1
         self._outbox: list[bytes] = []
         self._outgoing = Framer()
@@ -70,7 +71,7 @@ class Conversation:
         """Send a request; its handle, at once. `params` None sends none; without `id` a new integer is taken."""
         if id is None:
             id, self._next_id = self._next_id, self._next_id + 1
-        pending = Pending(self, id, method, len(self.received))
+        pending = self._pending(id, method)
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": id, "method": method}
         await self.send(message if params is None else {**message, "params": params})
         return pending
@@ -93,7 +94,7 @@ class Conversation:
     def expect(self, id: JsonId, method: str = "a message") -> Pending:
         """A handle for the answers that come from now on to the request `id`, however that is sent."""
         self.checker.expect(id)
-        return Pending(self, id, method, len(self.received))
+        return self._pending(id, method)
 
     def new_id(self) -> int:
         """An id that no request had, for messages that are put together by hand."""
@@ -181,6 +182,15 @@ class Conversation:
     def null_answers(self, since: int = 0) -> list[dict[str, Any]]:
         """The responses with the id null from position `since` on."""
         return Pending(self, None, "", since).answers
+
+    def unasked(self, since: int = 0) -> list[Received]:
+        """The lines from position `since` on that are neither calls nor the one answer to a request of ours."""
+        owed = {pending.position for pending in self._asked}
+        return [
+            entry
+            for entry in self.received[since:]
+            if entry.position not in owed and not (isinstance(entry.message, dict) and "method" in entry.message)
+        ]
 
     async def next_array(self, *, within: float | None = None, since: int = 0) -> list[Any]:
         """The first line from position `since` on that is an array: the answer to a batch."""
@@ -315,6 +325,11 @@ class Conversation:
                 request.withdrawals.append(position)
                 if not request.answered and self.yields_to_cancel:
                     request.refuse_now(-32800, "Request cancelled")
+
+    def _pending(self, id: JsonId, method: str) -> Pending:
+        pending = Pending(self, id, method, len(self.received))
+        self._asked.append(pending)
+        return pending
 
     def _post_bytes(self, data: bytes) -> None:
         for line in self._outgoing.feed(data):

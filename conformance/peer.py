@@ -236,20 +236,17 @@ class Agent(Conversation):
             fail(f"the prompt was answered before the turn said anything: {prompt.answers[0]}"[:300])
         return said
 
-    async def fence(self) -> int:
-        """A cheap request and its answer: everything sent before has been read and dispatched by the agent.
+    async def fence(self) -> None:
+        """A cheap request and its answer, twice: everything sent before has been read and dispatched by the agent.
 
-        Returns the position of the answer. What an agent answers at once is in `received` by then; what works on for a
-        while may still come: see `settle`.
+        What an agent answers at once is in `received` by then; what works on for a while may still come: see `settle`.
         """
         params: object = {}
         if self._fence_method != FENCE:
             params = {"cwd": str(self.cwd), "mcpServers": []}
-        pending = await self.request(self._fence_method, params)
-        await pending.answer()
-        position = pending.position
-        assert position is not None
-        return position
+        # An agent that serves messages side by side may answer the first before it has begun with what came ahead.
+        for _ in range(2):
+            await (await self.request(self._fence_method, params)).answer()
 
     async def comes(self, find: Callable[[], T | None]) -> T | None:
         """What `find` finds once the agent has had its say: behind a fence, or, if not there, at the end of its output.

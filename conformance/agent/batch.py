@@ -28,13 +28,9 @@ async def _answered(agent: Agent, batch: Sequence[object]) -> list[Any]:
     """Everything that comes in answer to an array: the lines of it that are not calls."""
     since = len(agent.received)
     await agent.send(batch)
-    fence = await agent.fence()
+    await agent.fence()
     await agent.settle()
-    return [
-        entry.message
-        for entry in agent.received[since:]
-        if entry.position != fence and not (isinstance(entry.message, dict) and "method" in entry.message)
-    ]
+    return [entry.message for entry in agent.unasked(since)]
 
 
 def _refusal(answers: list[Any]) -> bool:

@@ -88,7 +88,7 @@ async def is_not_answered(agent: Agent) -> None:
     prompt = await running(agent, session)
     await agent.cancel_request(prompt)
     await agent.fence()
-    no_answer_to_a_notification(agent)
+    await no_answer_to_a_notification(agent)
 
 
 @case(
@@ -105,6 +105,7 @@ async def ignores_an_unknown_id(agent: Agent) -> None:
     for pending in strange:
         await agent.cancel_request(pending)
     await agent.fence()
+    await agent.settle()
     for pending in strange:
         if pending.answers:
             fail(f"the cancel of {pending.id!r} was answered: {str(pending.answers[0])[:200]}")
@@ -148,7 +149,7 @@ async def ignores_the_answered(agent: Agent) -> None:
     await agent.settle()
     if len(prompt.answers) != 1:
         fail(f"{len(prompt.answers)} answers to one request")
-    no_answer_to_a_notification(agent)
+    await no_answer_to_a_notification(agent)
 
 
 @case(
@@ -165,7 +166,7 @@ async def ignores_bad_params(agent: Agent) -> None:
         await agent.notify("$/cancel_request", params)
     await agent.notify("$/cancel_request")
     await agent.fence()
-    no_answer_to_a_notification(agent)
+    await no_answer_to_a_notification(agent)
 
 
 @case(

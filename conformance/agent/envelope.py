@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from conformance.case import MUST, SHOULD, case, fail
 from conformance.peer import Agent
@@ -130,36 +131,33 @@ async def unknown_method_survives(agent: Agent) -> None:
 async def unknown_notification(agent: Agent) -> None:
     """A notification that the agent does not know is not answered."""
     await agent.initialize()
-    await agent.notify("_conformance/note", {"text": "hello"})
-    await agent.notify("conformance/note")
-    await _nothing_but_the_fence(agent)
+    await _unanswered(
+        agent, {"method": "_conformance/note", "params": {"text": "hello"}}, {"method": "conformance/note"}
+    )
 
 
 @case("envelope/unknown-protocol-notification", level=MUST, source=RPC, section="4.1 Notification", behaviours=["L2"])
 async def unknown_protocol_notification(agent: Agent) -> None:
     """A notification whose method begins with `$/` and is not known is not answered."""
     await agent.initialize()
-    await agent.notify("$/conformance", {"text": "hello"})
-    await _nothing_but_the_fence(agent)
+    await _unanswered(agent, {"method": "$/conformance", "params": {"text": "hello"}})
 
 
 @case("envelope/request-as-notification", level=MUST, source=RPC, section="4.1 Notification", behaviours=["A5"])
 async def request_as_notification(agent: Agent) -> None:
     """A request's method without an id is a notification: it is not answered."""
     await agent.initialize()
-    await agent.notify("session/new", {"cwd": str(agent.cwd), "mcpServers": []})
-    await _nothing_but_the_fence(agent)
+    await _unanswered(agent, {"method": "session/new", "params": {"cwd": str(agent.cwd), "mcpServers": []}})
 
 
-async def _nothing_but_the_fence(agent: Agent) -> None:
+async def _unanswered(agent: Agent, *notifications: Mapping[str, object]) -> None:
     since = len(agent.received)
-    # Twice: an agent that serves messages side by side may answer the first fence before what came ahead of it.
-    fences = {await agent.fence(), await agent.fence()}
+    for each in notifications:
+        await agent.send({"jsonrpc": "2.0", **each})
+    await agent.fence()
     await agent.settle()
-    for entry in agent.received[since:]:
-        message = entry.message
-        if entry.position not in fences and isinstance(message, dict) and "method" not in message:
-            fail(f"a notification was answered: {message!r:.300}")
+    if answers := agent.unasked(since):
+        fail(f"a notification was answered: {answers[0].line[:300].decode('utf-8', 'replace')}")
 
 
 @case("envelope/empty-params", level=MUST, source=RPC, section="4 Request object")

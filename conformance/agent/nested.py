@@ -295,6 +295,7 @@ async def ignores_a_late_answer(agent: Agent) -> None:
     own, none = agent.expect(request.id), agent.expect(None)
     await request.refuse(-32800, "Request cancelled")
     await agent.fence()
+    await agent.settle()
     if strange := own.answers or none.answers:
         fail(f"the late answer was answered: {str(strange[0])[:200]}")
 

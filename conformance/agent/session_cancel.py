@@ -33,8 +33,9 @@ async def ends_cancelled(prompt: Pending) -> None:
         fail(f"the stop reason is {reason!r} instead of 'cancelled'")
 
 
-def no_answer_to_a_notification(agent: Agent) -> None:
-    """Nothing with the id null has come, or the case fails."""
+async def no_answer_to_a_notification(agent: Agent) -> None:
+    """Nothing with the id null has come, and nothing comes, or the case fails."""
+    await agent.settle()
     if answers := agent.null_answers():
         fail(f"a notification was answered: {str(answers[0])[:200]}")
 
@@ -133,7 +134,7 @@ async def is_not_answered(agent: Agent) -> None:
     await agent.cancel(session)
     await prompt.answer()
     await agent.fence()
-    no_answer_to_a_notification(agent)
+    await no_answer_to_a_notification(agent)
 
 
 @case(
@@ -282,7 +283,7 @@ async def ignores_an_idle_session(agent: Agent) -> None:
     session = await agent.session()
     await agent.notify("session/cancel", {"sessionId": session})
     await agent.fence()
-    no_answer_to_a_notification(agent)
+    await no_answer_to_a_notification(agent)
 
 
 @case(
@@ -299,7 +300,7 @@ async def ignores_bad_params(agent: Agent) -> None:
         await agent.notify("session/cancel", params)
     await agent.notify("session/cancel")
     await agent.fence()
-    no_answer_to_a_notification(agent)
+    await no_answer_to_a_notification(agent)
 
 
 @case("session-cancel/as-request", level=CHOICE, source=SOURCE, section=SECTION, behaviours=["L1"], needs="hang")

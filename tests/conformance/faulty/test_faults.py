@@ -39,12 +39,6 @@ NOT_ABOUT_CLEAN = {
     *("gating/no-load", "gating/no-resume", "gating/no-list", "gating/no-close", "gating/no-delete"),
 }
 
-# Where the suite is stricter than the specification: the test fails as soon as that has changed.
-TOO_STRICT = {
-    "choices/no-batches": "the one -32600 that refuses a whole array counts as an answer that nobody asked for",
-    "choices/wants-login": "bad-input/wrong-param-type expects that parameters are looked at before the login",
-}
-
 # A run of all agents is longer than a test usually may be.
 pytestmark = pytest.mark.timeout(300)
 
@@ -106,13 +100,7 @@ def test_a_fault_is_caught_by_its_cases(agent: str, runs: Mapping[str, Run], cas
     assert not missed
 
 
-@pytest.mark.parametrize(
-    "agent",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=TOO_STRICT[name]) if name in TOO_STRICT else ())
-        for name in CHOICES
-    ],
-)
+@pytest.mark.parametrize("agent", CHOICES)
 def test_an_agent_that_uses_its_freedom_breaks_no_rule(agent: str, runs: Mapping[str, Run]) -> None:
     wrong = {result.id: result.reason for result in runs[agent].cases if result.verdict in ("fail", "warn", "error")}
     assert not wrong
