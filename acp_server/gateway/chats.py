@@ -146,7 +146,8 @@ class Chats:
         alive.life.cancel()
         if self._cancel == "stop":
             alive.work.stop()
-            with anyio.move_on_after(self._limits.settle_seconds):
+            # Longer than the work itself waits for the agent, so that what was used is known.
+            with anyio.move_on_after(2 * self._limits.settle_seconds):
                 await alive.work.done.wait()
         return chat
 

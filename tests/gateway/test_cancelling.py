@@ -121,9 +121,10 @@ def test_somebody_who_polls_learns_that_somebody_else_has_cancelled(either: Serv
 
 def test_a_cancel_has_stopped_the_agent_when_it_is_answered_and_knows_the_usage(server: Server, coze: Any) -> None:
     chat = running(server, coze, "hang on")
-    until(lambda: coze.chat.messages.list(**ids(chat)) is not None)
-    cancelled = coze.chat.cancel(**ids(chat))
-    assert cancelled.usage is not None
+    server.ear.wait("hangs on")
+    usage = coze.chat.cancel(**ids(chat)).usage
+    assert usage is not None
+    assert (usage.input_count, usage.output_count, usage.token_count) == (10, 5, 15)
     server.ear.listen(0)
     assert "cut hang on" in server.ear.heard
 

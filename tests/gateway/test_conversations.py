@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from .serving import ask, cozepy, until
+from .serving import Server, ask, client, cozepy, until
 
 USER = cozepy.MessageRole.USER
 TEXT = cozepy.MessageContentType.TEXT
@@ -69,6 +69,29 @@ def test_a_changed_message_is_what_the_agent_hears(coze: Any) -> None:
     assert "bad" not in poll.messages[0].content
 
 
+@pytest.mark.parametrize("change", ["update", "delete", "clear"])
+def test_what_is_changed_while_a_chat_runs_is_known_to_the_next_one(server: Server, coze: Any, change: str) -> None:
+    conversation = coze.conversations.create(messages=[question("the old word")])
+    ids = {"conversation_id": conversation.id}
+    (old,) = coze.conversations.messages.list(**ids).items
+    text = f"slowly 20 {change}"
+    chat = coze.chat.create(**ask(text), **ids)
+    server.ear.wait(f"begin {text}")
+    if change == "update":
+        coze.conversations.messages.update(**ids, message_id=str(old.id), content="the new word")
+    elif change == "delete":
+        coze.conversations.messages.delete(**ids, message_id=str(old.id))
+    else:
+        coze.conversations.clear(**ids)
+    until(lambda: coze.chat.retrieve(**ids, chat_id=chat.id).status == cozepy.ChatStatus.COMPLETED)
+    poll = coze.chat.create_and_poll(**ask("recall"), **ids)
+    assert poll.messages is not None
+    heard = poll.messages[0].content
+    assert "the old word" not in heard
+    assert ("the new word" in heard) == (change == "update")
+    assert (text in heard) == (change != "clear")
+
+
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_message_pages_follow_each_other_in_either_order(coze: Any, order: str) -> None:
     texts = [str(number) for number in range(7)]
@@ -114,6 +137,8 @@ def test_nobody_sees_or_touches_what_is_another_s(coze: Any, bob: Any) -> None:
         (bob.conversations.update, {**mine, "name": "x"}, 4002),
         (bob.conversations.messages.list, mine, 4002),
         (bob.conversations.messages.retrieve, {**mine, "message_id": made.id}, 4002),
+        (bob.conversations.messages.update, {**mine, "message_id": made.id, "content": "x"}, 4002),
+        (bob.conversations.messages.delete, {**mine, "message_id": made.id}, 4002),
         (bob.conversations.messages.create, {**mine, "role": USER, "content": "x", "content_type": TEXT}, 4002),
     ):
         assert refused(call, **arguments) == code
@@ -121,16 +146,16 @@ def test_nobody_sees_or_touches_what_is_another_s(coze: Any, bob: Any) -> None:
     theirs = {"conversation_id": own.id}
     assert refused(bob.conversations.messages.retrieve, **theirs, message_id=made.id) == 4005
     assert refused(bob.conversations.messages.list, **theirs, after_id=made.id) == 4005
+    assert refused(bob.conversations.messages.update, **theirs, message_id=made.id, content="x") == 4005
+    assert refused(bob.conversations.messages.delete, **theirs, message_id=made.id) == 4005
     assert refused(bob.chat.retrieve, **theirs, chat_id=chat.id) == 4001
+    assert coze.conversations.messages.retrieve(**mine, message_id=made.id).content == "secret"
     assert chat.conversation_id not in [c.id for c in bob.conversations.list(bot_id="1")]
     coze.chat.cancel(**ids)
     until(lambda: coze.chat.retrieve(**ids).status == cozepy.ChatStatus.CANCELED)
 
 
-def test_a_token_does_only_what_it_is_permitted(server: object) -> None:
-    from .serving import Server, client
-
-    assert isinstance(server, Server)
+def test_a_token_does_only_what_it_is_permitted(server: Server) -> None:
     with client(server, "pat_of_reader") as reader:
         assert refused(reader.chat.create, **ask("echo x")) == 4101
         assert refused(reader.conversations.create) == 4101

@@ -132,6 +132,12 @@ def test_usage_is_what_the_agent_reports(coze: Any) -> None:
     assert usage.token_count == 42
 
 
+def test_tokens_of_the_turn_count_more_than_what_is_in_the_context(coze: Any) -> None:
+    usage = last(list(coze.chat.stream(**ask("spend 30 12")))).usage
+    assert usage is not None
+    assert (usage.input_count, usage.output_count, usage.token_count) == (30, 12, 42)
+
+
 def test_an_agent_that_fails_fails_the_chat_and_says_why(coze: Any) -> None:
     events = list(coze.chat.stream(**ask("fail a secret")))
     assert [event.event for event in events] == [*OPENING, Event.CONVERSATION_CHAT_FAILED]

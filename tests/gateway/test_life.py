@@ -96,6 +96,7 @@ class Lives(RuleBasedStateMachine):
         self.questions: list[Choice] = []
         self.streams = [Stream(self.life.feed.listen(), True)] if stream or not saved else []
         self.calls = 0
+        self.kept_at_the_question: int | None = None
         self.life.begin()
 
     def _store(self, chat: Chat) -> None:
@@ -180,6 +181,18 @@ class Lives(RuleBasedStateMachine):
         assert {(a.value, b.value) for a, b in zip(self.statuses, self.statuses[1:], strict=False)} <= DOCUMENTED
         assert sum(status in (Status.COMPLETED, Status.FAILED, Status.CANCELED) for status in self.statuses) <= 1
         assert self.statuses[-1] is self.chat.status
+
+    @invariant()
+    def nothing_is_produced_while_it_waits(self) -> None:
+        if self.chat.status is not Status.REQUIRES_ACTION:
+            self.kept_at_the_question = None
+        elif self.kept_at_the_question is None:
+            self.kept_at_the_question = len(self.life.messages)
+        else:
+            # A question that is answered or taken back may have led to the next one at once; that is produced.
+            new = self.life.messages[self.kept_at_the_question :]
+            assert not new or [message.type for message in new][-2:] == ["function_call", "verbose"]
+            self.kept_at_the_question = len(self.life.messages)
 
     @invariant()
     def what_belongs_to_a_status_is_there_with_it(self) -> None:

@@ -18,6 +18,8 @@ from acp_server.gateway.limits import Limits
 
 from .serving import BUSY, PATIENCE, TOKEN
 
+AGENTS = Path(__file__).parent / "agents"
+
 pytestmark = pytest.mark.anyio
 
 Api = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
@@ -123,6 +125,33 @@ async def test_an_agent_that_does_not_answer_at_its_start_fails_its_chats(api: A
         for _ in range(2):
             chat = await ended(http, (await begin(http, "echo x"))["data"])
             assert (chat["status"], chat["last_error"]["msg"]) == ("failed", "the agent does not answer")
+
+
+async def test_an_agent_that_does_not_stop_holds_up_a_cancel_only_so_long(api: Api) -> None:
+    async with api(agent=[sys.executable, str(AGENTS / "stubborn.py")], settle_seconds=0.2, chats=1) as http:
+        chat = (await begin(http, "x"))["data"]
+        # So that it works already.
+        await anyio.sleep(1)
+        ids = {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
+        chat = (await http.post("/v3/chat/cancel", json=ids)).json()["data"]
+        assert chat["status"] == "canceled"
+        assert chat["usage"]["token_count"] == 0
+        # There is room for one chat only, so it is over.
+        again = await begin(http, "x", conversation_id=chat["conversation_id"])
+        assert again["code"] == 0
+
+
+async def test_a_session_that_the_agent_has_kept_is_taken_up_again_after_its_end(api: Api, tmp_path: Path) -> None:
+    agent = [sys.executable, str(AGENTS / "keeper.py"), str(tmp_path / "sessions")]
+    said: list[str] = []
+    chat: dict[str, Any] = {}
+    for text in ("one", "two"):
+        async with api(agent=agent, store=tmp_path / "store") as http:
+            params = {"conversation_id": chat["conversation_id"]} if chat else {}
+            chat = await ended(http, (await begin(http, text, **params))["data"])
+            ids = {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
+            said.append((await http.get("/v3/chat/message/list", params=ids)).json()["data"][0]["content"])
+    assert said == ["one", "one | two"]
 
 
 async def test_a_cancel_right_behind_the_chat_leaves_no_session_at_work(api: Api) -> None:

@@ -74,6 +74,8 @@ async def act(turn: Turn, heard: list[str]) -> None:
     elif work == "hang":
         await turn.say("hanging")
         await turn.update(UsageUpdate(used=21, size=1000))
+        turn.add_usage(input_tokens=10, output_tokens=5)
+        tell("hangs", rest)
         await anyio.sleep_forever()
     elif work == "think":
         await turn.think("hm")
@@ -114,6 +116,10 @@ async def act(turn: Turn, heard: list[str]) -> None:
     elif work == "usage":
         await turn.say("counted")
         await turn.update(UsageUpdate(used=int(rest), size=1000))
+    elif work == "spend":
+        await turn.update(UsageUpdate(used=500, size=1000))
+        read, written = map(int, rest.split())
+        turn.add_usage(input_tokens=read, output_tokens=written)
     elif work == "flood":
         while True:
             await turn.say("x" * 10_000)
