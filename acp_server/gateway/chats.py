@@ -99,6 +99,7 @@ class Chats:
             listener = life.feed.listen() if body.stream else None
             life.begin()
             self._store_late()
+        self._unstored.clear()
         self._alive[life.chat.id] = _Alive(life, work)
         self._group.start_soon(self._work, life, work)
         return life.chat.to_wire(), listener
@@ -239,7 +240,6 @@ class Chats:
         for chat in self._unstored.values():
             if self._store.chat(chat.id) is not None:
                 self._store.put_chat(chat)
-        self._unstored.clear()
 
     def _purge(self, conversation_id: str) -> None:
         conversation = self._store.conversation(conversation_id)

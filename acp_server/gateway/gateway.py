@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -60,12 +60,15 @@ class Gateway:
         )
         self.conversations = Conversations(self._store, ids)
         self.chats = Chats(self._store, ids, self.conversations, self._bots, self.limits, settings.cancel)
+        with ExitStack() as opened, self._store.explained():
+            opened.callback(self._store.close)
+            self.chats.recover()
+            opened.pop_all()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Until the block is left: then chats fail, agents are ended, and the store is closed."""
         try:
-            self.chats.recover()
             async with anyio.create_task_group() as outer:
                 # A group of its own, so that stopping the work does not cancel whoever waits in the block.
                 group = await outer.start(_hold)

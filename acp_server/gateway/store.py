@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -93,51 +93,56 @@ class Store:
 
     def __init__(self, path: Path | None = None) -> None:
         """Open the file, or memory for None. Raises UsageError if it cannot be used."""
-        try:
+        self._path = path
+        with ExitStack() as opened, self.explained():
             if path is not None:
                 _make_private(path)
             # What waits for another process would hold up every chat, so nothing does.
             self._db = sqlite3.connect(":memory:" if path is None else path, timeout=0, isolation_level=None)
-            try:
-                self._prepare(path)
-            except BaseException:
-                self._db.close()
-                raise
-        except (sqlite3.Error, OSError) as error:
-            busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-            why = "another process is using it" if busy else getattr(error, "strerror", None) or error
-            raise UsageError(f"{path} cannot be used: {why}") from None
+            opened.callback(self.close)
+            self._prepare()
+            opened.pop_all()
 
-    def _prepare(self, path: Path | None) -> None:
+    def _prepare(self) -> None:
         db = self._db
-        self._check(path)
+        self._check()
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA journal_mode = WAL")
         # The end of the process loses nothing then; the machine's may lose the last moment.
         db.execute("PRAGMA synchronous = NORMAL")
         with self.transaction():
             # Again, since nobody else can change it any more.
-            if self._check(path) == 0:
+            if self._check() == 0:
                 for statement in _TABLES.split(";\n"):
                     db.execute(statement)
                 db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version = {_VERSION}")
 
-    def _check(self, path: Path | None) -> int:
+    def _check(self) -> int:
         """The version of the tables, 0 for an empty file. Raises UsageError for a file that is not for this program."""
         application, version, tables = (
             self._db.execute(query).fetchone()[0]
             for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
         )
         if application != _APPLICATION_ID and (application or version or tables):
-            raise UsageError(f"{path} cannot be used: it is the database of another program")
+            raise UsageError(f"{self._path} cannot be used: it is the database of another program")
         if version > _VERSION:
-            raise UsageError(f"{path} has version {version} of the tables, and this program knows {_VERSION}")
+            raise UsageError(f"{self._path} has version {version} of the tables, and this program knows {_VERSION}")
         return version
 
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
+
+    @contextmanager
+    def explained(self) -> Generator[None]:
+        """Raise UsageError for a file that fails."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            why = "another process is using it" if busy else getattr(error, "strerror", None) or error
+            raise UsageError(f"{self._path} cannot be used: {why}") from None
 
     @contextmanager
     def transaction(self) -> Generator[None]:

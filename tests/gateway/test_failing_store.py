@@ -147,6 +147,20 @@ async def _chat(api: Api, chat: dict[str, Any]) -> Any:
     return api.gateway._store.chat(chat["id"])
 
 
+async def test_what_cannot_be_committed_is_not_forgotten_either(api: Api) -> None:
+    chat = (await api.begin("slowly 20"))["data"]
+    api.fail(True)
+    ended = await api.until(chat, "failed")
+    await api.idle()
+    api.fail(False)
+    api.gateway._store._db.executescript(
+        "PRAGMA foreign_keys = ON; CREATE TABLE t (id REFERENCES conversations (id) DEFERRABLE INITIALLY DEFERRED);"
+        "CREATE TRIGGER late AFTER INSERT ON chats BEGIN INSERT INTO t VALUES ('nobody'); END"
+    )
+    assert (await api.begin("echo x"))["code"] == 5000
+    assert await api.retrieve(chat) == ended
+
+
 async def test_a_chat_that_cannot_be_stored_is_not_begun(api: Api) -> None:
     chat = (await api.begin("echo x"))["data"]
     await api.until(chat, "completed")

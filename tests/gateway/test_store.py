@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from acp_server.errors import UsageError
+from acp_server.gateway.auth import one_token
+from acp_server.gateway.chat import Chat
+from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.store import Conversation, Store
 
 
@@ -56,6 +59,18 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=why):
             Store(path)
+
+
+def test_chats_of_the_last_run_that_cannot_be_ended_are_a_mistake_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    store = Store(path)
+    store.put_chat(Chat("1", "2", "3", "4", "ada"))
+    store._db.execute("CREATE TRIGGER t BEFORE UPDATE ON chats BEGIN SELECT RAISE(ABORT, 'no room'); END")
+    store.close()
+    settings = Settings(cwd=str(tmp_path), store=path)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="no room"):
+            Gateway(settings, one_token("x"))
 
 
 def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
