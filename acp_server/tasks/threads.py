@@ -31,10 +31,10 @@ RUNNING: Final = 40
 """Functions that run at once and are waited for; more wait their turn."""
 
 ABANDONED: Final = 64
-"""Functions that may go on although nobody waits for them. From there on no new ones are started."""
+"""Functions that may go on although nobody waits for them. From there on `run` starts no new ones."""
 
 ASKED: Final = 256
-"""Functions that run at once for `ask`. From there on no new ones are started."""
+"""Functions that run at once for `ask`. From there on it starts no new ones."""
 
 _MANY: Final = 8
 """More of these than it takes to see a cancel in time are worth a warning."""
@@ -95,6 +95,8 @@ class Threads:
             return await self._run(name, function, args)
 
     async def _run(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if self.abandoned >= ABANDONED:
+            raise TooManyThreads(f"{self.abandoned} threads that were cancelled still run; {name} is not started")
         worker = self._start(Worker(self, name, function, args))
         try:
             return await worker.outcome()
@@ -109,9 +111,6 @@ class Threads:
         return self._start(Worker(self, name, function, (), asked=True))
 
     def _start(self, worker: Worker) -> Worker:
-        if self.abandoned >= ABANDONED:
-            many = f"{self.abandoned} threads that were cancelled still run"
-            raise TooManyThreads(f"{many}; {worker.name} is not started")
         try:
             worker.start()
         except RuntimeError as error:
@@ -183,16 +182,18 @@ class Worker:
     def abandon(self) -> None:
         """Nobody waits for it any more. What it wants of the loop from here on is refused. Idempotent."""
         with self._lock:
-            if self._abandoned or self.ended.is_set():
-                return
-            self._abandoned = True
+            running = not (self._abandoned or self.ended.is_set())
+            self._abandoned = self._abandoned or running
+            # Also of one that has ended: threads that it has started may have asked in its name.
             jobs, self._jobs = self._jobs, deque()
+        for job, _, _ in jobs:
+            job.set_exception(RequestCancelled())
+        if not running:
+            return
         self._threads.count(abandoned=1)
         many = self._threads.abandoned
         level = logging.WARNING if many > _MANY else logging.INFO
         logger.log(level, "%s was cancelled and still runs in its thread; %d such threads", self.name, many)
-        for job, _, _ in jobs:
-            job.set_exception(RequestCancelled())
 
     async def _carry_out(self, job: _Future, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         token = _nested.set(True)
@@ -212,7 +213,7 @@ class Worker:
         job: Future[Any] = Future()
         with self._lock:
             # Whoever asks does not wait for it in the loop, which may even be standing still for it.
-            if self._abandoned or self._asked:
+            if self._abandoned or self._asked or self.ended.is_set():
                 raise RequestCancelled
             self._jobs.append((job, function, args))
         # Not the event of this moment: the loop may have put another in its place when it gets there.
@@ -255,7 +256,8 @@ def _guarded(function: Callable[[], object]) -> None:
 def in_loop(function: Callable[..., Any], *args: Any) -> Any:
     """From a function that `Threads.run` called: call `function(*args)` in the loop and await it if it is async, in the
     place of whoever waits for this thread, so that a cut cuts it as well. Raises what it raises, RequestCancelled once
-    the thread is abandoned and in a function of `Threads.ask`, and RuntimeError in any other thread."""
+    the function is abandoned or has ended and in one of `Threads.ask`, and RuntimeError in any other thread. A thread
+    that the function has started is such another one, unless it runs in a copy of its context."""
     worker = _worker.get(None)
     if worker is None:
         raise RuntimeError("not in a thread that a plain function runs in")

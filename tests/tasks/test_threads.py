@@ -1,5 +1,6 @@
 """Plain functions in threads: waited for, and carried out for."""
 
+import contextvars
 import threading
 from contextvars import ContextVar
 from typing import Any
@@ -9,8 +10,9 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from acp_server.errors import RequestCancelled
 from acp_server.tasks import threads as module
-from acp_server.tasks.threads import Threads, in_loop
+from acp_server.tasks.threads import Threads, Worker, in_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -78,6 +80,54 @@ async def test_nothing_can_be_done_in_the_loop_for_other_threads() -> None:
         await anyio.to_thread.run_sync(in_loop, anyio.lowlevel.checkpoint)
     with pytest.raises(RuntimeError, match="not in a thread"):
         in_loop(anyio.lowlevel.checkpoint)
+
+
+class Helped:
+    """A function that is through before the loop has done what a thread wants that it has started."""
+
+    def __init__(self) -> None:
+        self.threads = Threads.current()
+        self.worker = Worker(self.threads, "starting another", self.function, ())
+        self.said: list[str] = []
+        self.over = threading.Event()
+
+    def function(self) -> str:
+        threading.Thread(target=contextvars.copy_context().run, args=(self.helper,)).start()
+        while not self.worker._jobs:
+            self.over.wait(0.001)
+        return "through"
+
+    def helper(self) -> None:
+        for word in ("first", "second"):
+            try:
+                in_loop(self.said.append, word)
+            except RequestCancelled:
+                self.said.append("refused")
+        self.over.set()
+
+    async def start(self) -> None:
+        self.worker.start()
+        assert await anyio.to_thread.run_sync(self.worker.ended.wait, 5)
+
+    async def end(self) -> None:
+        assert await anyio.to_thread.run_sync(self.over.wait, 5)
+
+
+async def test_what_a_thread_of_its_own_making_has_asked_for_is_done_and_nothing_that_comes_later() -> None:
+    helped = Helped()
+    await helped.start()
+    assert await helped.worker.outcome() == "through"
+    await helped.end()
+    assert helped.said == ["first", "refused"]
+
+
+async def test_what_a_thread_of_its_own_making_has_asked_for_is_refused_when_nobody_waits() -> None:
+    helped = Helped()
+    await helped.start()
+    helped.worker.abandon()
+    await helped.end()
+    assert helped.said == ["refused", "refused"]
+    assert helped.threads.abandoned == 0
 
 
 async def test_functions_that_wait_for_others_leave_them_their_places(monkeypatch: pytest.MonkeyPatch) -> None:

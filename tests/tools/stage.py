@@ -38,6 +38,8 @@ class Stage:
         self.running = anyio.Event()
         self.left = threading.Event()
         """The function of the first tool has ended."""
+        self.acted = threading.Event()
+        """The `on_cancel` of the first tool is through."""
         self.input_ended = False
         self.call: Any = None
         self.editor: Any = None

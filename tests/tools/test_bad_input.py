@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from acp_server import Agent, RpcError, ToolContext, ToolFailed, Turn
 from acp_server.errors import UsageError
+from acp_server.tasks import threads
 from tests.session.editor import END_TURN, editing
 from tests.tools.calls import calling, shown, text, updates
 
@@ -77,6 +78,26 @@ async def test_an_exceptions_text_is_for_the_program_and_not_for_the_client(capl
         assert text(shown(editor)[-1]) == ["The tool failed."]
     assert isinstance(results[0].error, ValueError)
     assert any(record.exc_info for record in caplog.records)
+
+
+async def test_a_tool_for_which_there_is_no_thread_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(threads, "ABANDONED", 0)
+    agent = Agent("a")
+    ran: list[str] = []
+
+    @agent.tool
+    def read() -> None:
+        ran.append("read")
+
+    results = calling(agent, "read")
+    seen = await updates(agent)
+    words = "Too much that was cancelled still runs, so it was not run."
+    assert (results[0].status, results[0].message) == ("failed", words)
+    assert text(seen[-1]) == [words]
+    assert not ran
+    assert "read is not run: 0 threads that were cancelled still run; read is not started" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ToolFailed("no such file"), RpcError("no such file")])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from acp_server import Agent, ToolContext, Turn
+from acp_server.tasks import threads
 from tests.session.editor import END_TURN, editing
 from tests.tools.stage import KINDS, OWN, Stage, warnings
 
@@ -166,3 +167,27 @@ async def test_one_that_is_set_anew_while_it_is_called_is_not_called(kind: str) 
     stage = Stage(kind, act)
     await stage.cancelled_alone()
     assert stage.outcome == ("cancelled", "first")
+
+
+# -- too much that still runs
+
+
+@pytest.mark.parametrize("kind", ["async", "generator", "assistant"])
+async def test_one_is_heard_although_too_much_that_was_cancelled_still_runs(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "ABANDONED", 0)
+    stage = Stage(kind, lambda stage: "partial")
+    await stage.cancelled_alone()
+    assert stage.outcome == ("cancelled", "partial")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_where_too_many_of_them_still_run_it_is_not_called_and_the_call_ends_without_its_words(
+    kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(threads, "ASKED", 0)
+    stage = Stage(kind, lambda stage: "late")
+    await stage.cancelled_alone()
+    assert stage.outcome == ("cancelled", None)
+    assert warnings(caplog) == ["on_cancel of search is not called"]
