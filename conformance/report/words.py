@@ -56,6 +56,8 @@ def subject_of(run: Run) -> str:
     if run.subject is None:
         return ""
     words = [str(run.subject[key]) for key in ("name", "version") if run.subject.get(key) is not None]
+    if not words:
+        return ""
     protocol = run.subject.get("protocolVersion")
     return printable(" ".join(words) + (f" (protocol {protocol})" if protocol is not None else "")).strip()
 

@@ -1,10 +1,10 @@
 """Agents of others are judged as it is written down: each failure with its reason, and nothing that no longer holds.
 
 The example agents of the official SDKs are judged as they were published: that of the Python SDK is in its source
-package, that of the TypeScript SDK in the last package which has it. They do little in a turn, so an agent of our own on
-each SDK has the other situations; those are written with care, so that what they fail at is the SDK's doing. `codex-acp`
-is a prebuilt agent without an account, of which only the generic cases can be tried. What is expected stands in
-`real_world/AGENT.toml`: the verdict, why it is so, and the cases. Everything else passes, or is a choice.
+package, that of the TypeScript SDK in the last package which has it. They do little in a turn, so an agent of our own
+on each SDK has the other situations; those are written with care, so that what they fail at is the SDK's doing.
+`codex-acp` is a prebuilt agent without an account, of which only the generic cases can be tried. What is expected
+stands in `real_world/AGENT.toml`: the verdict, why it is so, and the cases. Everything else passes, or is a choice.
 """
 
 import os

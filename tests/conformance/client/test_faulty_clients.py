@@ -1,21 +1,56 @@
-"""Every fault is caught by the case that is for it, and a client without a fault passes every case."""
+"""Every fault is caught by the case that is for it, and a client without a fault passes every case.
+
+All faulty clients that the chosen tests need are judged together, before the first test: most of the time they wait for
+what never comes.
+"""
 
 import re
+from collections.abc import Mapping
+from functools import partial
 
+import anyio
 import pytest
 
 from conformance.case import Level, Verdict
 from conformance.client.registry import client_cases
+from conformance.result import CaseResult
 
 from .table import FAULTS, FOLDER, PLAYED, SEEN, UNBOUNDED, UNUSUAL, WHOLE_RUN, command, judged
 
-pytestmark = pytest.mark.anyio
+# All faulty clients are run in the time of one test.
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+CLIENTS_AT_ONCE = 4
+SECONDS_OF_A_FAULT = 1.5
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     """The suite runs on asyncio alone."""
     return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def found(request: pytest.FixtureRequest) -> Mapping[str, Mapping[str, CaseResult]]:
+    """What each faulty client that a chosen test asks for is found to do, by the name of the client."""
+    names = {item.name for item in request.session.items if item.path == request.path}
+    wanted = {fault: (id,) for fault, id in FAULTS.items()} | SEEN
+    chosen = {fault: ids for fault, ids in wanted.items() if any(f"[{fault}-" in name for name in names)}
+    return anyio.run(partial(judge_all, chosen))
+
+
+async def judge_all(chosen: Mapping[str, tuple[str, ...]]) -> Mapping[str, Mapping[str, CaseResult]]:
+    found: dict[str, Mapping[str, CaseResult]] = {}
+    slots = anyio.Semaphore(CLIENTS_AT_ONCE)
+
+    async def judge(fault: str, ids: tuple[str, ...]) -> None:
+        async with slots:
+            found[fault] = await judged(command(fault), *ids, patience=SECONDS_OF_A_FAULT)
+
+    async with anyio.create_task_group() as tasks:
+        for fault, ids in chosen.items():
+            tasks.start_soon(judge, fault, ids)
+    return found
 
 
 @pytest.mark.parametrize("group", PLAYED)
@@ -32,15 +67,17 @@ async def test_a_client_without_a_fault_passes_every_case(group: str) -> None:
 
 
 @pytest.mark.parametrize(("fault", "id"), FAULTS.items())
-async def test_a_fault_is_caught_by_its_case(fault: str, id: str) -> None:
-    result = (await judged(command(fault), id, patience=1.5))[id]
+def test_a_fault_is_caught_by_its_case(fault: str, id: str, found: Mapping[str, Mapping[str, CaseResult]]) -> None:
+    result = found[fault][id]
     assert (result.verdict, bool(result.reason)) == (client_cases[id].broken(), True), result
 
 
 @pytest.mark.parametrize(("fault", "ids"), SEEN.items())
-async def test_a_fault_in_any_message_is_caught_by_the_case_of_the_whole_run(fault: str, ids: tuple[str, str]) -> None:
+def test_a_fault_in_any_message_is_caught_by_the_case_of_the_whole_run(
+    fault: str, ids: tuple[str, str], found: Mapping[str, Mapping[str, CaseResult]]
+) -> None:
     rule, played = ids
-    result = (await judged(command(fault), *ids, patience=1.5))[rule]
+    result = found[fault][rule]
     assert result.verdict is client_cases[rule].broken(), result
     assert played in result.reason
 

@@ -12,6 +12,7 @@ from conformance.report.words import (
     printable,
     printable_lines,
     shown_lines,
+    subject_of,
     wrapped,
 )
 from tests.conformance.report.runs import HOSTILE, every_verdict, result, run
@@ -80,3 +81,9 @@ def test_groups_stand_together_in_the_order_they_came() -> None:
 )
 def test_of_too_many_lines_the_beginning_and_the_end_are_shown(count: int, shown: list[int]) -> None:
     assert [number for part in shown_lines(count, 4) for number in part] == shown
+
+
+def test_a_subject_is_called_by_its_name_and_a_nameless_one_by_nothing() -> None:
+    assert subject_of(run()) == "sample 1.2 (protocol 1)"
+    assert subject_of(run(subject={"name": None, "version": None, "protocolVersion": 1})) == ""
+    assert subject_of(run(subject=None)) == ""
