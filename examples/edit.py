@@ -1,0 +1,57 @@
+"""An agent that renames something in a file: the prompt is the file, the old name and the new one.
+
+The user sees the change before it is made, and may allow it once or for the session. Nothing is written without a yes,
+and nothing over what was typed into the editor meanwhile.
+"""
+
+import re
+
+from acp_server import Agent, Approval, Editor, ToolContext, ToolFailed, Turn
+from acp_server.schema import Diff
+
+agent = Agent("renamer", version="1.0")
+
+
+def editor_of(call: ToolContext) -> Editor:
+    if call.editor is None:
+        raise ToolFailed("This editor has no files for me.")
+    return call.editor
+
+
+async def what_will_change(path: str, old: str, new: str, call: ToolContext) -> Approval:
+    """The question. It is asked before the tool runs, and changes nothing."""
+    editor = editor_of(call)
+    text = await editor.get_file_content(path)
+    if text is None:
+        raise ToolFailed(f"There is no file {path}.")
+    changed, times = re.subn(rf"\b{re.escape(old)}\b", lambda _: new, text)
+    if not times:
+        raise ToolFailed(f"There is no {old} in {path}.")
+    call.data = Diff(path=editor.absolute(path), old_text=text, new_text=changed)
+    call.locate(call.data.path)
+    return Approval(f"{times} times in {path}.", preview=call.data, primary="Rename", secondary="Leave it")
+
+
+@agent.tool(kind="edit", title=lambda path, old, new: f"Rename {old} to {new}", approval=what_will_change)
+async def rename(path: str, old: str, new: str, call: ToolContext) -> str:
+    "Rename something in a file."
+    editor = editor_of(call)
+    if await editor.get_file_content(path) != call.data.old_text:
+        raise ToolFailed(f"{path} was changed meanwhile, so I left it as it is.")
+    call.on_cancel = lambda: f"The editor may have changed {path} already."
+    await editor.write_to_file(path, call.data.new_text)
+    return "Renamed."
+
+
+@agent.prompt
+async def answer(turn: Turn):
+    match turn.text.split():
+        case [path, old, new]:
+            result = await turn.run_tool(rename, {"path": path, "old": old, "new": new})
+            yield f"{result.message or result.status}\n"
+        case _:
+            yield "Tell me the file, the old name and the new one.\n"
+
+
+if __name__ == "__main__":
+    agent.run()
