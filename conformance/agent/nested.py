@@ -28,7 +28,9 @@ async def in_flight(agent: Agent, session: str) -> tuple[Pending, Incoming]:
     """A prompt that waits for an answer of the client, and the request of the agent that it waits for."""
     agent.hold(*CLIENT_METHODS)
     prompt = await agent.prompt(session, "nested")
-    request = await agent.next_request()
+    request = await agent.wait_for(
+        lambda: next((each for each in agent.held() if each.position >= prompt.since), None), "a request of the turn"
+    )
     for method in CLIENT_METHODS:
         agent.on(method, agent.editor.handle)
     return prompt, request
