@@ -30,13 +30,18 @@ from acp_server.schema.methods import METHODS
 
 logger = logging.getLogger("acp_server.gateway")
 
+_MOURNING = 2.0
+"""Seconds that the chats of an agent that is gone get to end."""
 _RESUME = METHODS["session/resume"].capability
 _LOAD = METHODS["session/load"].capability
 _CLOSE = METHODS["session/close"].capability
 
 
 class Asked(Protocol):
-    """Takes the questions that belong to a session."""
+    """Who works with a session: takes the questions that belong to it."""
+
+    done: anyio.Event
+    """Set when it works with it no more."""
 
     async def ask(self, question: Question) -> Any:
         """The answer; None if the question is dismissed."""
@@ -50,6 +55,14 @@ class _Process:
         self.ready = anyio.Event()
         self.agent: RemoteAgent | None = None
         self.error: AcpError | OSError | None = None
+
+    async def when_ready(self) -> RemoteAgent:
+        """The agent, once it can be asked for sessions. Raises why it cannot."""
+        await self.ready.wait()
+        if self.agent is None:
+            assert self.error is not None
+            raise self.error
+        return self.agent
 
 
 class Bot:
@@ -86,12 +99,14 @@ class Bot:
         Raises AcpError or OSError if there is none to be had.
         """
         with anyio.move_on_after(self._start_seconds):
+            process = self._start()
             try:
-                return await self._open(await self._agent(), session_id)
+                return await self._open(await process.when_ready(), session_id)
             except ConnectionClosed:
                 # It has died between two chats, or just now. This chat has not said anything yet, so once more.
                 logger.info("bot %s: the agent is gone; it is started anew", self.name)
-                return await self._open(await self._agent(), session_id)
+                self._forget(process)
+                return await self._open(await self._start().when_ready(), session_id)
         raise RequestTimeout("session/new", self._start_seconds)
 
     def discard(self, session: RemoteSession) -> None:
@@ -104,29 +119,27 @@ class Bot:
 
     # -- the process
 
-    async def _agent(self) -> RemoteAgent:
-        process = self._process
-        if process is None:
+    def _start(self) -> _Process:
+        """The process there is, or a new one."""
+        if self._process is None:
             assert self._group is not None, "the gateway does not run"
-            process = self._process = _Process()
-            self._group.start_soon(self._run, process)
-        await process.ready.wait()
-        if process.agent is None:
-            assert process.error is not None
-            raise process.error
-        return process.agent
+            self._process = _Process()
+            self._group.start_soon(self._run, self._process)
+        return self._process
 
     async def _run(self, process: _Process) -> None:
         try:
             async with spawn_agent(self._command, self._handlers(), cwd=self._cwd, patience=self._patience) as agent:
                 try:
-                    await self._initialize(agent)
+                    me = Implementation(name="acp-server gateway", version="1")
+                    await agent.initialize(client_info=me, timeout=self._start_seconds)
                     process.agent = agent
                     process.ready.set()
                     await agent.link.connection.wait_closed()
                 finally:
                     # Before the process is cleaned up, which may take a while.
                     self._forget(process)
+                await self._mourned(agent)
             logger.warning("bot %s: the agent is gone", self.name)
         except (AcpError, OSError) as error:
             logger.warning("bot %s: the agent cannot be used: %s", self.name, error)
@@ -136,11 +149,11 @@ class Bot:
             self._forget(process)
             process.ready.set()
 
-    async def _initialize(self, agent: RemoteAgent) -> None:
-        with anyio.move_on_after(self._start_seconds) as waiting:
-            await agent.initialize(client_info=Implementation(name="acp-server gateway", version="1"))
-        if waiting.cancelled_caught:
-            raise RequestTimeout("initialize", self._start_seconds)
+    async def _mourned(self, agent: RemoteAgent) -> None:
+        """Until its chats have seen how the agent ended: once its connection is closed by us, that is lost."""
+        with anyio.move_on_after(_MOURNING):
+            for asked in [asked for id, asked in self.working.items() if id in agent.sessions]:
+                await asked.done.wait()
 
     def _forget(self, process: _Process) -> None:
         if self._process is process:

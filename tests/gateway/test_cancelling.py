@@ -129,6 +129,17 @@ def test_a_cancel_has_stopped_the_agent_when_it_is_answered_and_knows_the_usage(
     assert "cut hang on" in server.ear.heard
 
 
+def test_the_session_of_a_cancelled_chat_is_closed_and_that_of_a_completed_one_kept(server: Server, coze: Any) -> None:
+    kept = coze.chat.create_and_poll(**ask("echo this stays")).chat
+    chat = coze.chat.create(**ask("hang shortly"), conversation_id=kept.conversation_id)
+    server.ear.wait("hangs shortly")
+    other = coze.chat.create_and_poll(**ask("echo that stays")).chat
+    coze.chat.cancel(**ids(chat))
+    server.ear.wait("closed echo this stays")
+    assert "closed echo that stays" not in server.ear.heard
+    coze.conversations.delete(conversation_id=other.conversation_id)
+
+
 def test_a_drained_chat_goes_on_and_its_usage_is_that_of_the_whole_reply(draining: Server) -> None:
     with client(draining) as coze:
         chat = running(draining, coze, "slowly 40 drained")

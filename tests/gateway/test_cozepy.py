@@ -373,6 +373,16 @@ def test_a_question_that_the_agent_takes_back_lets_the_chat_go_on(coze: Any) -> 
     assert "never mind" in listed(coze, chat.conversation_id)
 
 
+def test_a_chat_whose_question_is_taken_back_is_at_work_again_and_can_be_cancelled(coze: Any) -> None:
+    chat = waiting(coze, "impatient and busy")
+    ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+    until(lambda: coze.chat.retrieve(**ids).status == Status.IN_PROGRESS)
+    with pytest.raises(cozepy.CozeAPIError) as error:
+        coze.chat.submit_tool_outputs(**ids, tool_outputs=output(chat, "yes"), stream=False)
+    assert code(error) == 4000
+    assert coze.chat.cancel(**ids).status == Status.CANCELED
+
+
 def test_a_chat_that_waits_does_not_occupy_its_conversation(coze: Any, server: Server) -> None:
     chat = waiting(coze, "ask files")
     other = coze.chat.create(**ask("hang meanwhile"), conversation_id=chat.conversation_id)

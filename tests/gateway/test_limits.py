@@ -127,6 +127,22 @@ async def test_an_agent_that_does_not_answer_at_its_start_fails_its_chats(api: A
             assert (chat["status"], chat["last_error"]["msg"]) == ("failed", "the agent does not answer")
 
 
+async def test_an_agent_that_dies_before_it_has_said_anything_is_started_once_more(api: Api, tmp_path: Path) -> None:
+    async with api(agent=[*BUSY, "stumble", str(tmp_path / "mark")]) as http:
+        assert (await ended(http, (await begin(http, "echo x"))["data"]))["status"] == "completed"
+        assert (tmp_path / "mark").exists()
+
+
+async def test_every_chat_of_an_agent_that_dies_says_how_it_ended(api: Api) -> None:
+    async with api() as http:
+        chats = [(await begin(http, "hang"))["data"] for _ in range(20)]
+        # One after the other, so all of them are at work by then.
+        chats.append((await begin(http, "die"))["data"])
+        for chat in chats:
+            failed = await ended(http, chat)
+            assert (failed["status"], failed["last_error"]["msg"][:26]) == ("failed", "the agent was ended by sig")
+
+
 async def test_an_agent_that_does_not_stop_holds_up_a_cancel_only_so_long(api: Api) -> None:
     async with api(agent=[sys.executable, str(AGENTS / "stubborn.py")], settle_seconds=0.2, chats=1) as http:
         chat = (await begin(http, "x"))["data"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from acp_server import Agent, Turn
+from acp_server import Agent, Session, Turn
 from acp_server.schema import (
     BooleanPropertySchema,
     Content,
@@ -105,6 +105,8 @@ async def act(turn: Turn, heard: list[str]) -> None:
         with anyio.move_on_after(0.05):
             await ask(turn, "quickly")
         await turn.say("never mind")
+        if rest:
+            await anyio.sleep_forever()
     elif work == "fail":
         raise RuntimeError(rest)
     elif work == "refuse":
@@ -141,9 +143,17 @@ async def ask(turn: Turn, what: str) -> None:
 
 
 @agent.session
-async def session(_session: object) -> None:
+async def open_session(session: Session) -> None:
     if "mute" in sys.argv:
         await anyio.sleep_forever()
+    if "stumble" in sys.argv:
+        try:
+            os.close(os.open(sys.argv[-1], os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            pass  # This is the second time.
+        else:
+            os._exit(1)
+    session.on_close(lambda: tell("closed", session.data[-1] if session.data else "unused"))
 
 
 def tell(*words: Any) -> None:
