@@ -7,6 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from acp_server.tasks import job as module
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import Watch, grace
 from acp_server.tasks.job import Job
@@ -218,6 +219,20 @@ async def test_whoever_waits_and_is_cancelled_cuts_the_work_and_waits_for_its_cl
 
 async def test_whoever_waits_and_is_cancelled_does_not_wait_for_work_that_does_not_end() -> None:
     kept = Kept(patience=0.02)
+    with anyio.fail_after(5), anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(kept.run, kept.stubborn)
+            await kept.begun.wait()
+            scope.cancel()
+    assert kept.spawner.running
+    kept.go_on.set()
+    await kept.idle()
+
+
+async def test_nor_when_nobody_watches_over_it_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SLACK", 0.02)
+    kept = Kept(patience=0.02)
+    kept.watch.finish()
     with anyio.fail_after(5), anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
             group.start_soon(kept.run, kept.stubborn)
