@@ -6,6 +6,7 @@ found by then stays, and the call says that it is not all.
 
 import shutil
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -34,7 +35,9 @@ def project(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def library(_folder: Path) -> Iterator[tuple[str, str]]:
-    return lines(Path(sysconfig.get_path("stdlib")).rglob("*.py"))
+    top = Path(sysconfig.get_path("stdlib"))
+    names = sorted(sys.stdlib_module_names)
+    return lines(file for name in names for file in [top / f"{name}.py", *(top / name).rglob("*.py")])
 
 
 def history(folder: Path) -> Iterator[tuple[str, str]]:
