@@ -62,9 +62,6 @@ class Life:
         """Move to `canceled`. Raises ApiError 4104 if the chat is not running."""
         if not self.chat.move(Status.CANCELED):
             raise not_cancellable(self.chat)
-        for question in self._queue:
-            question.settle(None)
-        self._queue.clear()
 
     def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
         """Answer what is asked: the chat as it is right then, and what follows if `stream`.

@@ -309,6 +309,22 @@ def test_a_permission_is_asked_for_and_answered_by_polling(coze: Any) -> None:
     assert "files: no. " in listed(coze, chat.conversation_id)
 
 
+def test_a_chat_that_is_not_saved_dismisses_questions_and_takes_no_outputs(coze: Any, server: Server) -> None:
+    events = list(coze.chat.stream(**ask("ask files"), auto_save_history=False))
+    assert last(events).status == Status.COMPLETED
+    assert said(events) == "files: None. "
+    chat: Any = None
+    for event in coze.chat.stream(**ask("hang unsaved"), auto_save_history=False):
+        chat = chat or event.chat
+        if event.event == Event.CONVERSATION_MESSAGE_DELTA:
+            ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+            outputs = [cozepy.ToolOutput(tool_call_id="1", output="yes")]
+            with pytest.raises(cozepy.CozeAPIError) as error:
+                coze.chat.submit_tool_outputs(**ids, tool_outputs=outputs, stream=False)
+            assert code(error) == 5000
+            assert coze.chat.cancel(**ids).status == Status.CANCELED
+
+
 def test_outputs_that_do_not_fit_are_refused_and_the_chat_goes_on_waiting(coze: Any) -> None:
     chat = waiting(coze, "ask files")
     ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}

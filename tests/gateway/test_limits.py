@@ -12,11 +12,11 @@ import pytest
 
 from acp_server.client import Patience
 from acp_server.gateway.app import make_app
-from acp_server.gateway.auth import one_token
+from acp_server.gateway.auth import read_tokens
 from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.limits import Limits
 
-from .serving import BUSY, PATIENCE, TOKEN
+from .serving import BUSY, OTHER_TOKEN, PATIENCE, TOKEN, TOKENS
 
 AGENTS = Path(__file__).parent / "agents"
 
@@ -42,7 +42,8 @@ def api(tmp_path: Path) -> Api:
             limits=Limits(**limits),
             patience=Patience(closed=5),
         )
-        gateway = Gateway(settings, one_token(TOKEN))
+        (tmp_path / "tokens").write_text(TOKENS)
+        gateway = Gateway(settings, read_tokens(tmp_path / "tokens"))
         transport = httpx.ASGITransport(make_app(gateway))
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with (
@@ -75,6 +76,13 @@ async def test_one_chat_too_many_is_refused_until_another_has_ended(
     async with api(**limits) as http:
         chats = [(await begin(http, "hang"))["data"] for _ in range(2)]
         assert (await begin(http, "echo x"))["code"] == code
+        http.headers["Authorization"] = f"Bearer {OTHER_TOKEN}"
+        other = await begin(http, "echo x")
+        # What one token may have at once is no matter of the others'.
+        assert other["code"] == (0 if code == 4013 else code)
+        if other["code"] == 0:
+            await ended(http, other["data"])
+        http.headers["Authorization"] = f"Bearer {TOKEN}"
         ids = {"conversation_id": chats[0]["conversation_id"], "chat_id": chats[0]["id"]}
         assert (await http.post("/v3/chat/cancel", json=ids)).json()["code"] == 0
         last = await begin(http, "echo x")
@@ -105,9 +113,10 @@ async def test_a_question_that_nobody_answers_is_dismissed_in_the_end(api: Api) 
         assert (await ended(http, chat))["status"] == "completed"
 
 
-async def test_an_agent_that_says_too_much_is_stopped_and_its_chat_fails(api: Api) -> None:
+@pytest.mark.parametrize("what", ["flood", "flood-tools"])
+async def test_an_agent_that_says_too_much_is_stopped_and_its_chat_fails(api: Api, what: str) -> None:
     async with api(reply=50_000) as http:
-        chat = await ended(http, (await begin(http, "flood"))["data"])
+        chat = await ended(http, (await begin(http, what))["data"])
         assert chat["status"] == "failed"
 
 

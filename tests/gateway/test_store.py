@@ -9,6 +9,7 @@ from acp_server.errors import UsageError
 from acp_server.gateway.auth import one_token
 from acp_server.gateway.chat import Chat
 from acp_server.gateway.gateway import Gateway, Settings
+from acp_server.gateway.messages import Message
 from acp_server.gateway.store import Conversation, Store
 
 
@@ -71,6 +72,23 @@ def test_chats_of_the_last_run_that_cannot_be_ended_are_a_mistake_in_one_line(tm
     for _ in range(2):
         with pytest.raises(UsageError, match="no room"):
             Gateway(settings, one_token("x"))
+
+
+def test_what_is_left_of_a_deleted_conversation_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    store = Store(path)
+    store.put_conversation(Conversation("1", "ada", "2", 0, 0, deleted=True))
+    store.put_chat(Chat("3", "1", "2", "4", "ada"))
+    store.add_message(Message("5", "1", "2", "user", "question", "secret", chat_id="3"))
+    store.put_conversation(conversation("6"))
+    store.close()
+    gateway = Gateway(Settings(cwd=str(tmp_path), store=path), one_token("x"))
+    left = {
+        table: [id for (id,) in gateway._store._db.execute(f"SELECT id FROM {table}")]
+        for table in ("conversations", "chats", "messages")
+    }
+    gateway._store.close()
+    assert left == {"conversations": ["6"], "chats": [], "messages": []}
 
 
 def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:

@@ -125,6 +125,16 @@ async def act(turn: Turn, heard: list[str]) -> None:
     elif work == "flood":
         while True:
             await turn.say("x" * 10_000)
+    elif work == "flood-tools":
+        await flood_with_tools(turn)
+
+
+async def flood_with_tools(turn: Turn) -> None:
+    number = 0
+    while True:
+        number += 1
+        found: list[ToolCallContent] = [Content(content=TextContent(text="x" * 10_000))]
+        await turn.update(ToolCall(tool_call_id=f"f{number}", title="Look", status="completed", content=found))
 
 
 async def use_a_tool(turn: Turn, what: str) -> None:
