@@ -121,7 +121,6 @@ class Execution:
             value = await self._execute(arguments)
         finally:
             context.executing = False
-            context.on_cancel = None
         return _Output(value, said=tool.streams)
 
     async def _execute(self, arguments: dict[str, Any]) -> Any:

@@ -1,5 +1,6 @@
 """What a tool call shows the client, and what the model is told of it."""
 
+import threading
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -233,6 +234,33 @@ async def test_a_program_can_cancel_one_tool_of_a_turn() -> None:
     assert results[0].status == "cancelled"
     assert seen[-1]["_meta"] == {"outcome": "cancelled"}
     assert seen[-1]["status"] == "failed"
+
+
+async def test_what_a_thread_has_said_before_the_cancel_is_kept_although_the_loop_has_not_heard_of_it() -> None:
+    agent = Agent("a")
+    may_speak, has_spoken = threading.Event(), threading.Event()
+    running = anyio.Event()
+
+    @agent.tool
+    def talk(call: ToolContext) -> None:
+        call.run(running.set)
+        may_speak.wait(5)
+        call.progress("said before")
+        has_spoken.set()
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: turn.run_tool("talk", id="c1"))
+            await running.wait()
+            # In one step of the loop, which hears nothing meanwhile.
+            may_speak.set()
+            assert has_spoken.wait(5)
+            assert turn.cancel_tool("c1")
+
+    seen = await updates(agent)
+    assert seen[-1]["_meta"] == {"outcome": "cancelled"}
+    assert text(seen[-1]) == ["said before"]
 
 
 async def test_a_tool_that_its_caller_gives_up_is_cancelled() -> None:
