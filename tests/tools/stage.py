@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server import Agent, ToolContext, ToolResult, Turn
+from acp_server import Agent, Limits, ToolContext, ToolResult, Turn
 from acp_server.tasks.threads import in_loop
 from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.editor import BlockingEditor
-from tests.session.editor import END_TURN, Editor, editing
+from tests.session.editor import CALM, END_TURN, Editor, editing
 from tests.tools.assistants import PLAIN
 
 KINDS = ["async", "plain", "generator", "assistant", "plain assistant"]
@@ -115,10 +115,10 @@ class Stage:
     # -- the conversation
 
     @asynccontextmanager
-    async def started(self) -> AsyncGenerator[tuple[Editor, str, Any]]:
+    async def started(self, limits: Limits = CALM) -> AsyncGenerator[tuple[Editor, str, Any]]:
         """An editor with a turn in which both tools run."""
         try:
-            async with editing(self.agent) as editor:
+            async with editing(self.agent, limits) as editor:
                 session = await editor.open()
                 prompt = await editor.prompt(session)
                 with anyio.fail_after(5):

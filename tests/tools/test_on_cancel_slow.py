@@ -5,7 +5,7 @@ import threading
 import anyio
 import pytest
 
-from acp_server import Agent, ToolContext, Turn
+from acp_server import Agent, Limits, ToolContext, Turn
 from acp_server.tools import runner
 from tests.session.editor import CANCELLED, END_TURN, editing
 from tests.tools.stage import KINDS, OWN, Stage, blocks, running_one, status_of, warnings
@@ -43,6 +43,18 @@ async def test_one_that_blocks_does_not_hold_up_the_answer_of_a_cancelled_turn(
             answer = await editor.answer(prompt)
         assert not stage.release.is_set()
         assert answer["code"] == -32800 if stage.input_ended else answer == CANCELLED
+
+
+async def test_one_has_half_of_the_time_for_cleanup_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_HEAR_OUT", 30.0)
+    stage = Stage("async", blocks)
+    async with stage.started(Limits(drain=0.05, grace=0.2)) as (editor, session, prompt):
+        await editor.client.result("_tool_call/cancel", {"sessionId": session, "toolCallId": OWN})
+        with anyio.fail_after(8):
+            await editor.client.expect(lambda m: status_of(m, OWN) == "failed")
+        stage.go_on.set()
+        assert await editor.answer(prompt) == END_TURN
+    assert stage.outcome == ("cancelled", None)
 
 
 async def test_a_hundred_that_block_share_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
