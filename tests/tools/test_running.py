@@ -220,6 +220,27 @@ async def test_tools_run_in_parallel_in_one_turn_and_one_can_be_cancelled_alone(
     ]
 
 
+async def test_a_turn_keeps_nothing_of_a_call_that_is_over() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def end(call: ToolContext, how: str) -> None:
+        if how == "fails":
+            raise ValueError
+        if how == "is cancelled":
+            call.turn.cancel_tool(call.id)
+            await anyio.sleep_forever()
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        for how in ("returns", "fails", "is cancelled"):
+            await turn.run_tool("end", {"how": how}, id="c1")
+            assert not turn.tool_calls
+            assert not turn.cancel_tool("c1")
+
+    assert [u["status"] for u in await updates(agent)][2::3] == ["completed", "failed", "failed"]
+
+
 async def test_a_program_can_cancel_one_tool_of_a_turn() -> None:
     agent = Agent("a")
 
