@@ -15,7 +15,8 @@
     actions         an agent's questions as tool calls, and tool outputs as answers
     work            a chat's turn on its agent
     bots            the processes of the agents, and their sessions
-    conversations   conversations, their sections, which session knows which message
+    conversation    what is known of one beside its messages
+    conversations   all of them, their sections, which session knows which message
     messages        messages, and what they are as content for an agent
     store           where all of it is kept
     ids, log, text  ids in decimal digits; log ids; text that everybody can read

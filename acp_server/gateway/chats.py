@@ -15,6 +15,7 @@ from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, ConversationBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bot, Bots
 from acp_server.gateway.chat import RUNNING, Chat, Failure, Status
+from acp_server.gateway.conversation import Conversation
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Listener
@@ -22,7 +23,7 @@ from acp_server.gateway.ids import Ids
 from acp_server.gateway.life import Life, not_cancellable
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import QUESTION, Message
-from acp_server.gateway.store import Conversation, Store
+from acp_server.gateway.store import Store
 from acp_server.gateway.work import Work
 
 logger = logging.getLogger("acp_server.gateway")

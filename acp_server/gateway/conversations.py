@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ConversationBody, EnterMessage, ListBody, ModifyBody, known_id
+from acp_server.gateway.conversation import Conversation
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import NAME
 from acp_server.gateway.messages import Message, check_content
-from acp_server.gateway.store import Conversation, Store
+from acp_server.gateway.store import Store
 
 _UNKNOWN = "the conversation does not exist"
 _UNKNOWN_MESSAGE = "the message does not exist"

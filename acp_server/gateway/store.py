@@ -11,12 +11,13 @@ import os
 import sqlite3
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from acp_server.errors import UsageError
 from acp_server.gateway.chat import Chat, Failure, Status, Usage
+from acp_server.gateway.conversation import Conversation
 from acp_server.gateway.messages import ANSWER, QUESTION, Message
 
 _APPLICATION_ID: Final = 0x41435047  # "ACPG"
@@ -49,43 +50,6 @@ _SHOWN: Final = f"""
 """Messages that belong to the conversation: what was inserted, and the questions and answers of completed chats. What
 was inserted and became the query of a chat that was cancelled does not. That is looked up and never copied, so a chat's
 status decides at once, and for good."""
-
-
-@dataclass
-class Conversation:
-    """One conversation. Times in Unix seconds."""
-
-    id: str
-    owner: str
-    section_id: str
-    created_at: int
-    updated_at: int
-    bot_id: str | None = None
-    name: str = ""
-    connector_id: str = "1024"
-    meta_data: dict[str, str] = field(default_factory=dict[str, str])
-    deleted: bool = False
-    revision: int = 0
-    """Rises when what was said is changed afterwards."""
-    session: str | None = None
-    """The agent's session that has heard what `Message`s are marked with; None while a chat has it."""
-    session_bot: str | None = None
-
-    def to_wire(self) -> dict[str, Any]:
-        """As the API writes it."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "created_at": self.created_at,
-            "updated_at": self.updated_at,
-            "meta_data": dict(self.meta_data),
-            "last_section_id": self.section_id,
-            "creator_id": self.owner,
-            "connector_id": self.connector_id,
-        }
-
-
-_T = TypeVar("_T")
 
 
 class Store:
