@@ -278,6 +278,17 @@ def request(text: str, *, stream: bool = True) -> bytes:
     return (head + body).encode()
 
 
+def test_who_does_not_speak_http_is_told_so_in_the_envelope(server: Server) -> None:
+    with connect(server) as wire:
+        wire.sendall(b"\x16\x03\x01\x02\x00\x01\r\n\r\n")
+        received = b""
+        while piece := wire.recv(65536):
+            received += piece
+    answer = json.loads(received.partition(b"\r\n\r\n")[2])
+    assert answer["code"] == 4000
+    assert answer["detail"]["logid"] in server.log.read_text()
+
+
 def test_a_client_that_leaves_in_the_middle_of_its_body_harms_nobody(server: Server, http: httpx.Client) -> None:
     for _ in range(5):
         with connect(server) as wire:
