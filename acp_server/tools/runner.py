@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import inspect
 import logging
+import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import anyio
+import anyio.lowlevel
 
 from acp_server.errors import ConnectionClosed, EncodeError, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import program_end
@@ -37,6 +39,9 @@ logger = logging.getLogger("acp_server.tools")
 
 _HEAR_OUT: Final = 0.5
 """Seconds for an `on_cancel` that is not quick, before the call ends without its words."""
+
+_PAUSE: Final = 0.01
+"""Seconds for which a generator that never waits may keep the loop."""
 
 _FAILED: Final = "The tool failed."
 
@@ -66,6 +71,7 @@ class Execution:
         self._last_words: Worker | None = None
         self._heard = anyio.Event()
         self._first_title = ""
+        self._pause_at = 0.0
         self._ending: BaseException | None = None
         self._result: ToolResult | None = None
 
@@ -134,8 +140,7 @@ class Execution:
                         said.append(piece)
                     self._context.progress(piece)
                     # In a node that is cut it goes no further, whatever it does with the cancel.
-                    if self._turn.session.updates.crowded:
-                        await self._turn.session.updates.room()
+                    await self._pause()
             finally:
                 await pieces.aclose()
             return "".join(said)
@@ -143,6 +148,18 @@ class Execution:
             return await tool.function(**arguments)
         value = await self._threads.run(tool.name, lambda: tool.function(**arguments))
         return await value if inspect.isawaitable(value) else value
+
+    async def _pause(self) -> None:
+        # A generator that never waits for anything itself would let nothing be written, and no cancel be read.
+        updates = self._turn.session.updates
+        now = time.monotonic()
+        if updates.crowded:
+            await updates.room()
+        elif now > self._pause_at:
+            await anyio.lowlevel.checkpoint()
+        else:
+            return
+        self._pause_at = now + _PAUSE
 
     def _over(self, value: Any, error: BaseException | None) -> None:
         """The body is through, and nobody can cut it any more."""
