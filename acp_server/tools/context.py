@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from acp_server.tasks.threads import Threads, in_loop
@@ -178,9 +179,10 @@ class ToolContext:
 
     def take(self) -> None:
         """For the runner: hand over what was said so far to be shown."""
-        while self._pieces:
-            piece = self._pieces.popleft()
-            if isinstance(piece, str):
-                self._view.say(piece)
+        # No more than there are now: a thread may be faster at saying than the loop is at taking.
+        pieces = [self._pieces.popleft() for _ in range(len(self._pieces))]
+        for is_text, some in groupby(pieces, lambda piece: isinstance(piece, str)):
+            if is_text:
+                self._view.say("".join(some))
             else:
-                self._view.attach(piece)
+                self._view.attach(*some)
