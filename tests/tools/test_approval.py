@@ -250,6 +250,25 @@ async def test_it_runs_without_asking_only_if_the_user_and_the_tool_both_allow_i
         assert kept.actions == [(True, False)]
 
 
+@pytest.mark.parametrize("way", ["by the setting", "for always"])
+async def test_what_runs_without_asking_shows_what_it_would_have_asked(way: str) -> None:
+    diff = Diff(path="/project/a", old_text="old", new_text="new")
+    kept = Kept(approval=lambda path: Approval("Really?", preview=diff), auto_approve=True)
+    async with editing(kept.agent) as editor:
+        editor.client.answer(PERMISSION, selected("allow_always"))
+        session = await editor.open()
+        if way == "by the setting":
+            setting = {"sessionId": session, "configId": "auto_approve", "type": "boolean", "value": True}
+            await editor.client.result("session/set_config_option", setting)
+        else:
+            await editor.ask(session)
+        asked = len(editor.asked(PERMISSION))
+        await editor.ask(session)
+        assert len(editor.asked(PERMISSION)) == asked
+        assert updates(editor)[-1]["content"][0]["newText"] == "new"
+    assert kept.status == "completed"
+
+
 async def test_the_setting_is_there_only_if_a_tool_heeds_it() -> None:
     async with editing(Kept().agent) as editor:
         answer = await editor.client.result("session/new", {"cwd": "/project", "mcpServers": []})

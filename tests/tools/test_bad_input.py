@@ -80,6 +80,28 @@ async def test_an_exceptions_text_is_for_the_program_and_not_for_the_client(capl
     assert any(record.exc_info for record in caplog.records)
 
 
+@pytest.mark.parametrize("plain", [False, True])
+async def test_a_tool_that_ends_the_program_is_no_failed_one(plain: bool) -> None:
+    agent = Agent("a")
+    ending = SystemExit(3)
+
+    async def leave() -> None:
+        raise ending
+
+    def leave_plainly() -> None:
+        raise ending
+
+    agent.tool(name="leave")(leave_plainly if plain else leave)
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        with pytest.raises(SystemExit) as raised:
+            await turn.run_tool("leave")
+        assert raised.value is ending
+
+    assert [u["status"] for u in await updates(agent)] == ["pending", "in_progress", "failed"]
+
+
 async def test_a_tool_for_which_there_is_no_thread_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
