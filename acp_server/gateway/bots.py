@@ -30,18 +30,13 @@ from acp_server.schema.methods import METHODS
 
 logger = logging.getLogger("acp_server.gateway")
 
-_MOURNING = 2.0
-"""Seconds that the chats of an agent that is gone get to end."""
 _RESUME = METHODS["session/resume"].capability
 _LOAD = METHODS["session/load"].capability
 _CLOSE = METHODS["session/close"].capability
 
 
 class Asked(Protocol):
-    """Who works with a session: takes the questions that belong to it."""
-
-    done: anyio.Event
-    """Set when it works with it no more."""
+    """Takes the questions that belong to a session."""
 
     async def ask(self, question: Question) -> Any:
         """The answer; None if the question is dismissed."""
@@ -139,7 +134,6 @@ class Bot:
                 finally:
                     # Before the process is cleaned up, which may take a while.
                     self._forget(process)
-                await self._mourned(agent)
             logger.warning("bot %s: the agent is gone", self.name)
         except (AcpError, OSError) as error:
             logger.warning("bot %s: the agent cannot be used: %s", self.name, error)
@@ -148,12 +142,6 @@ class Bot:
             process.error = process.error or ConnectionClosed()
             self._forget(process)
             process.ready.set()
-
-    async def _mourned(self, agent: RemoteAgent) -> None:
-        """Until its chats have seen how the agent ended: once its connection is closed by us, that is lost."""
-        with anyio.move_on_after(_MOURNING):
-            for asked in [asked for id, asked in self.working.items() if id in agent.sessions]:
-                await asked.done.wait()
 
     def _forget(self, process: _Process) -> None:
         if self._process is process:

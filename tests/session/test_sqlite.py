@@ -297,6 +297,17 @@ async def test_a_turn_that_runs_in_a_living_program_is_running_for_all_of_them(
     assert texts(found) == ["now", "meanwhile"]
 
 
+async def test_a_turn_that_was_saved_while_it_ran_is_saved_again_when_it_has_ended(
+    store: SqliteStore, other: SqliteStore
+) -> None:
+    record = SessionRecord("s", "/p", turns=[turn("long", "in_progress")])
+    # As when the user changes a setting meanwhile.
+    await store.save(record)
+    end(record.turns[0])
+    await store.save(record)
+    assert shown(await other.load("s")) == shown(record)
+
+
 async def test_a_beginning_that_comes_behind_the_end_changes_nothing(store: SqliteStore) -> None:
     record = SessionRecord("s", "/p", turns=[turn("quick", "in_progress")])
     early = replace(record, turns=[turn("quick", "in_progress")])
