@@ -118,6 +118,9 @@ async def test_an_agent_that_says_too_much_is_stopped_and_its_chat_fails(api: Ap
     async with api(reply=50_000) as http:
         chat = await ended(http, (await begin(http, what))["data"])
         assert chat["status"] == "failed"
+        ids = {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
+        said = (await http.get("/v3/chat/message/list", params=ids)).json()["data"]
+        assert sum(len(message["content"]) for message in said) < 500_000
 
 
 async def test_each_bot_has_its_agent_and_others_do_not_exist(api: Api) -> None:
