@@ -9,9 +9,9 @@ import anyio.lowlevel
 import pytest
 from pydantic import BaseModel
 
-from acp_server import Agent, ToolContext, ToolResult, Turn
+from acp_server import Agent, ToolContext, ToolResult, Turn, grace
 from acp_server.schema import Diff, TextContent, ToolCallLocation
-from tests.session.editor import END_TURN, editing
+from tests.session.editor import CANCELLED, END_TURN, editing
 from tests.tools.calls import calling, shown, text, updates
 
 pytestmark = pytest.mark.anyio
@@ -330,3 +330,58 @@ async def test_a_handler_need_not_mind_that_the_user_did_not_want_a_tool(way: st
         session = await editor.open()
         assert await editor.ask(session) == END_TURN
         assert shown(editor)[-1]["_meta"] == {"outcome": way}
+
+
+async def test_in_a_turn_that_is_cancelled_no_further_tool_begins() -> None:
+    agent = Agent("a")
+    running = anyio.Event()
+    results: list[ToolResult] = []
+
+    @agent.tool
+    async def look() -> None:
+        raise AssertionError
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        running.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with grace():
+                results.append(await turn.run_tool(look, id="c1"))
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session)
+        await running.wait()
+        await editor.cancel(session)
+        assert await editor.answer(id) == CANCELLED
+        assert shown(editor) == []
+    assert [(r.id, r.name, r.status, r.message) for r in results] == [("c1", "look", "cancelled", None)]
+
+
+async def test_a_call_that_its_turn_does_not_wait_for_has_an_end_before_the_answer() -> None:
+    agent = Agent("a")
+    running = anyio.Event()
+    results: list[ToolResult] = []
+
+    @agent.tool
+    async def wait() -> None:
+        running.set()
+        await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as group:
+
+        @agent.prompt
+        async def prompt(turn: Turn) -> None:
+            async def run() -> None:
+                results.append(await turn.run_tool("wait", id="c1"))
+
+            group.start_soon(run)
+            await running.wait()
+
+        async with editing(agent) as editor:
+            session = await editor.open()
+            assert await editor.ask(session) == END_TURN
+            assert [u["status"] for u in shown(editor)] == ["pending", "in_progress", "failed"]
+    assert [r.status for r in results] == ["cancelled"]
