@@ -178,6 +178,17 @@ async def test_a_decision_for_always_holds_for_the_tool_and_the_session_only() -
             assert len(editor.asked(PERMISSION)) == 2
 
 
+@pytest.mark.parametrize("option", ["allow_once", "reject_once"])
+async def test_a_decision_for_this_time_is_asked_for_again_the_next_time(option: str) -> None:
+    kept = Kept()
+    async with editing(kept.agent) as editor:
+        editor.client.answer(PERMISSION, selected(option))
+        session = await editor.open()
+        for asked in (1, 2):
+            await editor.ask(session)
+            assert len(editor.asked(PERMISSION)) == asked
+
+
 async def test_an_author_can_keep_decisions_longer() -> None:
     class Store:
         def __init__(self) -> None:
