@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from acp_server.tools.editor import BlockingEditor as BlockingEditor
     from acp_server.tools.editor import Editor as Editor
     from acp_server.tools.editor import EditResult as EditResult
+    from acp_server.tools.edits import FileOperation as FileOperation
+    from acp_server.tools.edits import ReplaceInstruction as ReplaceInstruction
     from acp_server.tools.manifest import Manifest as Manifest
     from acp_server.tools.manifest import ManifestError as ManifestError
     from acp_server.tools.tool import Tool as Tool
@@ -88,6 +90,7 @@ __all__ = [
     "ConnectionClosed",
     "EditResult",
     "Editor",
+    "FileOperation",
     "InvalidParams",
     "Limits",
     "Manifest",
@@ -95,6 +98,7 @@ __all__ = [
     "MemoryStore",
     "PermissionAnswer",
     "PreviewButton",
+    "ReplaceInstruction",
     "RequestCancelled",
     "RequestTimeout",
     "ResourceNotFound",
@@ -143,6 +147,7 @@ _NAMES = {
     "tools.consent": "Approval UserAction",
     "tools.context": "ToolContext",
     "tools.editor": "BlockingEditor EditResult Editor",
+    "tools.edits": "FileOperation ReplaceInstruction",
     "tools.manifest": "Manifest ManifestError",
     "tools.tool": "Tool",
 }
