@@ -23,8 +23,8 @@ class Meaning:
         self._tools: set[tuple[str, str]] = set()
 
     def asked(self, method: str, params: Any) -> None:
-        """Note a request to the agent: it may name a session of an earlier time."""
-        if method in ("session/load", "session/resume") and isinstance(params, dict):
+        """Note a request to the agent: the session may be one of an earlier time, or one that it need not refuse."""
+        if method in ("session/load", "session/resume", "session/prompt") and isinstance(params, dict):
             self._sessions.add(str(params.get("sessionId")))
 
     def result(self, method: str, result: Any, line: str) -> Iterator[Violation]:

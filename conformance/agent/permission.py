@@ -243,7 +243,7 @@ async def what_is_cancelled_does_not_run(agent: Agent) -> None:
 
 @case(
     "permission/late-leave",
-    level=MUST,
+    level=SHOULD,
     source=SOURCE,
     section=CANCELLATION,
     behaviours=["F9", "E12"],

@@ -40,7 +40,7 @@ async def line_numbers(observed: Observed) -> None:
 
 @case("schema/sessions", level=MUST, source=ACP, section="Session Setup, Session ID", whole_run=True)
 async def sessions(observed: Observed) -> None:
-    """Every session that the agent names is one that was made, loaded or resumed."""
+    """Every session that the agent names is one that it made, or that the client has named."""
     observed.forbid("session")
 
 

@@ -170,7 +170,7 @@ async def loaded_goes_on(agent: Agent) -> None:
     await (await agent.prompt(session, "quick")).result()
 
 
-@case("sessions/load-unknown", level=MUST, source=ACP, section=LOADING)
+@case("sessions/load-unknown", level=SHOULD, source=ACP, section=LOADING)
 async def load_unknown(agent: Agent) -> None:
     """Loading a session that does not exist is answered with an error."""
     await _capable(agent, "loadSession")
@@ -200,7 +200,7 @@ async def resumed_goes_on(agent: Agent) -> None:
     await (await agent.prompt(session, "quick")).result()
 
 
-@case("sessions/resume-unknown", level=MUST, source=ACP, section=RESUMING)
+@case("sessions/resume-unknown", level=SHOULD, source=ACP, section=RESUMING)
 async def resume_unknown(agent: Agent) -> None:
     """Resuming a session that does not exist is answered with an error."""
     await _capable(agent, "sessionCapabilities.resume")
