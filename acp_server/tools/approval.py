@@ -89,6 +89,8 @@ async def decide(
     session = context.session
     previews = [as_content(piece) for piece in approval.previews()]
     known = await _known(store, session, tool)
+    if context.is_cancelled:
+        return DISMISSED, DISMISSED_WORDS
     if known is False:
         return DECLINED, "The user does not allow this tool in this session, so it was not run."
     if known or (tool.auto_approve and session.config(AUTO_APPROVE) is True):
@@ -112,7 +114,7 @@ async def decide(
         if answer.option_id is not None:
             logger.warning("the client chose an option that was not offered, so %s is not run", tool.name)
         return DISMISSED, DISMISSED_WORDS
-    if answer.kind.endswith("_always"):
+    if answer.kind.endswith("_always") and not context.is_cancelled:
         await _remember(store, session, tool, answer.allowed)
     return (CONFIRMED, "") if answer.allowed else (DECLINED, REFUSED)
 

@@ -114,10 +114,13 @@ class Execution:
         title = self._title(arguments)
         if tool.approval:
             asked = await question(tool, arguments, context, title)
+            if self._is_over:
+                return None
             context.action, why_not = await decide(tool, asked, context, self._view, title, self._approvals)
             if not context.action.primary_confirmed and not tool.answers_refusal:
                 raise _Refused(why_not)
-        # A cut that came with the user's yes has ended this body at the await above.
+        if self._is_over:
+            return None
         if context.action.primary_confirmed:
             self._view.started()
         if tool.takes_context is not None:
@@ -128,6 +131,11 @@ class Execution:
         finally:
             context.executing = False
         return _Output(value, said=tool.streams)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more of it may begin. What was awaited may be an author's, and need not give in to a cut."""
+        return self.node.cause is not None or self.node.closed
 
     async def _execute(self, arguments: dict[str, Any]) -> Any:
         tool = self._tool
