@@ -252,7 +252,12 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _set_up(connection: sqlite3.Connection) -> None:
-    _check(connection)
+    # In a transaction, for another program may just be making its tables.
+    connection.execute("BEGIN")
+    try:
+        _check(connection)
+    finally:
+        connection.execute("ROLLBACK")
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         connection.execute("PRAGMA journal_mode = wal")
     # An answer that is out is not taken back by a loss of power either.

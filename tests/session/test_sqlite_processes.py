@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from typing import Any
 import anyio
 import pytest
 
+from acp_server.session import database
+from acp_server.session.database import Database
 from acp_server.session.history import SessionRecord
 from acp_server.session.rows import INTERRUPTED
 from acp_server.session.sqlite import SqliteStore
@@ -161,7 +164,8 @@ def test_a_turn_is_running_as_long_as_its_process_lives_and_failed_from_then_on(
                 "agent_message_chunk",
                 "user_message_chunk",
             ]
-            mark = {"acp_server/turn": {"id": record.turns[1].id, "status": "failed"}}
+            error = {"code": INTERRUPTED.code, "message": INTERRUPTED.message}
+            mark = {"acp_server/turn": {"id": record.turns[1].id, "status": "failed", "error": error}}
             assert [update.get("_meta") for update in replayed] == [None, None, mark]
             assert heir.agent.answer(heir._id)["result"] == {}
             assert heir.agent.finish() == 0
@@ -219,3 +223,27 @@ async def test_whoever_makes_the_file_first_all_others_can_use_it(path: Path) ->
             for number, store in enumerate(stores):
                 tasks.start_soon(store.save, SessionRecord(f"s{number}", "/p"))
         assert len((await stores[0].list(None, None)).sessions) == 8
+
+
+def test_a_file_that_another_program_is_just_making_is_no_stranger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one makes its tables right behind the first look at the file, if it can."""
+    others: list[threading.Thread] = []
+
+    class Connection(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            cursor = super().execute(sql, *parameters)
+            if sql == "PRAGMA application_id" and not others:
+                monkeypatch.undo()
+                others.append(threading.Thread(target=lambda: Database(path).close()))
+                others[0].start()
+                # It has to wait for us, if all is well.
+                others[0].join(0.2)
+            return cursor
+
+    def connect(path: Path) -> sqlite3.Connection:
+        return sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False, factory=Connection)
+
+    monkeypatch.setattr(database, "_connect", connect)
+    Database(path).close()
+    others[0].join(5)
+    assert not others[0].is_alive()
