@@ -35,6 +35,9 @@ _STATE: Final = frozenset(
 )
 """Updates that say how things are now. They are no part of the conversation, and would be wrong when it is replayed."""
 
+_UNENDED: Final = frozenset({"pending", "in_progress"})
+"""What a tool call is as long as it has not ended."""
+
 _LATEST: Final = frozenset({"plan", "usage_update"})
 """Updates that take the place of the one before them."""
 
@@ -241,14 +244,22 @@ class TurnRecord:
 
     def replay(self) -> Iterator[dict[str, Any]]:
         """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's
-        part says so in its `_meta`."""
+        part says so in its `_meta`, and no tool call is shown as one that still runs."""
         prompt, events = self._contents()
-        mark = {}
-        if self.status in ("failed", "canceled"):
-            mark = {"_meta": {TURN_KEY: {"id": self.id, "status": self.status}}}
+        if self.status not in ("failed", "canceled"):
+            for block in prompt:
+                yield {"sessionUpdate": "user_message_chunk", "content": block}
+            yield from events
+            return
+        mark: dict[str, Any] = {"id": self.id, "status": self.status}
+        if self.last_error is not None:
+            mark["error"] = {"code": self.last_error.code, "message": self.last_error.message}
         for block in prompt:
-            yield {"sessionUpdate": "user_message_chunk", "content": block, **mark}
-        yield from events
+            yield {"sessionUpdate": "user_message_chunk", "content": block, "_meta": {TURN_KEY: mark}}
+        for event in events:
+            if event["sessionUpdate"] == "tool_call" and event.get("status", "pending") in _UNENDED:
+                event = {**event, "status": "failed"}
+            yield event
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)

@@ -33,6 +33,9 @@ async def test_load_replays_the_conversation_before_its_answer_and_what_is_new_b
     async def prompt(turn: Turn) -> AsyncIterator[Any]:
         if turn.text == "fail":
             yield "before"
+            yield schema.ToolCall(tool_call_id="a", title="try", status="in_progress")
+            yield schema.ToolCall(tool_call_id="b", title="done", status="completed")
+            yield schema.ToolCall(tool_call_id="c", title="not yet")
             raise ValueError
         await turn.think("hm")
         yield "one "
@@ -68,8 +71,13 @@ async def test_load_replays_the_conversation_before_its_answer_and_what_is_new_b
 
         def user(block: dict[str, Any], turn: int, status: str | None = None) -> dict[str, Any]:
             said = {"sessionUpdate": "user_message_chunk", "content": block}
-            mark = {"_meta": {"acp_server/turn": {"id": records[turn].id, "status": status}}}
-            return said if status is None else said | mark
+            mark: dict[str, Any] = {"id": records[turn].id, "status": status}
+            if status == "failed":
+                mark["error"] = {"code": -32603, "message": "Internal error"}
+            return said if status is None else {**said, "_meta": {"acp_server/turn": mark}}
+
+        def call(id: str, title: str, status: str) -> dict[str, Any]:
+            return {"sessionUpdate": "tool_call", "toolCallId": id, "title": title, "status": status}
 
         def agent_text(text: str, kind: str = "agent_message_chunk") -> dict[str, Any]:
             return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
@@ -78,10 +86,17 @@ async def test_load_replays_the_conversation_before_its_answer_and_what_is_new_b
             agent_text("hm", "agent_thought_chunk"),
             agent_text("one two"),
             {"sessionUpdate": "plan", "entries": [{"content": "new", "priority": "low", "status": "pending"}]},
-            {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "look", "status": "completed"},
+            call("c", "look", "completed"),
             {"sessionUpdate": "usage_update", "used": 2, "size": 9},
         ]
-        failed = [user({"type": "text", "text": "fail"}, 1, "failed"), agent_text("before")]
+        failed = [
+            user({"type": "text", "text": "fail"}, 1, "failed"),
+            agent_text("before"),
+            # Of what did not come to its end, nothing is shown as if it still ran.
+            call("a", "try", "failed"),
+            call("b", "done", "completed"),
+            call("c", "not yet", "failed"),
+        ]
         hung = [user({"type": "text", "text": "hang"}, 2, "canceled"), *turn]
         expected = [user(prompt_blocks[0], 0), user(image, 0), *turn, *failed, *hung]
         assert [message["params"]["update"] for message in replayed[: len(expected)]] == expected
