@@ -107,12 +107,13 @@ class Session:
             await self.updates.room()
 
     async def set_title(self, title: str | None) -> None:
-        """Name the session; clients show it in their lists."""
+        """Name the session; clients show it in their lists. While a turn runs it is saved with that turn."""
         from acp_server.schema.updates import SessionInfoUpdate
 
         self.record.title = title
         self.touch()
-        await self.save()
+        if not self.turns:
+            await self.save()
         await self.update(SessionInfoUpdate(title=title, updated_at=iso(self.record.updated_at)))
 
     async def set_mode(self, mode_id: str) -> None:

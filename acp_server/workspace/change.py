@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled
+from acp_server.errors import AcpError
 from acp_server.tools.consent import Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.edits import EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
 from acp_server.workspace import disk
-from acp_server.workspace.refusal import Refusal
+from acp_server.workspace.refusal import Refusal, is_end
 from acp_server.workspace.roots import Roots
 from acp_server.workspace.shown import quoted
 from acp_server.workspace.walk import reason_of
 
 if TYPE_CHECKING:
     from acp_server.tools.editor import Editor
+
+_BYTE_ORDER_MARK = "\ufeff"
+"""Where a file has one, it is not text that the user typed, and stays."""
 
 
 @dataclass(slots=True)
@@ -107,7 +110,9 @@ async def ask_write(path: str, content: str, call: ToolContext) -> Approval:
     """What a write would do. Raises Refusal, if it cannot be done."""
 
     def written(text: str | None, _name: str) -> str:
-        return with_line_breaks(content, line_break(text or ""))
+        text = text or ""
+        mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
+        return mark + with_line_breaks(content.removeprefix(mark), line_break(text))
 
     return await _planned(call, path, written)
 
@@ -118,7 +123,7 @@ async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, st
     roots: Roots = call.session.data
     path = await to_thread.run_sync(_resolved, roots, typed)
     name = quoted(roots.display(path))
-    old = await _read(path, name, call.editor)
+    old = await _read(path, name, call)
     new = make(old, name)
     if new == old:
         raise Refusal(f"Nothing would change in {name}")
@@ -130,7 +135,7 @@ async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, st
 
 def _resolved(roots: Roots, typed: str) -> str:
     path = str(roots.resolve(typed))
-    if os.path.isdir(path):
+    if os.path.isdir(path) or typed.endswith(("/", os.sep)):
         raise Refusal(f"A directory: {quoted(typed)}")
     return path
 
@@ -161,7 +166,7 @@ async def _carry_out(call: ToolContext) -> str:
         if call.editor is None:
             await to_thread.run_sync(disk.replace_text, change.path, change.old, change.new, change.make)
         else:
-            await _through(call.editor, change)
+            await _through(call.editor, change, call)
     except disk.Changed:
         raise Refusal(f"{change.name} has changed meanwhile, so it was left as it is") from None
     except UnicodeEncodeError:
@@ -171,26 +176,26 @@ async def _carry_out(call: ToolContext) -> str:
     return f"{change.name} is {'made' if change.old is None else 'changed'}."
 
 
-async def _through(editor: Editor, change: Change) -> None:
-    if await _read(change.path, change.name, editor) != change.old:
+async def _through(editor: Editor, change: Change, call: ToolContext) -> None:
+    if await _read(change.path, change.name, call) != change.old:
         raise disk.Changed
     if not change.asking():
         return
     try:
         await editor.write_to_file(change.path, change.new)
-    except (ConnectionClosed, RequestCancelled):
-        raise
     except AcpError as error:
+        if is_end(error, call):
+            raise
         raise Refusal(f"The editor does not write {change.name}: {error}") from None
     change.asked()
 
 
-async def _read(path: str, name: str, editor: Editor | None) -> str | None:
-    if editor is None:
+async def _read(path: str, name: str, call: ToolContext) -> str | None:
+    if call.editor is None:
         return await to_thread.run_sync(disk.read_text, path, name)
     try:
-        return await editor.get_file_content(path)
-    except (ConnectionClosed, RequestCancelled):
-        raise
+        return await call.editor.get_file_content(path)
     except AcpError as error:
+        if is_end(error, call):
+            raise
         raise Refusal(f"The editor does not read {name}: {error}") from None

@@ -35,7 +35,7 @@ def read_text(path: str, name: str) -> str | None:
     """
     try:
         data = _read(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
     except OSError as error:
         raise Refusal(f"{reason_of(error)}: {name}") from None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
-from acp_server.errors import RequestCancelled, RpcError
+from acp_server.errors import AcpError
 from acp_server.tools.consent import Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.markdown import block
-from acp_server.workspace.refusal import Refusal
+from acp_server.workspace.refusal import Refusal, is_end
 from acp_server.workspace.shown import Printed, quoted
 from acp_server.workspace.walk import reason_of
 
 if TYPE_CHECKING:
     from acp_server.session.terminal import Terminal
+
+logger = logging.getLogger("acp_server.workspace")
 
 OUTPUT_BYTES = 256 * 1024
 """How much output a client's terminal is asked to keep: the end of it."""
@@ -57,14 +60,25 @@ async def _in_terminal(command: str, call: ToolContext) -> tuple[int | None, str
         async with terminal:
             call.progress(Shown(terminal_id=terminal.id))
             ended = await terminal.wait_for_exit()
-            printed = await terminal.output()
-    except RequestCancelled:
-        raise
-    except RpcError as error:
+            call.raw_output = {"exitCode": ended.exit_code, "signal": ended.signal}
+            call.raw_output |= await _printed(terminal, call)
+    except AcpError as error:
+        if is_end(error, call):
+            raise
         raise Refusal(f"The client's terminal failed: {error}") from None
-    # For programs: users have the terminal before their eyes.
-    call.raw_output = {"output": printed.output, "truncated": printed.truncated}
     return ended.exit_code, ended.signal
+
+
+async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
+    """What the command has printed, for programs: users have the terminal before their eyes."""
+    try:
+        printed = await terminal.output()
+    except AcpError as error:
+        if is_end(error, call):
+            raise
+        logger.warning("the client does not say what a command has printed: %s", error)
+        return {}
+    return {"output": printed.output, "truncated": printed.truncated}
 
 
 async def _here(command: str, call: ToolContext) -> tuple[int | None, str | None]:

@@ -1,6 +1,7 @@
 """A command of the shell as a process of this machine, which shows what it prints as it comes.
 
-It ends with all that it has started, whatever happens to whoever waits for it. Who may run one is decided elsewhere.
+It ends with its process group, whatever happens to whoever waits for it; what has left the group on purpose, as
+daemons do, goes on. Who may run one is decided elsewhere.
 """
 
 from __future__ import annotations

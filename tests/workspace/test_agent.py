@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from acp_server.workspace import search as search_module
+from acp_server.workspace.agent import agent
 from acp_server.workspace.commands import help_text
 from tests.session.editor import CANCELLED, END_TURN
 
@@ -237,3 +238,19 @@ async def test_a_session_is_listed_by_the_beginning_of_its_first_prompt(project:
         assert names == [title]
         listed = (await talk.client.result("session/list", {}))["sessions"]
         assert {each["sessionId"]: each.get("title") for each in listed}[session] == title
+
+
+async def test_a_store_that_fails_while_a_session_is_named_spoils_no_turn(
+    project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with talking() as talk:
+        session = await talk.open(str(project))
+
+        def full(record: object) -> None:
+            raise OSError("the disk is full")
+
+        monkeypatch.setattr(agent.store, "save", full)
+        told = await talk.tell(session, "/help")
+        assert (told.answer, told.text) == (END_TURN, help_text() + "\n")
+    assert "was not saved" in caplog.text
+    caplog.clear()

@@ -108,6 +108,7 @@ async def test_what_is_not_allowed_is_not_done(
         ("/edit ../outside.txt a => b", "Outside of the session's directories: `../outside.txt`"),
         ("/write ../outside.txt b", "Outside of the session's directories: `../outside.txt`"),
         ("/write src b", "A directory: `src`"),
+        ("/write new/ b", "A directory: `new/`"),
         ('/write README.md "first\nneedle\n"', "Nothing would change in `README.md`"),
         ("/write README.md", "The text is missing. It is typed as `/write PATH TEXT`"),
     ],
@@ -232,17 +233,20 @@ async def test_a_cancel_while_the_editor_writes_withdraws_that_and_says_that_it_
 
 
 @pytest.mark.parametrize("method", [READ, WRITE])
-async def test_an_editor_that_refuses_is_quoted(project: Path, method: str) -> None:
+# The second is the code of what was cancelled, which nothing was here.
+@pytest.mark.parametrize("code", [-32603, -32800])
+async def test_an_editor_that_refuses_is_quoted(project: Path, method: str, code: int) -> None:
     async with talking(capabilities=FILES) as talk:
         Project(talk, project, FILES)
         talk.client.leave_unanswered(method)
         talk.client.answer(PERMISSION, chosen("allow_once"))
         session = await talk.open(str(project))
         id = await talk.prompt(session, "/edit README.md needle => pin")
-        await talk.client.refuse(await asked(talk, method), -32603, "Locked by the user")
+        await talk.client.refuse(await asked(talk, method), code, "Locked by the user")
         told = await talk.told(session, id)
         assert told.answer == END_TURN
-        assert "Locked by the user" in told.text
+        verb = "read" if method == READ else "write"
+        assert told.text == f"The editor does not {verb} `README.md`: Locked by the user ({code})\n"
         assert told.call["status"] == "failed"
 
 
@@ -291,6 +295,23 @@ async def test_lines_keep_their_breaks_and_the_file_its_mode(project: Path) -> N
         await talk.tell(session, "/write dos.txt\n  a\nb")
         assert (project / "dos.txt").read_bytes() == b"  a\r\nb\r\n"
         assert sys.platform == "win32" or (project / "dos.txt").stat().st_mode & 0o777 == 0o640
+
+
+async def test_a_byte_order_mark_stays_and_is_nobodys_text(project: Path) -> None:
+    plant(project, {"marked.txt": b"\xef\xbb\xbfone\n"})
+    async with talking() as talk:
+        talk.client.answer(PERMISSION, chosen("allow_once"))
+        session = await talk.open(str(project))
+        for content in ("two", "\ufeffthree"):
+            await talk.tell(session, f"/write marked.txt {content}")
+            assert (project / "marked.txt").read_text() == f"\ufeff{content.lstrip(chr(0xFEFF))}\n"
+
+
+async def test_what_lies_below_a_file_is_not_asked_for(project: Path) -> None:
+    async with talking() as talk:
+        told = await talk.tell(await talk.open(str(project)), "/write README.md/new.txt text")
+        assert told.text == "Not a directory: `README.md/new.txt`\n"
+        assert not talk.asked(PERMISSION)
 
 
 async def test_a_link_is_followed_inside_of_the_project_and_refused_out_of_it(project: Path) -> None:

@@ -228,6 +228,23 @@ async def test_a_cancel_kills_and_releases_the_terminal_and_leaves_it_in_the_cal
         await talk.client.refuse(waiting, -32800)
 
 
+async def test_a_command_has_ended_well_although_nobody_says_what_it_has_printed(
+    project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(project, TERMINALS) as (talk, session):
+        terminals = Terminals(talk)
+        talk.client.leave_unanswered("terminal/output")
+        talk.client.answer("terminal/wait_for_exit", {"exitCode": 0})
+        id = await talk.prompt(session, "/run true")
+        await talk.client.refuse(await asked(talk, "terminal/output"), -32603, "Forgotten")
+        told = await talk.told(session, id)
+        assert (told.text, told.call["status"]) == ("It ended with exit code 0.\n", "completed")
+        assert told.output == {"exitCode": 0, "signal": None}
+        assert terminals.methods()[-1] == "terminal/release"
+    assert "Forgotten" in caplog.text
+    caplog.clear()
+
+
 async def test_a_terminal_that_cannot_be_had_is_a_failure_that_says_why(project: Path) -> None:
     async with running(project, TERMINALS) as (talk, session):
         id = await talk.prompt(session, "/run true")
