@@ -89,8 +89,6 @@ async def decide(
     session = context.session
     previews = [as_content(piece) for piece in approval.previews()]
     known = await _known(store, session, tool)
-    if context.is_cancelled:
-        return DISMISSED, DISMISSED_WORDS
     if known is False:
         return DECLINED, "The user does not allow this tool in this session, so it was not run."
     if known or (tool.auto_approve and session.config(AUTO_APPROVE) is True):

@@ -127,10 +127,11 @@ def jsonable(value: Any) -> Any:
     """`value` as something the codec can write: models by their wire names, everything else as it is."""
     if isinstance(value, (str, int, float, type(None))):
         return value
+    # Copied first, in one step, for a thread may be filling it.
     if isinstance(value, (list, tuple)):
-        return [jsonable(item) for item in cast("list[Any]", value)]
+        return [jsonable(item) for item in list(cast("list[Any]", value))]
     if isinstance(value, dict):
-        return {key: jsonable(item) for key, item in cast("dict[Any, Any]", value).items()}
+        return {key: jsonable(item) for key, item in list(cast("dict[Any, Any]", value).items())}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
     from pydantic import BaseModel

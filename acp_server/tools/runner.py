@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import anyio
 import anyio.lowlevel
 
-from acp_server.errors import ConnectionClosed, EncodeError, InvalidParams, RpcError, ToolFailed, TooManyThreads
+from acp_server.errors import ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import program_end
 from acp_server.session.tooling import ToolResult
 from acp_server.session.turn import Turn
@@ -27,10 +27,9 @@ from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
 from acp_server.tools.approval import decide, question
 from acp_server.tools.context import ToolContext
-from acp_server.tools.parameters import jsonable
+from acp_server.tools.output import Output, problems_in, shown
 from acp_server.tools.tool import Tool
-from acp_server.tools.view import PACE, View, as_content
-from acp_server.wire import codec
+from acp_server.tools.view import PACE, View
 
 if TYPE_CHECKING:
     from acp_server.tools.approval import Approvals
@@ -71,6 +70,7 @@ class Execution:
         self._last_words: Worker | None = None
         self._heard = anyio.Event()
         self._first_title = ""
+        self._unfit: InvalidParams | None = None
         self._pause_at = 0.0
         self._ending: BaseException | None = None
         self._result: ToolResult | None = None
@@ -110,7 +110,11 @@ class Execution:
 
     async def _body(self) -> Any:
         tool, context = self._tool, self._context
-        arguments = tool.read(self._arguments)
+        try:
+            arguments = tool.read(self._arguments)
+        except InvalidParams as error:
+            self._unfit = error
+            raise
         title = self._title(arguments)
         if tool.approval:
             asked = await question(tool, arguments, context, title)
@@ -130,7 +134,7 @@ class Execution:
             value = await self._execute(arguments)
         finally:
             context.executing = False
-        return _Output(value, said=tool.streams)
+        return Output(value, said=tool.streams)
 
     @property
     def _is_over(self) -> bool:
@@ -179,6 +183,14 @@ class Execution:
             return
         if self._result is not None:
             return
+        try:
+            self._settle(value, error)
+        except Exception as failure:
+            # A text that cannot be had of an author's object, for example.
+            logger.exception("what came of %s cannot be told", self._tool.name)
+            self._end("failed", _FAILED, last=_FAILED, error=error or failure)
+
+    def _settle(self, value: Any, error: BaseException | None) -> None:
         if error is None and not self._context.action.primary_confirmed:
             # What the function says to the user's no.
             self._end("rejected", value.message, last=value.message)
@@ -189,7 +201,7 @@ class Execution:
         else:
             self._fail(error)
 
-    def _complete(self, output: _Output) -> None:
+    def _complete(self, output: Output) -> None:
         self._view.keep(*output.content)
         self._end("completed", output.message, last=output.text, value=output.value, **output.changes)
 
@@ -199,10 +211,10 @@ class Execution:
         elif isinstance(error, TooManyThreads):
             logger.error("%s is not run: %s", self._tool.name, error)
             words = "Too much that was cancelled still runs, so it was not run."
-        elif isinstance(error, InvalidParams):
-            words = f"The arguments do not fit: {_problems_in(error)}"
+        elif isinstance(error, InvalidParams) and error is self._unfit:
+            words = f"The arguments do not fit: {problems_in(error)}"
         elif isinstance(error, RpcError):
-            words = error.message
+            words = str(error.message) or _FAILED
         elif isinstance(error, ConnectionClosed):
             words = "The client is gone."
         else:
@@ -295,52 +307,3 @@ class Execution:
         if words != self._first_title:
             self._view.change(title=words)
         return words
-
-
-class _Output:
-    """What a function returned, as the client and the model get it. Raises for content that cannot be shown."""
-
-    def __init__(self, value: Any, *, said: bool) -> None:
-        self.value = value
-        self.message: str | None = None
-        self.text = ""
-        self.content: list[Any] = []
-        self.changes: dict[str, Any] = {}
-        if isinstance(value, str):
-            self.message = value
-            self.text = "" if said else value
-        elif _is_content(value):
-            pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
-            self.content = [as_content(piece) for piece in pieces]
-        elif value is not None:
-            raw = shown(value)
-            self.message = str(value) if raw is None else codec.encode(raw).decode().rstrip("\n")
-            self.changes["raw_output"] = raw
-
-
-def _problems_in(error: InvalidParams) -> str:
-    """The problems that the error's data lists, in one line."""
-    data: Any = error.data
-    problems = data.get("problems") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not problems:
-        return error.message
-    listed = cast("list[dict[str, str]]", problems)
-    return "; ".join(f"{problem['path']}: {problem['message']}".lstrip(": ") for problem in listed)
-
-
-def _is_content(value: Any) -> bool:
-    """Whether it is meant for the client to look at: a block, a diff, a terminal, or a list of those, and of text."""
-    from acp_server.schema.base import Record
-
-    pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
-    return any(isinstance(piece, Record) and hasattr(piece, "type") for piece in pieces)
-
-
-def shown(value: Any) -> Any:
-    """The value as JSON can express it, or None."""
-    plain = jsonable(value)
-    try:
-        codec.encode(plain)
-    except EncodeError:
-        return None
-    return plain

@@ -96,7 +96,7 @@ class Toolbox:
         return self._tools.get(tool)
 
     def _unknown(self, turn: Turn, name: str, arguments: Mapping[str, Any], id: str) -> ToolResult:
-        from acp_server.tools.runner import shown
+        from acp_server.tools.output import shown
         from acp_server.tools.view import PACE, View
 
         known = ", ".join(self._tools) or "none"

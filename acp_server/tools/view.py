@@ -6,6 +6,7 @@ carries all of it. What the status is to be is decided in `runner`.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -19,6 +20,8 @@ from acp_server.tools.markdown import block
 if TYPE_CHECKING:
     from acp_server.schema.tool_call import ToolCallContent
     from acp_server.tasks.grace import Watch
+
+logger = logging.getLogger("acp_server.tools")
 
 PACE: Final = 0.05
 """Seconds between two updates of the same output."""
@@ -56,10 +59,10 @@ class View:
 
     def begin(self, title: str, kind: str, name: str, arguments: Any) -> None:
         """The call is there, `pending`."""
-        self.status = "pending"
         # The status, too, although it is the default: not every client knows that.
         call = ToolCall(tool_call_id=self._id, title=title, kind=kind, status="pending", raw_input=arguments, name=name)
         self._put(call)
+        self.status = "pending"
 
     def started(self) -> None:
         """It runs from now on."""
@@ -68,15 +71,23 @@ class View:
             self.change(status="in_progress")
 
     def end(self, status: Literal["completed", "failed"], *, last: str | None = None, **changes: Any) -> None:
-        """It has ended; nothing is shown behind this. `last`: what is said at the end. Only the first time counts."""
-        if self.ended:
+        """It has ended; nothing is shown behind this. `last`: what is said at the end. Only the first time counts.
+
+        Nothing if it did not begin. What cannot be written is left out.
+        """
+        if self.ended or self.status is None:
             return
         self._ticker.drop(self._show)
         self._last = last or ""
         self.status = status
-        if self._last or self._text or self._fixed:
-            changes["content"] = self.content()
-        self._put(ToolCallProgress(tool_call_id=self._id, status=status, **changes))
+        try:
+            if self._last or self._text or self._fixed:
+                changes["content"] = self.content()
+            self._put(ToolCallProgress(tool_call_id=self._id, status=status, **changes))
+        except Exception:
+            # An update is written whole or not at all, and without this one the call would have no end.
+            logger.exception("the tool call %s ends without its content, which cannot be written", self._id)
+            self._put(ToolCallProgress(tool_call_id=self._id, status=status, meta=changes.get("meta")))
 
     def change(self, **changes: Any) -> None:
         """Something of it is different. Not shown once it has ended."""
@@ -105,9 +116,10 @@ class View:
         return tuple(self._locations)
 
     def locate(self, places: Sequence[ToolCallLocation]) -> None:
-        """It works at these places, and no longer at others."""
-        self._locations = list(places)
-        self.change(locations=self._locations)
+        """It works at these places, and no longer at others. Raises ValidationError for what is no place."""
+        places = [ToolCallLocation.model_validate(place) for place in places]
+        self.change(locations=places)
+        self._locations = places
 
     @property
     def text(self) -> str:
@@ -147,7 +159,11 @@ class View:
             return
         self._ticker.drop(self._show)
         self._shown_at = time.monotonic()
-        self.change(content=self.content())
+        try:
+            self.change(content=self.content())
+        except Exception:
+            # Nobody is left here whom it could be raised to.
+            logger.exception("the output of the tool call %s cannot be written", self._id)
 
     def _put(self, update: Any) -> None:
         try:

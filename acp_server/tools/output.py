@@ -1,0 +1,84 @@
+"""What a tool returned or said in passing, as the client and the model get it: text, content, or a value as JSON.
+
+It does not decide what is shown when: `acp_server.tools.runner` does.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, cast
+
+from pydantic_core import to_jsonable_python
+
+from acp_server.errors import EncodeError, InvalidParams
+from acp_server.tools.parameters import jsonable
+from acp_server.tools.view import as_content
+from acp_server.wire import codec
+
+logger = logging.getLogger("acp_server.tools")
+
+
+class Output:
+    """What a function returned, as the client and the model get it. Raises for content that cannot be shown."""
+
+    def __init__(self, value: Any, *, said: bool) -> None:
+        self.value = value
+        self.message: str | None = None
+        self.text = ""
+        self.content: list[Any] = []
+        self.changes: dict[str, Any] = {}
+        if isinstance(value, str):
+            self.message = value
+            self.text = "" if said else value
+        elif _is_content(value):
+            pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
+            self.content = [as_content(piece) for piece in pieces]
+        elif value is not None:
+            raw = shown(value)
+            self.message = str(value) if raw is None else codec.encode(raw).decode().rstrip("\n")
+            self.changes["raw_output"] = raw
+
+
+def problems_in(error: InvalidParams) -> str:
+    """The problems that the error's data lists, in one line; its message if it has no such list."""
+    data: Any = error.data
+    problems: Any = cast("dict[str, Any]", data).get("problems") if isinstance(data, dict) else None
+    listed = [
+        f"{problem.get('path', '')}: {problem['message']}".lstrip(": ")
+        for problem in cast("list[dict[str, Any]]", problems if isinstance(problems, list) else [])
+        if isinstance(problem, dict) and "message" in problem  # pyright: ignore[reportUnnecessaryIsInstance]
+    ]
+    return "; ".join(listed) or str(error.message)
+
+
+def _is_content(value: Any) -> bool:
+    """Whether it is meant for the client to look at: a block, a diff, a terminal, or a list of those, and of text."""
+    from acp_server.schema.base import Record
+
+    pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
+    return any(isinstance(piece, Record) and hasattr(piece, "type") for piece in pieces)
+
+
+def shown(value: Any) -> Any:
+    """The value as JSON can express it at this moment, or None. What becomes of `value` later does not change it."""
+    try:
+        plain = codec.decode(codec.encode(jsonable(value)))
+        try:
+            return to_jsonable_python(plain)
+        except UnicodeEncodeError:
+            return to_jsonable_python(_well_formed(plain))
+    except EncodeError:
+        return None
+    except Exception as error:
+        logger.warning("a %s is not shown to the client: %s", type(value).__name__, error)
+        return None
+
+
+def _well_formed(plain: Any) -> Any:
+    """The same with no lone surrogates in keys, as names of files may have; they could not be written."""
+    if isinstance(plain, list):
+        return [_well_formed(item) for item in cast("list[Any]", plain)]
+    if isinstance(plain, dict):
+        items = cast("dict[str, Any]", plain).items()
+        return {key.encode(errors="backslashreplace").decode(): _well_formed(item) for key, item in items}
+    return plain
