@@ -6,12 +6,12 @@ A conversation is read from the store whenever it is needed, so there is never a
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ConversationBody, EnterMessage, ListBody, ModifyBody, known_id
-from acp_server.gateway.conversation import Conversation
+from acp_server.gateway.conversation import Conversation, KnownSession
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import NAME
@@ -30,16 +30,18 @@ class Lease:
     section_id: str
     bot: str
     revision: int
-    session: str | None
+    known: KnownSession | None
     """None if the chat has to open one."""
 
 
 class Conversations:
     """All conversations."""
 
-    def __init__(self, store: Store, ids: Ids) -> None:
+    def __init__(self, store: Store, ids: Ids, let_go: Callable[[KnownSession], None]) -> None:
+        """`let_go` is told of each session that nobody will take up again; it must not wait."""
         self._store = store
         self._ids = ids
+        self._let_go = let_go
 
     def create(self, caller: Caller, body: ConversationBody) -> Conversation:
         """A new one, with the messages that it begins with."""
@@ -84,7 +86,11 @@ class Conversations:
 
     def delete(self, caller: Caller, id: str) -> None:
         """Nobody finds it any more. `purge` removes what is left when no chat of it lives."""
-        self._change(self.find(caller, id), deleted=True)
+        conversation = self.find(caller, id)
+        before = conversation.know(None)
+        self._change(conversation, deleted=True)
+        if before is not None:
+            self._let_go(before)
 
     # -- messages
 
@@ -165,14 +171,17 @@ class Conversations:
 
     def take_session(self, conversation: Conversation, bot: str) -> Lease:
         """Let a chat have the conversation's session to itself. Nobody else finds it until it is given back."""
-        session = conversation.session if conversation.session_bot == bot else None
-        if conversation.session is not None:
-            conversation.session = conversation.session_bot = None
+        known = conversation.know(None)
+        if known is not None:
             self._store.put_conversation(conversation)
-        return Lease(conversation.id, conversation.section_id, bot, conversation.revision, session)
+            if known.bot != bot:
+                self._let_go(known)
+                known = None
+        return Lease(conversation.id, conversation.section_id, bot, conversation.revision, known)
 
-    def give_back(self, lease: Lease, session: str, heard: Sequence[Message], chat_id: str) -> bool:
-        """The chat was completed, so the session knows what the conversation has become.
+    def give_back(self, lease: Lease, known: KnownSession, heard: Iterable[str], chat_id: str) -> bool:
+        """The chat was completed, so the session knows what the conversation has become: what of it was `heard`, by
+        the ids of the messages, and all that came of the chat.
 
         False if it does not: what was said was changed meanwhile. Then the next chat opens a new session, which is told
         what was said, as after a chat that was cancelled or has failed.
@@ -181,9 +190,12 @@ class Conversations:
             conversation = self._store.conversation(lease.conversation_id)
             if conversation is None or conversation.deleted or conversation.revision != lease.revision:
                 return False
-            conversation.session, conversation.session_bot = session, lease.bot
+            before = conversation.know(known)
             self._store.put_conversation(conversation)
-            self._store.mark_known(session, [message.id for message in heard], chat_id)
+            self._store.mark_known(known.key, [*heard, *(message.id for message in self._store.produced(chat_id))])
+        if before is not None:
+            # Of another chat, which began while this one waited.
+            self._let_go(before)
         return True
 
     # -- changes
@@ -192,8 +204,11 @@ class Conversations:
         """No session knows the conversation as it is from now on."""
         conversation.revision += 1
         conversation.section_id = section_id or conversation.section_id
-        conversation.session = conversation.session_bot = None
-        return self._change(conversation)
+        before = conversation.know(None)
+        self._change(conversation)
+        if before is not None:
+            self._let_go(before)
+        return conversation
 
     def _change(self, conversation: Conversation, name: str | None = None, deleted: bool = False) -> Conversation:
         conversation.updated_at = int(time.time())

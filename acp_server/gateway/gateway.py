@@ -58,7 +58,7 @@ class Gateway:
             {id: make(id, command) for id, command in settings.bots.items()},
             None if settings.agent is None else make("*", settings.agent),
         )
-        self.conversations = Conversations(self._store, ids)
+        self.conversations = Conversations(self._store, ids, self._bots.let_go)
         self.chats = Chats(self._store, ids, self.conversations, self._bots, self.limits, settings.cancel)
         with ExitStack() as opened, self._store.explained():
             opened.callback(self._store.close)

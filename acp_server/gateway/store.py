@@ -233,10 +233,9 @@ class Store:
             *(conversation_id, section_id, unknown_to, unknown_to),
         )
 
-    def mark_known(self, session: str, ids: Iterable[str], chat_id: str) -> None:
-        """The agent's session has heard these messages, and all of this chat."""
+    def mark_known(self, session: str, ids: Iterable[str]) -> None:
+        """The agent's session with this key has heard these messages."""
         self._db.executemany("UPDATE messages SET known_to = ? WHERE id = ?", [(session, id) for id in ids])
-        self._db.execute("UPDATE messages SET known_to = ? WHERE chat_id = ?", (session, chat_id))
 
     # -- rows
 

@@ -12,16 +12,18 @@ from typing import Any, Final, cast
 
 import anyio
 
-from acp_server.client import AgentExited, RemoteSession, RemoteTurn
+from acp_server.client import AgentExited, RemoteTurn
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, RpcError
 from acp_server.gateway.actions import Question
 from acp_server.gateway.bots import Bot
 from acp_server.gateway.chat import Failure, Status, Usage
+from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import Code
 from acp_server.gateway.life import UNSTORED, Life
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import Message, blocks, context
+from acp_server.gateway.process import Held
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
 
 logger = logging.getLogger("acp_server.gateway")
@@ -59,7 +61,7 @@ class Work:
         self._prompt = prompt
         self._meta = meta
         self._scope = anyio.CancelScope()
-        self._session: RemoteSession | None = None
+        self._held: Held | None = None
         self._told: Sequence[Message] = ()
         self._turn: RemoteTurn | None = None
         self._usage = Usage()
@@ -92,7 +94,7 @@ class Work:
             self._scope.deadline = min(self._scope.deadline, anyio.current_time() + self._limits.settle_seconds)
 
     async def ask(self, question: Question) -> Any:
-        """See `acp_server.gateway.bots.Asked`."""
+        """See `acp_server.gateway.process.Asked`."""
         try:
             with self._storing():
                 self._life.ask(question)
@@ -105,11 +107,11 @@ class Work:
     # -- the turn
 
     async def _take_turn(self) -> PromptResponse:
-        session, is_new = await self._bot.open(self._lease.session)
-        self._session = session
-        self._told = self._heard(None if is_new else session.id)
+        self._held = held = await self._bot.open(self._lease.known)
+        session = held.session
+        self._told = self._heard(None if held.is_new else held.key)
         session.on_update = self._updated
-        self._bot.working[session.id] = self
+        held.process.work(session, self)
         async with session.prompt(self._content(), meta={META: self._meta}) as turn:
             self._turn = turn
             async for _ in turn:
@@ -143,21 +145,25 @@ class Work:
             self.stop()
 
     def _end(self) -> None:
-        session = self._session
-        if session is not None:
-            self._bot.working.pop(session.id, None)
-            session.on_update = None
+        held = self._held
+        if held is not None:
+            held.process.rest(held.session, self)
+            held.session.on_update = None
         self._life.finish(self._usage, UNSTORED if self._unstored else self._failure)
-        if session is not None and not self._give_back(session):
-            self._bot.discard(session)
+        if held is None:
+            if self._lease.known is not None:
+                self._bot.let_go(self._lease.known, start=False)
+        elif not self._give_back(held):
+            self._bot.discard(held)
 
-    def _give_back(self, session: RemoteSession) -> bool:
+    def _give_back(self, held: Held) -> bool:
         chat = self._life.chat
         if chat.status is not Status.COMPLETED or not chat.saved:
             return False
-        heard = [*self._told, *self._prompt]
+        known = KnownSession(self._lease.bot, held.session.id, held.key)
+        heard = [message.id for message in (*self._told, *self._prompt)]
         try:
-            return self._conversations.give_back(self._lease, session.id, heard, chat.id)
+            return self._conversations.give_back(self._lease, known, heard, chat.id)
         except Exception:
             logger.exception("the session of chat %s cannot be stored", chat.id)
             return False

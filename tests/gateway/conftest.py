@@ -1,9 +1,12 @@
 """A gateway for each kind of cancel, started once a module, and clients for it."""
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from .inside import Api, gateway_in
 from .serving import OTHER_TOKEN, Server, client, cozepy, serving
 
 
@@ -35,3 +38,9 @@ def coze(server: Server) -> Iterator[cozepy.Coze]:
 def bob(server: Server) -> Iterator[cozepy.Coze]:
     with client(server, OTHER_TOKEN) as coze:
         yield coze
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Api:
+    """Makes gateways in this process, with one folder."""
+    return partial(gateway_in, tmp_path)

@@ -1,72 +1,19 @@
 """The gateway's own limits, in this process and on both backends: how many chats, how slow a body, how long a wait."""
 
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 
-from acp_server.client import Patience
-from acp_server.gateway.app import make_app
-from acp_server.gateway.auth import read_tokens
-from acp_server.gateway.gateway import Gateway, Settings
-from acp_server.gateway.limits import Limits
-
-from .serving import BUSY, OTHER_TOKEN, PATIENCE, TOKEN, TOKENS
+from .inside import Api, begin, ended
+from .serving import BUSY, OTHER_TOKEN, PATIENCE, TOKEN
 
 AGENTS = Path(__file__).parent / "agents"
 
 pytestmark = pytest.mark.anyio
-
-Api = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Api:
-    @asynccontextmanager
-    async def api(
-        agent: list[str] | None = BUSY,
-        bots: dict[str, list[str]] | None = None,
-        store: Path | None = None,
-        **limits: Any,
-    ) -> AsyncIterator[httpx.AsyncClient]:
-        settings = Settings(
-            agent=agent,
-            bots=bots or {},
-            cwd=str(tmp_path),
-            store=store,
-            limits=Limits(**limits),
-            patience=Patience(closed=5),
-        )
-        (tmp_path / "tokens").write_text(TOKENS)
-        gateway = Gateway(settings, read_tokens(tmp_path / "tokens"))
-        transport = httpx.ASGITransport(make_app(gateway))
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with (
-            gateway.running(),
-            httpx.AsyncClient(transport=transport, base_url="http://g", headers=headers) as http,
-        ):
-            yield http
-
-    return api
-
-
-async def begin(http: httpx.AsyncClient, text: str, bot: str = "1", **params: str) -> dict[str, Any]:
-    body = {"bot_id": bot, "user_id": "u", "additional_messages": [{"role": "user", "content": text}]}
-    return (await http.post("/v3/chat", json=body, params=params)).json()
-
-
-async def ended(http: httpx.AsyncClient, chat: dict[str, Any]) -> dict[str, Any]:
-    params = {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
-    with anyio.fail_after(PATIENCE):
-        while chat["status"] in ("created", "in_progress"):
-            await anyio.sleep(0.01)
-            chat = (await http.get("/v3/chat/retrieve", params=params)).json()["data"]
-    return chat
 
 
 @pytest.mark.parametrize(("limits", "code"), [({"chats": 2}, 4009), ({"chats_of_one": 2}, 4013)])

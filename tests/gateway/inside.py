@@ -1,0 +1,81 @@
+"""A gateway in this process, and what tests do with it by bare HTTP."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+
+from acp_server.client import Patience
+from acp_server.gateway.app import make_app
+from acp_server.gateway.auth import read_tokens
+from acp_server.gateway.chats import Cancel
+from acp_server.gateway.gateway import Gateway, Settings
+from acp_server.gateway.limits import Limits
+
+from .serving import BUSY, PATIENCE, TOKEN, TOKENS
+
+Api = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
+
+
+@asynccontextmanager
+async def gateway_in(
+    folder: Path,
+    agent: list[str] | None = BUSY,
+    bots: dict[str, list[str]] | None = None,
+    store: Path | None = None,
+    cancel: Cancel = "stop",
+    **limits: Any,
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A gateway, and a client of it."""
+    settings = Settings(
+        agent=agent,
+        bots=bots or {},
+        cwd=str(folder),
+        store=store,
+        cancel=cancel,
+        limits=Limits(**limits),
+        patience=Patience(closed=5),
+    )
+    (folder / "tokens").write_text(TOKENS)
+    gateway = Gateway(settings, read_tokens(folder / "tokens"))
+    transport = httpx.ASGITransport(make_app(gateway))
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with (
+        gateway.running(),
+        httpx.AsyncClient(transport=transport, base_url="http://g", headers=headers, timeout=PATIENCE) as http,
+    ):
+        yield http
+
+
+async def begin(
+    http: httpx.AsyncClient, text: str, bot: str = "1", *, body: dict[str, Any] | None = None, **params: str
+) -> dict[str, Any]:
+    """Begin a chat, without a stream."""
+    messages = [{"role": "user", "content": text}]
+    given = {"bot_id": bot, "user_id": "u", "additional_messages": messages, **(body or {})}
+    return (await http.post("/v3/chat", json=given, params=params)).json()
+
+
+async def ended(http: httpx.AsyncClient, chat: dict[str, Any]) -> dict[str, Any]:
+    """The chat when it does not run any more."""
+    with anyio.fail_after(PATIENCE):
+        while chat["status"] in ("created", "in_progress"):
+            await anyio.sleep(0.01)
+            chat = (await http.get("/v3/chat/retrieve", params=ids(chat))).json()["data"]
+    return chat
+
+
+def ids(chat: dict[str, Any]) -> dict[str, str]:
+    """What names a chat."""
+    return {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
+
+
+async def listed(http: httpx.AsyncClient, conversation: str) -> list[str]:
+    """What the messages of a conversation say."""
+    found = await http.post(
+        "/v1/conversation/message/list", params={"conversation_id": conversation}, json={"order": "asc"}
+    )
+    return [message["content"] for message in found.json()["data"]]

@@ -1,0 +1,137 @@
+"""Which session of an agent a chat gets: never one of somebody else, and none is left that nobody needs."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from .inside import Api, begin, ended, ids
+from .serving import OTHER_TOKEN, PATIENCE, TOKEN
+
+pytestmark = pytest.mark.anyio
+
+
+class Counting:
+    """The command of an agent that numbers its sessions, and what it was asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "asked"
+        self._log.touch()
+
+    def command(self, *capabilities: str) -> list[str]:
+        return [sys.executable, str(Path(__file__).parent / "agents" / "counting.py"), str(self._log), *capabilities]
+
+    def asked(self, method: str = "session/") -> list[str]:
+        return [line for line in self._log.read_text().splitlines() if line.startswith(method)]
+
+    async def until(self, *lines: str) -> None:
+        """Until the last that it was asked for is this."""
+        with anyio.fail_after(PATIENCE):
+            while self.asked()[-len(lines) :] != list(lines):  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.01)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Counting:
+    return Counting(tmp_path)
+
+
+async def say(http: httpx.AsyncClient, text: str, token: str = TOKEN, bot: str = "1", **params: str) -> tuple[str, str]:
+    """The conversation, and what was answered."""
+    http.headers["Authorization"] = f"Bearer {token}"
+    chat = await ended(http, (await begin(http, text, bot, **params))["data"])
+    found = (await http.get("/v3/chat/message/list", params=ids(chat))).json()["data"]
+    return chat["conversation_id"], next((message["content"] for message in found if message["type"] == "answer"), "")
+
+
+@pytest.mark.parametrize("capabilities", [[], ["load"]], ids=str)
+async def test_a_session_is_not_mistaken_for_one_of_a_later_run_of_the_agent(
+    api: Api, agent: Counting, capabilities: list[str]
+) -> None:
+    async with api(agent=agent.command(*capabilities)) as http:
+        ada, first = await say(http, "I am ada")
+        assert first == "[1] I am ada"
+        await say(http, "die", OTHER_TOKEN)
+        bob, secret = await say(http, "a secret", OTHER_TOKEN)
+        assert secret == "[1] a secret"
+        _, after = await say(http, "what is known?", conversation_id=ada)
+        assert after.startswith("[2] Earlier in this conversation:\n\nuser: I am ada")
+        assert "secret" not in after
+        _, bobs = await say(http, "go on", OTHER_TOKEN, conversation_id=bob)
+        assert bobs == "[1] a secret | go on"
+
+
+@pytest.mark.parametrize("capabilities", [[], ["load"]], ids=str)
+async def test_a_session_is_not_mistaken_for_one_of_a_later_run_of_the_gateway(
+    api: Api, agent: Counting, tmp_path: Path, capabilities: list[str]
+) -> None:
+    options: dict[str, Any] = {"agent": agent.command(*capabilities), "store": tmp_path / "store"}
+    async with api(**options) as http:
+        ada, _ = await say(http, "I am ada")
+    async with api(**options) as http:
+        await say(http, "a secret", OTHER_TOKEN)
+        _, after = await say(http, "what is known?", conversation_id=ada)
+        assert after.startswith("[2] Earlier in this conversation:\n\nuser: I am ada")
+        assert "secret" not in after
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "ends"),
+    [(["close"], ["close"]), (["delete"], ["delete"]), (["delete", "close"], ["close", "delete"])],
+    ids=str,
+)
+@pytest.mark.parametrize("why", ["deleted", "cleared", "changed", "another bot", "not saved"])
+async def test_a_session_that_nobody_needs_is_closed_and_deleted(
+    api: Api, agent: Counting, capabilities: list[str], ends: list[str], why: str
+) -> None:
+    bots = {"1": agent.command(*capabilities), "2": agent.command()}
+    async with api(agent=None, bots=bots) as http:
+        if why == "not saved":
+            query = {"role": "user", "content": "x"}
+            body = {"bot_id": "1", "user_id": "u", "additional_messages": [query], "auto_save_history": False}
+            await http.post("/v3/chat", json={**body, "stream": True})
+        else:
+            conversation, _ = await say(http, "x")
+            params = {"conversation_id": conversation}
+            path = f"/v1/conversations/{conversation}"
+        if why == "deleted":
+            await http.delete(path)
+        elif why == "cleared":
+            await http.post(f"{path}/clear")
+        elif why == "changed":
+            listed = (await http.post("/v1/conversation/message/list", params=params, json={})).json()
+            message = {"message_id": listed["first_id"]}
+            await http.post("/v1/conversation/message/delete", params={**params, **message})
+        elif why == "another bot":
+            await say(http, "y", bot="2", **params)
+        with anyio.fail_after(PATIENCE):
+            while len([line for line in agent.asked() if line.endswith("e 1")]) < len(ends):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        assert [line for line in agent.asked() if line.endswith("e 1")] == [f"session/{end} 1" for end in ends]
+
+
+async def test_a_session_of_a_conversation_that_is_deleted_after_a_restart_is_deleted_where_it_is_kept(
+    api: Api, agent: Counting, tmp_path: Path
+) -> None:
+    for capabilities, expected in (["delete"], []), (["delete", "load"], ["session/delete 1"]):
+        options: dict[str, Any] = {"agent": agent.command(*capabilities), "store": tmp_path / "store"}
+        async with api(**options) as http:
+            conversation, _ = await say(http, "x")
+        async with api(**options) as http:
+            await http.delete(f"/v1/conversations/{conversation}")
+            # Answered behind whatever that has led to.
+            await say(http, "y")
+        assert agent.asked("session/delete") == expected
+
+
+async def test_a_session_that_is_used_is_left_alone(api: Api, agent: Counting) -> None:
+    async with api(agent=agent.command("close", "delete")) as http:
+        conversation, _ = await say(http, "x")
+        assert (await say(http, "y", conversation_id=conversation))[1] == "[1] x | y"
+        other, _ = await say(http, "z")
+        await http.delete(f"/v1/conversations/{other}")
+        await agent.until("session/close 2", "session/delete 2")
+        assert (await say(http, "w", conversation_id=conversation))[1] == "[1] x | y | w"
