@@ -151,6 +151,8 @@ class Chats:
             # Longer than the work itself waits for the agent, so that what was used is known.
             with anyio.move_on_after(2 * self._limits.settle_seconds):
                 await alive.work.done.wait()
+        elif self._group is not None:
+            self._group.start_soon(alive.work.drain)
         return chat
 
     def delete_conversation(self, caller: Caller, id: str) -> None:

@@ -47,6 +47,8 @@ class Limits:
     """How long a chat may wait for tool outputs before its question counts as dismissed."""
     settle_seconds: float = 5.0
     """How long an agent may take to end a cancelled turn before it is given up."""
+    drain_seconds: float = 600.0
+    """How long a reply may go on after its chat was cancelled, where a cancel does not stop the agent."""
 
 
 def check_meta_data(meta_data: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.text import whole_json
-from acp_server.schema import ContentBlock, ResourceLink, TextContent
+from acp_server.schema import AvailableCommand, ContentBlock, ResourceLink, TextContent
 
 TEXT: Final = "text"
 OBJECTS: Final = "object_string"
@@ -93,6 +93,15 @@ def context(messages: Sequence[Message]) -> list[ContentBlock]:
         return []
     said = [f"{message.role}: {_plain(message)}" for message in messages]
     return [TextContent(text="\n\n".join([_CONTEXT_BEFORE, *said, _CONTEXT_AFTER]))]
+
+
+def is_command(query: Sequence[ContentBlock], commands: Sequence[AvailableCommand]) -> bool:
+    """Whether a prompt names a command (ACP, Slash Commands), one of these or one that was not announced yet."""
+    if not query or not isinstance(query[0], TextContent) or not query[0].text.startswith("/"):
+        return False
+    name = query[0].text.split(maxsplit=1)[0].removeprefix("/")
+    # Further slashes are those of a path, unless the command is known.
+    return (bool(name) and "/" not in name) or name in {command.name for command in commands}
 
 
 def _plain(message: Message) -> str:

@@ -22,7 +22,7 @@ from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import Code
 from acp_server.gateway.life import UNSTORED, Life
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.messages import Message, blocks, context
+from acp_server.gateway.messages import Message, blocks, context, is_command
 from acp_server.gateway.process import Held
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
 
@@ -93,6 +93,14 @@ class Work:
             self._turn.cancel()
             self._scope.deadline = min(self._scope.deadline, anyio.current_time() + self._limits.settle_seconds)
 
+    async def drain(self) -> None:
+        """The chat is cancelled, and the agent may end its reply in peace. One that takes too long is stopped."""
+        with anyio.move_on_after(self._limits.drain_seconds):
+            await self.done.wait()
+            return
+        logger.warning("chat %s: the agent does not come to an end, so it is stopped", self._life.chat.id)
+        self.stop()
+
     async def ask(self, question: Question) -> Any:
         """See `acp_server.gateway.process.Asked`."""
         try:
@@ -109,10 +117,9 @@ class Work:
     async def _take_turn(self) -> PromptResponse:
         self._held = held = await self._bot.open(self._lease.known)
         session = held.session
-        self._told = self._heard(None if held.is_new else held.key)
         session.on_update = self._updated
         held.process.work(session, self)
-        async with session.prompt(self._content(), meta={META: self._meta}) as turn:
+        async with session.prompt(self._compose(held), meta={META: self._meta}) as turn:
             self._turn = turn
             async for _ in turn:
                 # The updates were taken when they came in, before any question behind them.
@@ -120,9 +127,19 @@ class Work:
         self._usage = _reported(turn.result) or self._usage
         return turn.result
 
-    def _content(self) -> list[ContentBlock]:
-        *earlier, query = self._prompt
-        return [*context([*self._told, *earlier]), *blocks(query)]
+    def _compose(self, held: Held) -> list[ContentBlock]:
+        """The prompt, and in `_told` what of the conversation the session hears by it.
+
+        A command is the whole prompt, or it is none for the agent (ACP, Slash Commands); so what was said before stays
+        untold until the next prompt that is no command.
+        """
+        query = blocks(self._prompt[-1])
+        if is_command(query, held.session.available_commands):
+            self._told = self._prompt[-1:]
+            return query
+        earlier = [*self._heard(None if held.is_new else held.key), *self._prompt[:-1]]
+        self._told = [*earlier, self._prompt[-1]]
+        return [*context(earlier), *query]
 
     def _updated(self, update: SessionUpdate) -> None:
         if isinstance(update, UsageUpdate):
@@ -161,7 +178,7 @@ class Work:
         if chat.status is not Status.COMPLETED or not chat.saved:
             return False
         known = KnownSession(self._lease.bot, held.session.id, held.key)
-        heard = [message.id for message in (*self._told, *self._prompt)]
+        heard = [message.id for message in self._told]
         try:
             return self._conversations.give_back(self._lease, known, heard, chat.id)
         except Exception:

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from .inside import Api, begin, ended
+from .inside import Api, begin, ended, ids
 from .serving import BUSY, OTHER_TOKEN, PATIENCE, TOKEN
 
 AGENTS = Path(__file__).parent / "agents"
@@ -148,3 +148,14 @@ async def test_chats_fail_when_the_gateway_ends_under_them_and_stay_failed(api: 
             params = {"conversation_id": chat["conversation_id"], "chat_id": chat["id"]}
             found = (await http.get("/v3/chat/retrieve", params=params)).json()["data"]
             assert (found["status"], found["last_error"]["msg"]) == ("failed", "the gateway was stopped")
+
+
+async def test_an_agent_that_hangs_behind_a_drained_cancel_is_stopped_in_the_end(api: Api) -> None:
+    async with api(cancel="drain", drain_seconds=0.2, chats_of_one=1) as http:
+        chat = (await begin(http, "hang"))["data"]
+        assert (await http.post("/v3/chat/cancel", json=ids(chat))).json()["data"]["status"] == "canceled"
+        with anyio.fail_after(PATIENCE):
+            while (again := await begin(http, "echo x"))["code"] == 4013:  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.02)
+        assert (await ended(http, again["data"]))["status"] == "completed"
+        assert (await http.get("/v3/chat/retrieve", params=ids(chat))).json()["data"]["status"] == "canceled"

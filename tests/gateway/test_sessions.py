@@ -8,6 +8,9 @@ import anyio
 import httpx
 import pytest
 
+from acp_server.gateway.messages import is_command
+from acp_server.schema import AvailableCommand, ResourceLink, TextContent
+
 from .inside import Api, begin, ended, ids
 from .serving import OTHER_TOKEN, PATIENCE, TOKEN
 
@@ -135,3 +138,45 @@ async def test_a_session_that_is_used_is_left_alone(api: Api, agent: Counting) -
         await http.delete(f"/v1/conversations/{other}")
         await agent.until("session/close 2", "session/delete 2")
         assert (await say(http, "w", conversation_id=conversation))[1] == "[1] x | y | w"
+
+
+async def test_a_command_is_sent_alone_and_what_was_said_before_is_told_with_the_next_query(
+    api: Api, agent: Counting
+) -> None:
+    async with api(agent=agent.command(), settle_seconds=0.1) as http:
+        conversation, _ = await say(http, "one")
+        stuck = (await begin(http, "hang", conversation_id=conversation))["data"]
+        await agent.until("session/prompt 1", "session/prompt 1")
+        await http.post("/v3/chat/cancel", json=ids(stuck))
+        assert (await say(http, "/read a.txt", conversation_id=conversation))[1] == "[2] /read a.txt"
+        note = {"role": "user", "content": "a note"}
+        await http.post("/v1/conversation/message/create", params={"conversation_id": conversation}, json=note)
+        messages = [{"role": "user", "content": "brought"}, {"role": "user", "content": "/now"}]
+        answer = await begin(http, "", body={"additional_messages": messages}, conversation_id=conversation)
+        await ended(http, answer["data"])
+        _, after = await say(http, "go on", conversation_id=conversation)
+        assert after == (
+            "[2] /read a.txt | /now | Earlier in this conversation:\n\nuser: one\n\nassistant: [1] one\n\n"
+            "user: a note\n\nuser: brought\n\nThe message to reply to now follows. | go on"
+        )
+        # All of it was told, and once.
+        assert (await say(http, "end", conversation_id=conversation))[1] == f"{after} | end"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/read a.txt", True),
+        ("/compact", True),
+        ("/mcp/ask x", True),
+        ("/etc/hosts is wrong", False),
+        ("/", False),
+        ("/ x", False),
+        ("read /etc", False),
+        ("", False),
+    ],
+)
+def test_a_command_is_told_from_a_path(text: str, expected: bool) -> None:
+    commands = [AvailableCommand(name="mcp/ask", description="")]
+    assert is_command([TextContent(text=text)], commands) == expected
+    assert not is_command([ResourceLink(name="x", uri=text)], commands)
