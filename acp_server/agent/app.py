@@ -201,7 +201,7 @@ class Agent:
         if not isinstance(session_id, str) or not isinstance(id, str):
             raise InvalidParams("sessionId and toolCallId must be strings")
         turns = self.find_session(call.connection, session_id).turns
-        if not any(turn.cancel_tool(id) for turn in turns):
+        if not any(self.tools.cancel_shown(turn, id) for turn in turns):
             raise InvalidParams("No such tool call is running", data={"toolCallId": id})
 
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:

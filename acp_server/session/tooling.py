@@ -18,7 +18,7 @@ class ToolResult:
     """What came of one tool call."""
 
     id: str
-    """The `toolCallId` that the client knows it by."""
+    """What its caller calls it, the model's id; the `toolCallId`, if it was given none."""
     name: str
     """The tool's name, as it was asked for."""
     status: Literal["completed", "failed", "rejected", "cancelled"]

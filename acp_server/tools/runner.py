@@ -53,8 +53,9 @@ class Execution:
     """One call of one tool."""
 
     def __init__(
-        self, turn: Turn, tool: Tool[Any], arguments: Mapping[str, Any], id: str, approvals: Approvals
+        self, turn: Turn, tool: Tool[Any], arguments: Mapping[str, Any], id: str, given: str, approvals: Approvals
     ) -> None:
+        """`id`: the `toolCallId`. `given`: what its caller calls it."""
         connection = turn.client.connection
         self._turn = turn
         self._tool = tool
@@ -62,6 +63,7 @@ class Execution:
         self._approvals = approvals
         self._threads = Threads.current()
         self.id: Final = id
+        self.given: Final = given
         self.node: Final = turn.node.child(f"tool call {tool.name}")
         self.node.on_cut = self._was_cut
         self._view = View(turn, id, connection.ticker(PACE))
@@ -79,8 +81,15 @@ class Execution:
         """What came of it. Being cancelled cancels the call, and waits for its cleanup."""
         calls = self._turn.tool_calls
         assert calls is not None
+        try:
+            title, arguments = self._title(), shown(self._arguments)
+            # If a function for the title has cancelled it, nobody is told of it.
+            if not self._is_over:
+                self._view.begin(title, self._tool.kind, self._tool.name, arguments)
+        except BaseException:
+            self.node.close()
+            raise
         calls[self.id] = self
-        self._view.begin(self._title(), self._tool.kind, self._tool.name, shown(self._arguments))
         try:
             await self._job.run(self._body, self._over)
         finally:
@@ -100,6 +109,11 @@ class Execution:
             return False
         self._threads.soon(lambda: self.node.cut(cause))
         return True
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was cancelled; it may still be ending."""
+        return self.node.cause is not None
 
     def finish(self) -> None:
         """It was cancelled, and is over for its turn and for the client, whether or not it has ended."""
@@ -280,7 +294,7 @@ class Execution:
         error: BaseException | None = None,
         **changes: Any,
     ) -> None:
-        self._result = ToolResult(self.id, self._tool.name, status, message, value, error)
+        self._result = ToolResult(self.given, self._tool.name, status, message, value, error)
         if self._context.raw_output is not None:
             changes.setdefault("raw_output", shown(self._context.raw_output))
         if status in ("rejected", "cancelled"):
@@ -298,12 +312,18 @@ class Execution:
             return title
         if arguments is None:
             try:
-                self._first_title = title(**self._tool.read(self._arguments))
+                self._first_title = _text(title(**self._tool.read(self._arguments)))
             except Exception:
                 # The call begins all the same, and fails of it where it can say so.
                 self._first_title = self._tool.name
             return self._first_title
-        words = title(**arguments)
+        words = _text(title(**arguments))
         if words != self._first_title:
             self._view.change(title=words)
         return words
+
+
+def _text(title: Any) -> str:
+    if not isinstance(title, str):
+        raise TypeError(f"a title must be text, not {type(title).__name__}")
+    return title

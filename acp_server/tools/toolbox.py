@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 import anyio.lowlevel
 
@@ -18,6 +19,7 @@ from acp_server.tasks.cause import Cause
 from acp_server.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from acp_server.session.session import Session
     from acp_server.session.turn import Turn
     from acp_server.tools.approval import Approvals
     from acp_server.tools.runner import Execution
@@ -28,6 +30,7 @@ class Toolbox:
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool[Any]] = {}
+        self._used: WeakKeyDictionary[Session, set[str]] = WeakKeyDictionary()
         self.approvals: Approvals | None = None
         """Where decisions for all further calls are kept, if not with the session."""
 
@@ -65,37 +68,56 @@ class Toolbox:
         from acp_server.tools.approval import SessionApprovals
         from acp_server.tools.runner import Execution
 
+        if not isinstance(tool, (Tool, str)):
+            raise UsageError(f"a tool is called by its name, not by a {type(tool).__name__}")
+        if id is not None and not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"the id of a tool call is text, not {type(id).__name__}")
         if turn.tool_calls is None:
             turn.tool_calls = {}
-        if id is None:
-            id = f"call_{os.urandom(8).hex()}"
-        elif id in turn.tool_calls:
+        if id is not None and _find(turn, id) is not None:
             raise UsageError(f"a tool call with the id {id!r} is running")
-        found = self._tool(tool)
         if turn.is_cancelled:
             # Nothing begins in a turn that is over.
             await anyio.lowlevel.checkpoint()
-            return ToolResult(id, _name(tool), "cancelled", None)
+            return ToolResult(_new_id() if id is None else id, _name(tool), "cancelled", None)
+        shown_id = self._shown_id(turn.session, id)
+        given = shown_id if id is None else id
+        found = self._tool(tool)
         if found is None:
-            return self._unknown(turn, str(tool), arguments, id)
-        return await Execution(turn, found, arguments, id, self.approvals or SessionApprovals()).run()
+            return self._unknown(turn, _name(tool), arguments, shown_id, given)
+        return await Execution(turn, found, arguments, shown_id, given, self.approvals or SessionApprovals()).run()
 
     def cancel(self, turn: Turn, id: str) -> bool:
         """See `Turn.cancel_tool`."""
-        execution: Execution | None = (turn.tool_calls or {}).get(id)
+        execution = _find(turn, id)
         return execution is not None and execution.cancel(Cause.USER)
+
+    def cancel_shown(self, turn: Turn, id: str) -> bool:
+        """The same for the client, which knows a call by its `toolCallId` only. True, too, if it still ends of a cancel
+        before that."""
+        execution: Execution | None = (turn.tool_calls or {}).get(id)
+        return execution is not None and (execution.cancel(Cause.USER) or execution.is_cancelled)
 
     def finish(self, turn: Turn) -> None:
         """See `ToolHost.finish`."""
         for execution in list(cast("dict[str, Execution]", turn.tool_calls or {}).values()):
             execution.finish()
 
+    def _shown_id(self, session: Session, id: str | None) -> str:
+        """The `toolCallId`: the caller's `id`, unless an earlier call had it. Models count their calls from 0 again,
+        and what the client was shown of the earlier one has its final status."""
+        used = self._used.setdefault(session, set())
+        if id is None or id in used:
+            return _new_id()
+        used.add(id)
+        return id
+
     def _tool(self, tool: Any) -> Tool[Any] | None:
         if isinstance(tool, Tool):
             return cast("Tool[Any]", tool)
         return self._tools.get(tool)
 
-    def _unknown(self, turn: Turn, name: str, arguments: Mapping[str, Any], id: str) -> ToolResult:
+    def _unknown(self, turn: Turn, name: str, arguments: Mapping[str, Any], id: str, given: str) -> ToolResult:
         from acp_server.tools.output import shown
         from acp_server.tools.view import PACE, View
 
@@ -104,7 +126,17 @@ class Toolbox:
         view = View(turn, id, turn.client.connection.ticker(PACE))
         view.begin(name, "other", name, shown(arguments))
         view.end("failed", last=words)
-        return ToolResult(id, name, "failed", words)
+        return ToolResult(given, name, "failed", words)
+
+
+def _find(turn: Turn, id: str) -> Execution | None:
+    """The running call of that `toolCallId`, or that its caller calls so."""
+    executions = list(cast("dict[str, Execution]", turn.tool_calls or {}).values())
+    return next((execution for execution in executions if id in (execution.id, execution.given)), None)
+
+
+def _new_id() -> str:
+    return f"call_{os.urandom(8).hex()}"
 
 
 def _name(tool: Any) -> str:

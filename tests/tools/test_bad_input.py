@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from acp_server import Agent, RpcError, ToolContext, ToolFailed, Turn
+from acp_server import Agent, RpcError, ToolContext, ToolFailed, Turn, grace
 from acp_server.errors import UsageError
 from acp_server.tasks import threads
-from tests.session.editor import END_TURN, editing
+from tests.session.editor import CANCELLED, END_TURN, editing
 from tests.tools.calls import calling, shown, text, updates
 
 pytestmark = pytest.mark.anyio
@@ -145,18 +145,88 @@ async def test_a_tool_can_say_what_went_wrong(error: Exception, caplog: pytest.L
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-async def test_a_title_that_cannot_be_made_fails_the_call_and_runs_nothing() -> None:
+@pytest.mark.parametrize(
+    "title", [lambda path: path.nothing, lambda path: None, lambda path: 5], ids=["raises", "none", "a number"]
+)
+async def test_a_title_that_cannot_be_made_fails_the_call_and_runs_nothing(title: Any) -> None:
     agent = Agent("a")
     ran: list[str] = []
 
-    @agent.tool(title=lambda path: f"Read {path.nothing}")
+    @agent.tool(title=title)
     async def read(path: str) -> None:
         ran.append(path)
 
     results = calling(agent, "read", {"path": "a"})
     seen = await updates(agent)
-    assert (results[0].status, ran) == ("failed", [])
-    assert seen[-1]["status"] == "failed"
+    assert (results[0].status, results[0].message, ran) == ("failed", "The tool failed.", [])
+    assert [u["status"] for u in seen] == ["pending", "failed"]
+    assert seen[0]["title"] == "read"
+
+
+async def test_a_call_that_cannot_begin_leaves_nothing_behind() -> None:
+    agent = Agent("a")
+
+    @agent.tool(kind=5)  # pyright: ignore[reportArgumentType]
+    async def odd() -> None: ...
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> str:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="kind"):
+                await turn.run_tool("odd", id="c1")
+            assert not turn.tool_calls
+            assert not turn.node.size
+        return "went on"
+
+    async with editing(agent) as editor:
+        assert await editor.ask(await editor.open()) == END_TURN
+        assert shown(editor) == []
+        assert editor.said() == ["went on"]
+
+
+async def test_a_title_that_cancels_its_turn_begins_nothing() -> None:
+    agent = Agent("a")
+    sessions: list[Any] = []
+    results: list[Any] = []
+
+    @agent.tool(title=lambda: str(sessions[0].cancel()))
+    async def odd() -> None: ...
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        sessions.append(turn.session)
+        with grace():
+            results.append(await turn.run_tool("odd"))
+
+    async with editing(agent) as editor:
+        assert await editor.ask(await editor.open()) == CANCELLED
+        assert shown(editor) == []
+    assert [r.status for r in results] == ["cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "id", "says"),
+    [
+        ([], None, "called by its name, not by a list"),
+        (None, None, "called by its name, not by a NoneType"),
+        (5, None, "called by its name, not by a int"),
+        ("read", 5, "is text, not int"),
+        ("read", ["c1"], "is text, not list"),
+        ("unknown", b"c1", "is text, not bytes"),
+    ],
+)
+async def test_calls_that_only_a_program_gets_wrong_are_mistakes_of_the_program(tool: Any, id: Any, says: str) -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def read() -> None: ...
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        with pytest.raises(UsageError, match=says):
+            await turn.run_tool(tool, id=id)
+
+    assert await updates(agent) == []
 
 
 async def test_values_that_json_cannot_express_are_left_out_and_nothing_is_lost() -> None:
