@@ -198,5 +198,5 @@ async def reached(case: Case, work: Work) -> AsyncGenerator[tuple[Editor, str, A
         work.release()
 
 
-async def cancel(editor: Editor, session: str) -> None:
-    await editor.client.result("_tool_call/cancel", {"sessionId": session, "toolCallId": "c1"})
+async def cancel(editor: Editor, session: str, id: str = "c1") -> None:
+    await editor.client.result("_tool_call/cancel", {"sessionId": session, "toolCallId": id})

@@ -145,8 +145,11 @@ async def test_on_cancel_is_none_again_for_each_execution() -> None:
         await editor.answer(prompt)
         assert case.tool.on_cancel is None
         prompt = await editor.prompt(session)
+        begun = await editor.client.expect(
+            lambda m: m.get("params", {}).get("update", {}).get("toolCallId", "c1") != "c1"
+        )
         await work.reached.wait()
-        await cancel(editor, session)
+        await cancel(editor, session, begun["params"]["update"]["toolCallId"])
         await editor.answer(prompt)
     assert found == [None, None]
     assert [(r.status, r.message) for r in case.results] == [("completed", "done"), ("cancelled", None)]
