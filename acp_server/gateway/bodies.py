@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from acp_server.gateway import limits
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import is_id
-from acp_server.gateway.messages import ANSWER, QUESTION, TEXT, check_content
+from acp_server.gateway.messages import ANSWER, QUESTION, TEXT, check_content, check_said
 
 _Pairs = dict[str, str]
 _Id = Annotated[str, Field(min_length=1)]
@@ -92,7 +92,7 @@ class ConversationBody(_Body):
 class RenameBody(_Body):
     """`PUT /v1/conversations/{id}`."""
 
-    name: str = Field(default="", max_length=limits.NAME)
+    name: str | None = Field(default=None, max_length=limits.NAME)
 
 
 class ListBody(_Body):
@@ -123,7 +123,9 @@ def read(kind: type[_B], data: Any) -> _B:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"])
-        raise ApiError(Code.BAD_PARAMETER, f"{where or 'body'}: {first['msg']}") from None
+        # Its message would name a class of ours.
+        what = "has to be an object" if first["type"] == "model_type" else first["msg"]
+        raise ApiError(Code.BAD_PARAMETER, f"{where or 'body'}: {what}") from None
     meta_data = getattr(body, "meta_data", None)
     if meta_data:
         limits.check_meta_data(meta_data)
@@ -131,6 +133,11 @@ def read(kind: type[_B], data: Any) -> _B:
         check_messages(getattr(body, name, []))
     if isinstance(body, EnterMessage):
         check_messages([body])
+        if body.kind not in (QUESTION, ANSWER):
+            raise ApiError(Code.BAD_MESSAGE, "a message that is inserted is of the type question or answer")
+        check_said(body.content)
+    if isinstance(body, ChatBody) and body.additional_messages:
+        check_said(body.additional_messages[-1].content)
     return body
 
 

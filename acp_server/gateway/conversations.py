@@ -15,7 +15,7 @@ from acp_server.gateway.conversation import Conversation, KnownSession
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import NAME
-from acp_server.gateway.messages import Message, check_content
+from acp_server.gateway.messages import Message, check_content, check_said
 from acp_server.gateway.store import Store
 
 _UNKNOWN = "the conversation does not exist"
@@ -75,8 +75,8 @@ class Conversations:
         found = self._store.conversations(caller.name, bot_id or None, (number - 1) * size, size + 1)
         return found[:size], len(found) > size
 
-    def rename(self, caller: Caller, id: str, name: str) -> Conversation:
-        """Give it another name."""
+    def rename(self, caller: Caller, id: str, name: str | None) -> Conversation:
+        """Give it another name; None keeps the one it has."""
         return self._change(self.find(caller, id), name=name)
 
     def clear(self, caller: Caller, id: str) -> Conversation:
@@ -135,6 +135,7 @@ class Conversations:
         message.content_type = body.content_type or message.content_type
         message.meta_data = message.meta_data if body.meta_data is None else body.meta_data
         check_content(message.content, message.content_type)
+        check_said(message.content)
         message.updated_at = int(time.time())
         with self._store.transaction():
             self._store.change_message(message)

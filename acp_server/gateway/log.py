@@ -24,7 +24,8 @@ def new_logid() -> str:
 
 
 class Logged:
-    """Gives each request its log id, in `scope["state"]`, and a line in the log when it is answered.
+    """Gives each request its log id, in `scope["state"]`, and a line in the log when it is answered. A stream of events
+    has one more when it begins, since it may last for long.
 
     The request's handler may leave its `caller` and the `code` of its answer there.
     """
@@ -42,23 +43,21 @@ class Logged:
         began = time.perf_counter()
         status: int | None = None
 
+        def note(what: str) -> None:
+            path, caller = ascii(scope["path"])[1:-1], state.get("caller", "nobody")
+            logger.info("%s %s by %s: %s, logid %s", scope["method"], path, caller, what, logid)
+
         async def send_with_logid(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if dict(message.get("headers", ())).get(b"content-type", b"").startswith(b"text/event-stream"):
+                    note(f"HTTP {status}, a stream begins")
                 message["headers"] = [*message.get("headers", ()), (HEADER, logid.encode())]
             await send(message)
 
         try:
             await self._app(scope, receive, send_with_logid)
         finally:
-            logger.info(
-                "%s %s by %s: HTTP %s, code %s, %.0f ms, logid %s",
-                scope["method"],
-                ascii(scope["path"])[1:-1],
-                state.get("caller", "nobody"),
-                status or "none",
-                state.get("code", "none"),
-                (time.perf_counter() - began) * 1000,
-                logid,
-            )
+            took = (time.perf_counter() - began) * 1000
+            note(f"HTTP {status or 'none'}, code {state.get('code', 'none')}, {took:.0f} ms")

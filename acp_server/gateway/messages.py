@@ -75,6 +75,12 @@ def check_content(content: str, content_type: str) -> None:
         raise ApiError(Code.BAD_MESSAGE, f"content cannot be of type {content_type!r} here")
 
 
+def check_said(content: str) -> None:
+    """Raise ApiError 4005 for a message that says nothing."""
+    if not content:
+        raise ApiError(Code.BAD_MESSAGE, "a message needs content")
+
+
 def blocks(message: Message) -> list[ContentBlock]:
     """A message as content of a prompt (ACP, Content): text, and links to files."""
     if message.content_type != OBJECTS:
@@ -89,9 +95,9 @@ def blocks(message: Message) -> list[ContentBlock]:
 
 def context(messages: Sequence[Message]) -> list[ContentBlock]:
     """What was said before, as one block for an agent that has not heard it; nothing for nothing."""
-    if not messages:
+    said = [f"{message.role}: {text}" for message in messages if (text := _plain(message))]
+    if not said:
         return []
-    said = [f"{message.role}: {_plain(message)}" for message in messages]
     return [TextContent(text="\n\n".join([_CONTEXT_BEFORE, *said, _CONTEXT_AFTER]))]
 
 

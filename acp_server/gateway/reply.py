@@ -60,7 +60,8 @@ class Reply:
     def take(self, update: SessionUpdate) -> None:
         """One update."""
         if isinstance(update, AgentMessageChunk | AgentThoughtChunk):
-            if self._answer is not None and update.message_id not in (None, self._agents_id):
+            # What was only thought so far is thought before this answer, whatever the agent calls it.
+            if self._answer is not None and self._text and update.message_id not in (None, self._agents_id):
                 self.close()
             self._agents_id = update.message_id or self._agents_id
             self._chunk(_text(update.content), isinstance(update, AgentThoughtChunk))

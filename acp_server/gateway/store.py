@@ -42,14 +42,23 @@ CREATE INDEX messages_of ON messages (conversation_id, seq);
 CREATE INDEX messages_in ON messages (chat_id, seq) WHERE chat_id IS NOT NULL;
 """
 
-_SHOWN: Final = f"""
-    messages.conversation_id = ? AND messages.type IN ('{QUESTION}', '{ANSWER}') AND (messages.chat_id IS NULL OR EXISTS
-    (SELECT 1 FROM chats WHERE chats.id = messages.chat_id AND chats.status = 'completed')) AND NOT EXISTS
-    (SELECT 1 FROM chats WHERE chats.query_id = messages.id AND chats.status = 'canceled')
+
+def _said(*statuses: Status) -> str:
+    """Messages of a conversation: what was inserted, and the questions and answers of chats with these statuses. What
+    was inserted and became the query of a chat that was cancelled is not among them. All this is looked up and never
+    copied, so a chat's status decides at once, and for good. Nor is an answer among them that is thoughts alone. No text
+    can look like the field that is searched for: quotes in texts are escaped."""
+    ended = ", ".join(f"'{status.value}'" for status in statuses)
+    return f"""
+    messages.conversation_id = ? AND messages.type IN ('{QUESTION}', '{ANSWER}') AND
+    NOT instr(messages.doc, '"content":""') AND (messages.chat_id IS NULL OR EXISTS
+    (SELECT 1 FROM chats WHERE chats.id = messages.chat_id AND chats.status IN ({ended}))) AND NOT EXISTS
+    (SELECT 1 FROM chats WHERE chats.query_id = messages.id AND chats.status = '{Status.CANCELED.value}')
 """
-"""Messages that belong to the conversation: what was inserted, and the questions and answers of completed chats. What
-was inserted and became the query of a chat that was cancelled does not. That is looked up and never copied, so a chat's
-status decides at once, and for good."""
+
+
+_LISTED: Final = _said(Status.COMPLETED, Status.FAILED)
+_CONTEXT: Final = _said(Status.COMPLETED)
 
 
 class Store:
@@ -199,8 +208,8 @@ class Store:
         self._db.execute("DELETE FROM messages WHERE id = ?", (id,))
 
     def message(self, conversation_id: str, id: str) -> Message | None:
-        """One of those that belong to the conversation."""
-        return self._one(Message, f"SELECT doc FROM messages WHERE {_SHOWN} AND id = ?", conversation_id, id)
+        """One of those that are listed."""
+        return self._one(Message, f"SELECT doc FROM messages WHERE {_LISTED} AND id = ?", conversation_id, id)
 
     def produced(self, chat_id: str) -> list[Message]:
         """What came of a chat, in order; not what its client brought."""
@@ -211,7 +220,7 @@ class Store:
         self, conversation_id: str, *, descending: bool, chat_id: str, before: str, after: str, limit: int
     ) -> list[Message]:
         """A page of a conversation. `before` and `after` are ids of messages, in the order of the page."""
-        where, values = _SHOWN, [conversation_id]
+        where, values = _LISTED, [conversation_id]
         if chat_id:
             where, values = f"{where} AND chat_id = ?", [*values, chat_id]
         for id, sign in ((before, ">" if descending else "<"), (after, "<" if descending else ">")):
@@ -228,7 +237,7 @@ class Store:
         """What a chat in this section builds on, in order; given `unknown_to`, only what that session has not heard."""
         return self._all(
             Message,
-            f"SELECT doc FROM messages WHERE {_SHOWN} AND section_id = ? AND (? IS NULL OR known_to IS NOT ?)"
+            f"SELECT doc FROM messages WHERE {_CONTEXT} AND section_id = ? AND (? IS NULL OR known_to IS NOT ?)"
             " ORDER BY seq",
             *(conversation_id, section_id, unknown_to, unknown_to),
         )

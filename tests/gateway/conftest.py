@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .inside import Api, gateway_in
+from .inside import Api, Counting, gateway_in
 from .serving import OTHER_TOKEN, Server, client, cozepy, serving
 
 
@@ -44,3 +44,9 @@ def bob(server: Server) -> Iterator[cozepy.Coze]:
 def api(tmp_path: Path) -> Api:
     """Makes gateways in this process, with one folder."""
     return partial(gateway_in, tmp_path)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Counting:
+    """An agent for those gateways."""
+    return Counting(tmp_path)

@@ -1,5 +1,6 @@
 """A gateway in this process, and what tests do with it by bare HTTP."""
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -79,3 +80,31 @@ async def listed(http: httpx.AsyncClient, conversation: str) -> list[str]:
         "/v1/conversation/message/list", params={"conversation_id": conversation}, json={"order": "asc"}
     )
     return [message["content"] for message in found.json()["data"]]
+
+
+class Counting:
+    """The command of an agent that numbers its sessions, and what it was asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "asked"
+        self._log.touch()
+
+    def command(self, *capabilities: str) -> list[str]:
+        return [sys.executable, str(Path(__file__).parent / "agents" / "counting.py"), str(self._log), *capabilities]
+
+    def asked(self, method: str = "session/") -> list[str]:
+        return [line for line in self._log.read_text().splitlines() if line.startswith(method)]
+
+    async def until(self, *lines: str) -> None:
+        """Until the last that it was asked for is this."""
+        with anyio.fail_after(PATIENCE):
+            while self.asked()[-len(lines) :] != list(lines):  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.01)
+
+
+async def say(http: httpx.AsyncClient, text: str, token: str = TOKEN, bot: str = "1", **params: str) -> tuple[str, str]:
+    """The conversation, and what was answered."""
+    http.headers["Authorization"] = f"Bearer {token}"
+    chat = await ended(http, (await begin(http, text, bot, **params))["data"])
+    found = (await http.get("/v3/chat/message/list", params=ids(chat))).json()["data"]
+    return chat["conversation_id"], next((message["content"] for message in found if message["type"] == "answer"), "")

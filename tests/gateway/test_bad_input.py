@@ -95,6 +95,9 @@ def test_a_body_that_is_no_json_object_is_a_bad_parameter(http: httpx.Client, pa
         ({"additional_messages": []}, 4000),
         ({"additional_messages": [QUERY] * 101}, 4004),
         ({"additional_messages": [{**QUERY, "content_type": "audio"}]}, 4005),
+        ({"additional_messages": [{**QUERY, "content": ""}]}, 4005),
+        ({"additional_messages": [{"role": "user"}]}, 4005),
+        ({"additional_messages": [{"role": "assistant", "content": ""}, QUERY]}, 0),
         ({"additional_messages": [{**QUERY, "content_type": "card"}]}, 0),
         ({"additional_messages": [{**QUERY, "content_type": "object_string"}]}, 4005),
         ({"additional_messages": [{**QUERY, "content_type": "object_string", "content": "[]"}]}, 4005),
@@ -227,6 +230,52 @@ def test_pages_have_bounds(http: httpx.Client) -> None:
     assert [empty.json()[key] for key in ("first_id", "last_id", "has_more")] == ["", "", False]
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, 0),
+        ({"role": "assistant", "type": "answer"}, 0),
+        ({"type": "tool_response"}, 4005),
+        ({"type": "unheard of"}, 4005),
+        ({"content": ""}, 4005),
+        ({"content": None}, 4005),
+        ({"content": 7}, 4000),
+        ({"role": "system"}, 4000),
+    ],
+    ids=str,
+)
+def test_a_message_is_inserted_or_refused_by_its_body(
+    http: httpx.Client, change: dict[str, Any], expected: int
+) -> None:
+    made = envelope(http.post("/v1/conversation/create"))["data"]["id"]
+    assert post(http, "/v1/conversation/message/create", {**QUERY, **change}, conversation_id=made) == expected
+    listed = envelope(http.post("/v1/conversation/message/list", params={"conversation_id": made}))["data"]
+    assert len(listed) == (expected == 0)
+
+
+def test_a_message_keeps_its_content_when_it_would_be_left_with_none(http: httpx.Client) -> None:
+    made = envelope(http.post("/v1/conversation/create", json={"messages": [QUERY]}))["data"]["id"]
+    listed = envelope(http.post("/v1/conversation/message/list", params={"conversation_id": made}))["data"]
+    where = {"conversation_id": made, "message_id": listed[0]["id"]}
+    assert post(http, "/v1/conversation/message/modify", {"content": ""}, **where) == 4005
+    assert envelope(http.get("/v1/conversation/message/retrieve", params=where))["data"]["content"] == "echo x"
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"{}", b'{"name": null}'])
+def test_a_conversation_keeps_its_name_when_it_is_given_none(http: httpx.Client, body: bytes) -> None:
+    made = envelope(http.post("/v1/conversation/create", json={"name": "mine"}))["data"]["id"]
+    renamed = envelope(http.put(f"/v1/conversations/{made}", content=body))["data"]
+    assert (renamed["id"], renamed["name"]) == (made, "mine")
+    assert envelope(http.put(f"/v1/conversations/{made}", json={"name": ""}))["data"]["name"] == ""
+
+
+@pytest.mark.parametrize("body", [[], "x", 7, {**CHAT, "additional_messages": [[]]}], ids=str)
+def test_who_sends_no_object_is_told_so_in_the_words_of_the_api(http: httpx.Client, body: Any) -> None:
+    answer = http.post("/v3/chat", json=body).json()
+    assert answer["code"] == 4000
+    assert answer["msg"].endswith(": has to be an object")
+
+
 def test_a_call_without_a_body_needs_no_content_type(http: httpx.Client) -> None:
     conversation = envelope(http.post("/v1/conversation/create", content=b"", headers={"content-length": "0"}))
     path = f"/v1/conversations/{conversation['data']['id']}/clear"
@@ -294,6 +343,15 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_harms_nobody(server: Ser
         with connect(server) as wire:
             wire.sendall(request("echo x")[:-10])
     assert code(http.get("/v1/conversations")) == 0
+
+
+def test_the_logid_of_a_stream_is_in_the_log_when_it_begins(server: Server, http: httpx.Client) -> None:
+    body = {**CHAT, "stream": True, "additional_messages": [{**QUERY, "content": "hang logged"}]}
+    with http.stream("POST", "/v3/chat", json=body) as response:
+        logid = response.headers["x-tt-logid"]
+        (line,) = [line for line in server.log.read_text().splitlines() if logid in line]
+        assert line.endswith(f"POST /v3/chat by ada: HTTP 200, a stream begins, logid {logid}")
+    until(lambda: f"ms, logid {logid}" in server.log.read_text())
 
 
 def test_a_client_that_leaves_its_stream_by_force_leaves_the_chat_alone(server: Server) -> None:

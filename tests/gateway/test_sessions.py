@@ -1,53 +1,18 @@
 """Which session of an agent a chat gets: never one of somebody else, and none is left that nobody needs."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 
 from acp_server.gateway.messages import is_command
 from acp_server.schema import AvailableCommand, ResourceLink, TextContent
 
-from .inside import Api, begin, ended, ids
-from .serving import OTHER_TOKEN, PATIENCE, TOKEN
+from .inside import Api, Counting, begin, ended, ids, say
+from .serving import OTHER_TOKEN, PATIENCE
 
 pytestmark = pytest.mark.anyio
-
-
-class Counting:
-    """The command of an agent that numbers its sessions, and what it was asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        self._log = folder / "asked"
-        self._log.touch()
-
-    def command(self, *capabilities: str) -> list[str]:
-        return [sys.executable, str(Path(__file__).parent / "agents" / "counting.py"), str(self._log), *capabilities]
-
-    def asked(self, method: str = "session/") -> list[str]:
-        return [line for line in self._log.read_text().splitlines() if line.startswith(method)]
-
-    async def until(self, *lines: str) -> None:
-        """Until the last that it was asked for is this."""
-        with anyio.fail_after(PATIENCE):
-            while self.asked()[-len(lines) :] != list(lines):  # noqa: ASYNC110 - nobody tells
-                await anyio.sleep(0.01)
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Counting:
-    return Counting(tmp_path)
-
-
-async def say(http: httpx.AsyncClient, text: str, token: str = TOKEN, bot: str = "1", **params: str) -> tuple[str, str]:
-    """The conversation, and what was answered."""
-    http.headers["Authorization"] = f"Bearer {token}"
-    chat = await ended(http, (await begin(http, text, bot, **params))["data"])
-    found = (await http.get("/v3/chat/message/list", params=ids(chat))).json()["data"]
-    return chat["conversation_id"], next((message["content"] for message in found if message["type"] == "answer"), "")
 
 
 @pytest.mark.parametrize("capabilities", [[], ["load"]], ids=str)
