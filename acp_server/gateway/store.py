@@ -46,8 +46,8 @@ CREATE INDEX messages_in ON messages (chat_id, seq) WHERE chat_id IS NOT NULL;
 def _said(*statuses: Status) -> str:
     """Messages of a conversation: what was inserted, and the questions and answers of chats with these statuses. What
     was inserted and became the query of a chat that was cancelled is not among them. All this is looked up and never
-    copied, so a chat's status decides at once, and for good. Nor is an answer among them that is thoughts alone. No text
-    can look like the field that is searched for: quotes in texts are escaped."""
+    copied, so a chat's status decides at once, and for good. An answer that is thoughts alone is not among them either.
+    No text can look like the field that is searched for: quotes in texts are escaped."""
     ended = ", ".join(f"'{status.value}'" for status in statuses)
     return f"""
     messages.conversation_id = ? AND messages.type IN ('{QUESTION}', '{ANSWER}') AND
