@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 import anyio
@@ -16,7 +17,7 @@ import anyio
 from acp_server.errors import ConnectionClosed, ToolFailed
 from acp_server.schema.content import TextContent
 from acp_server.schema.permission import PermissionOption
-from acp_server.schema.tool_call import Content, ToolCallUpdate
+from acp_server.schema.tool_call import Content, ToolCallContent, ToolCallUpdate
 from acp_server.session.session import Session
 from acp_server.session.settings import AUTO_APPROVE
 from acp_server.tasks.threads import Threads
@@ -55,10 +56,19 @@ class SessionApprovals:
         session.approvals[tool] = allowed
 
 
-async def question(tool: Tool[Any], arguments: Mapping[str, Any], context: ToolContext, title: str) -> Approval:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the user is asked, as it is sent."""
+
+    call: ToolCallUpdate
+    options: Sequence[PermissionOption]
+    previews: Sequence[ToolCallContent]
+
+
+async def question(tool: Tool[Any], arguments: Mapping[str, Any], context: ToolContext, title: str) -> Question:
     """What the user is asked. Raises ToolFailed if the request function fails: then nobody can be asked."""
     if not callable(tool.approval):
-        return Approval(f"May this run: {title}?")
+        return _question(Approval(f"May this run: {title}?"), tool, context, title)
     ask = tool.approval
     passed = dict(arguments) if tool.asks_with_context is None else {**arguments, tool.asks_with_context: context}
     try:
@@ -72,40 +82,43 @@ async def question(tool: Tool[Any], arguments: Mapping[str, Any], context: ToolC
             asked = Approval(asked)
         if not isinstance(asked, Approval):
             raise TypeError(f"an approval request must return an Approval or text, not {type(asked).__name__}")
-        for piece in asked.previews():
-            as_content(piece)
+        return _question(asked, tool, context, title)
     except (ToolFailed, ConnectionClosed):
         raise
     except Exception as error:
         logger.exception("the approval request of %s failed, so it is not run", tool.name)
         raise ToolFailed("The question for the user's approval could not be made, so it was not run.") from error
-    return asked
 
 
-async def decide(
-    tool: Tool[Any], approval: Approval, context: ToolContext, view: View, title: str, store: Approvals
-) -> tuple[UserAction, str]:
-    """What the user says, and what the model is told of it if that is no yes."""
-    session = context.session
+def _question(approval: Approval, tool: Tool[Any], context: ToolContext, title: str) -> Question:
     previews = [as_content(piece) for piece in approval.previews()]
-    known = await _known(store, session, tool)
-    if known is False:
-        return DECLINED, "The user does not allow this tool in this session, so it was not run."
-    if known or (tool.auto_approve and session.config(AUTO_APPROVE) is True):
-        view.attach(*previews)
-        return CONFIRMED, ""
-    view.keep(*previews)
-    message = Content(content=TextContent(text=approval.message))
-    asked = ToolCallUpdate(
+    call = ToolCallUpdate(
         tool_call_id=context.id,
         title=approval.title or title,
         kind=cast("Any", tool.kind),
         status="pending",
-        content=[message, *previews],
+        content=[Content(content=TextContent(text=approval.message)), *previews],
     )
+    # What cannot be written shows here, and not when it is to be sent.
+    call.to_wire()
+    return Question(call, _options(approval), previews)
+
+
+async def decide(
+    tool: Tool[Any], question: Question, context: ToolContext, view: View, store: Approvals
+) -> tuple[UserAction, str]:
+    """What the user says, and what the model is told of it if that is no yes."""
+    session = context.session
+    known = await _known(store, session, tool)
+    if known is False:
+        return DECLINED, "The user does not allow this tool in this session, so it was not run."
+    if known or (tool.auto_approve and session.config(AUTO_APPROVE) is True):
+        view.attach(*question.previews)
+        return CONFIRMED, ""
+    view.keep(*question.previews)
     answer = None
     with anyio.move_on_after(tool.approval_timeout):
-        answer = await session.client.request_permission(asked, _options(approval))
+        answer = await session.client.request_permission(question.call, list(question.options))
     if answer is None:
         return DISMISSED, f"Nobody approved it within {tool.approval_timeout:g} s, so it was not run."
     if answer.kind is None:

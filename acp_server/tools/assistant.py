@@ -167,7 +167,8 @@ class AssistantTool:
         preview: list[Any] = []
         if request.preview_button is not None:
             shown = await Registered(request.preview_button.action, ()).call()
-            preview = [] if shown is None else [shown]
+            preview = list(cast("list[Any]", shown)) if isinstance(shown, (list, tuple)) else [shown]
+            preview = [piece for piece in preview if piece is not None]
         if editor is not None:
             preview = [*await editor.take_diffs(), *preview]
         return request.approval(preview)

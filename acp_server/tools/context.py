@@ -136,12 +136,16 @@ class ToolContext:
 
     @property
     def locations(self) -> Sequence[ToolCallLocation]:
-        """The places in files that the call works at (`schema.ToolCallLocation`); editors follow them. May be set."""
+        """The places in files that the call works at (`schema.ToolCallLocation`); editors follow them. May be set;
+        raises ValueError for what is none, and nothing changes."""
         return self._view.locations
 
     @locations.setter
     def locations(self, places: Sequence[ToolCallLocation]) -> None:
-        places = list(places)
+        from acp_server.schema.tool_call import ToolCallLocation
+
+        # Here, where it can be raised, and before anything has changed.
+        places = [ToolCallLocation.model_validate(place) for place in places]
         self._tell(lambda: self._view.locate(places))
 
     def locate(self, path: str, line: int | None = None) -> None:
@@ -153,6 +157,8 @@ class ToolContext:
 
     def set_title(self, title: str) -> None:
         """Say anew what the call is doing, in words for the user."""
+        if not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a title must be text, not {type(title).__name__}")
         self._tell(lambda: self._view.change(title=title))
 
     def verbatim(self) -> None:

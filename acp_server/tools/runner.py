@@ -134,7 +134,7 @@ class Execution:
             asked = await question(tool, arguments, context, title)
             if self._is_over:
                 return None
-            context.action, why_not = await decide(tool, asked, context, self._view, title, self._approvals)
+            context.action, why_not = await decide(tool, asked, context, self._view, self._approvals)
             if not context.action.primary_confirmed and not tool.answers_refusal:
                 raise _Refused(why_not)
         if self._is_over:

@@ -116,10 +116,9 @@ class View:
         return tuple(self._locations)
 
     def locate(self, places: Sequence[ToolCallLocation]) -> None:
-        """It works at these places, and no longer at others. Raises ValidationError for what is no place."""
-        places = [ToolCallLocation.model_validate(place) for place in places]
-        self.change(locations=places)
-        self._locations = places
+        """It works at these places, and no longer at others."""
+        self._locations = list(places)
+        self.change(locations=self._locations)
 
     @property
     def text(self) -> str:

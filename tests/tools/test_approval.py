@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from acp_server import Agent, Approval, Session, ToolContext, ToolResult, Turn
-from acp_server.schema import Diff
+from acp_server.schema import Diff, TextContent
 from tests.session.editor import CANCELLED, END_TURN, EVERYTHING, Editor, editing
 
 PERMISSION = "session/request_permission"
@@ -146,8 +146,26 @@ async def _raises(path: str) -> Approval:
 
 @pytest.mark.parametrize(
     "question",
-    [_raises, lambda path: 5, lambda path: Approval("May it?", preview=object()), lambda: "takes no path"],
-    ids=["raises", "returns no question", "has a preview that cannot be shown", "takes other arguments"],
+    [
+        _raises,
+        lambda path: 5,
+        lambda path: Approval("May it?", preview=object()),
+        lambda path: Approval("May it?", preview=TextContent.model_validate({"text": "a", "data": b"\xff"})),
+        lambda path: Approval(5),  # pyright: ignore[reportArgumentType]
+        lambda path: Approval("May it?", title=5),  # pyright: ignore[reportArgumentType]
+        lambda path: Approval("May it?", primary=5),  # pyright: ignore[reportArgumentType]
+        lambda: "takes no path",
+    ],
+    ids=[
+        "raises",
+        "returns no question",
+        "has a preview that cannot be shown",
+        "has a preview that cannot be written",
+        "has a message that is no text",
+        "has a title that is no text",
+        "has a label that is no text",
+        "takes other arguments",
+    ],
 )
 async def test_a_question_that_cannot_be_made_runs_nothing(
     question: Callable[..., Any], caplog: pytest.LogCaptureFixture

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from acp_server.schema import TextContent
 from acp_server.tools.assistant import EDITOR_ONLY, AssistantTool
 from acp_server.tools.consent import CONFIRMED, DISMISSED, UserAction
 from acp_server.tools.editor import BlockingEditor, Editor
@@ -114,6 +115,23 @@ async def test_a_preview_is_the_diff_that_its_action_opens(plain: bool):
         await editor.answer(prompt)
         assert [message["params"]["content"] for message in editor.client.all(WRITE)] == ["new"]
     assert case.outcome == ("completed", "Modified.")
+
+
+async def test_a_preview_may_be_several_pieces_of_content():
+    case = Case(LOCATION)
+    case.tool.register_approval_request(
+        lambda: {
+            "message": "m",
+            "previewButton": {"label": "Preview", "action": lambda: ["one", TextContent(text="2")]},
+        }
+    )
+    case.tool.register_execute_tool_with_approval(lambda: {"success": True, "message": "done"})
+    async with case.running() as (editor, _, prompt):
+        request = await editor.client.expect_request(ASK)
+        content = request["params"]["toolCall"]["content"]
+        assert [piece["content"]["text"] for piece in content] == ["m", "one", "2"]
+        await editor.client.respond(request, {"outcome": {"outcome": "cancelled"}})
+        await editor.answer(prompt)
 
 
 async def test_what_was_not_approved_is_no_success_whatever_the_function_says():

@@ -163,6 +163,34 @@ async def test_a_title_that_cannot_be_made_fails_the_call_and_runs_nothing(title
     assert seen[0]["title"] == "read"
 
 
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_places_and_titles_that_are_none_are_refused_and_change_nothing(in_thread: bool) -> None:
+    agent = Agent("a")
+
+    def say(call: Any) -> None:
+        call.locate("/project/a")
+        for places in ("abc", [5], [{"path": 5}]):
+            with pytest.raises(ValueError, match="ToolCallLocation"):
+                call.locations = places
+        with pytest.raises(ValueError, match="ToolCallLocation"):
+            call.locate(5)
+        with pytest.raises(TypeError, match="a title must be text"):
+            call.set_title(5)
+        call.locate("/project/b")
+
+    async def direct(call: ToolContext) -> None:
+        say(call)
+
+    def threaded(call: ToolContext) -> None:
+        say(call)
+
+    agent.tool(name="look")(threaded if in_thread else direct)
+    results = calling(agent, "look")
+    seen = await updates(agent)
+    assert [u["locations"] for u in seen if "locations" in u][-1] == [{"path": "/project/a"}, {"path": "/project/b"}]
+    assert results[0].error is None
+
+
 async def test_a_call_that_cannot_begin_leaves_nothing_behind() -> None:
     agent = Agent("a")
 
