@@ -5,6 +5,7 @@ It does not decide what is shown when: `acp_server.tools.runner` does.
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any, cast
 
@@ -62,7 +63,8 @@ def _is_content(value: Any) -> bool:
 def shown(value: Any) -> Any:
     """The value as JSON can express it at this moment, or None. What becomes of `value` later does not change it."""
     try:
-        plain = codec.decode(codec.encode(jsonable(value)))
+        # Not by the codec, to which integers beyond 64 bits are floats, as they are to clients, but not to models.
+        plain = json.loads(codec.encode(jsonable(value)))
         try:
             return to_jsonable_python(plain)
         except UnicodeEncodeError:

@@ -171,6 +171,19 @@ async def test_names_that_are_no_text_may_be_keys(way: str) -> None:
     assert last["id_size"]["rawOutput"] == {"caf\\udce9": 1, "bl\\udce9": [{"\\udcff": "\udcff"}]}
 
 
+async def test_a_large_number_is_told_to_the_model_as_it_is() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def power() -> dict[str, int]:
+        return {"n": 2**70}
+
+    results = running(agent, "power")
+    last = await ends(agent)
+    assert results[0].message == '{"n":1180591620717411303424}'
+    assert last["id_power"]["status"] == "completed"
+
+
 async def test_arguments_with_such_names_are_shown_and_checked_like_others() -> None:
     agent = Agent("a")
 
