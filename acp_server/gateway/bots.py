@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,6 +22,9 @@ from acp_server.gateway.process import Held, Process
 from acp_server.schema import Implementation
 
 logger = logging.getLogger("acp_server.gateway")
+
+EVERY_OTHER: Final = "every other"
+"""The name of the one that stands for all ids that have no bot of their own. No id has a space."""
 
 
 class Bot:

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from acp_server.client import Patience
 from acp_server.gateway.auth import Tokens
-from acp_server.gateway.bots import Bot, Bots
+from acp_server.gateway.bots import EVERY_OTHER, Bot, Bots
 from acp_server.gateway.chats import Cancel, Chats
 from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.ids import Ids
@@ -56,7 +56,7 @@ class Gateway:
         )
         self._bots = Bots(
             {id: make(id, command) for id, command in settings.bots.items()},
-            None if settings.agent is None else make("*", settings.agent),
+            None if settings.agent is None else make(EVERY_OTHER, settings.agent),
         )
         self.conversations = Conversations(self._store, ids, self._bots.let_go)
         self.chats = Chats(self._store, ids, self.conversations, self._bots, self.limits, settings.cancel)

@@ -166,5 +166,5 @@ async def _try(call: Callable[[], Awaitable[None]]) -> None:
     """What the agent refuses is no reason to leave the rest undone."""
     try:
         await call()
-    except RpcError as error:
+    except AcpError as error:
         logger.info("an agent does not end a session: %s", error)

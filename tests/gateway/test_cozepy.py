@@ -107,7 +107,7 @@ def test_an_agent_that_fails_fails_the_chat_and_says_why(coze: Any) -> None:
     assert chat.last_error is not None
     assert chat.last_error.code == 5000
     assert "secret" not in chat.last_error.msg
-    assert listed(coze, chat.conversation_id) == []
+    assert listed(coze, chat.conversation_id) == ["fail a secret"]
 
 
 def test_an_agent_that_refuses_fails_the_chat(coze: Any) -> None:
