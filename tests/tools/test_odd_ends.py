@@ -211,7 +211,8 @@ async def test_what_is_still_being_filled_is_shown_as_it_is_at_the_end() -> None
         def to_wire(self) -> dict[str, Any]:
             # A thread that does it at this moment.
             raw["another"] = raw
-            listed.append(self)
+            if len(listed) < 3:
+                listed.append(self)
             return {}
 
     listed: list[Any] = [Filling(text="a")]
