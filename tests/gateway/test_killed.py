@@ -24,6 +24,8 @@ class Told:
         """Inserted messages, with their conversations."""
         self.chats: dict[str, tuple[str, Status]] = {}
         """Chats, with their conversations and the last status that was seen."""
+        self.queries: dict[str, str] = {}
+        """What was said in them."""
 
     def see(self, chat: cozepy.Chat) -> None:
         self.chats[chat.id] = (chat.conversation_id, chat.status)
@@ -46,6 +48,7 @@ def visit(server: Server, told: Told, seed: int) -> None:
                 text = rng.choice(["echo x", "slowly 3", "slowly 30", "hang", "ask files", "use gold"])
                 chat = coze.chat.create(**ask(text), conversation_id=conversation)
                 told.see(chat)
+                told.queries[chat.id] = text
                 for _ in range(rng.randint(0, 3)):
                     told.see(coze.chat.retrieve(conversation_id=conversation, chat_id=chat.id))
                     time.sleep(rng.random() * 0.02)
@@ -100,6 +103,10 @@ def check(server: Server, told: Told) -> None:
                 assert chat.last_error.msg == "the gateway ended before the chat did"
                 assert chat.failed_at
             told.see(chat)
+            found = coze.conversations.messages.list(conversation_id=conversation, chat_id=id, order="asc")
+            # A cancelled chat is in no list; what else was accepted is there, however it ended.
+            expected = [] if chat.status == Status.CANCELED else [told.queries[id]]
+            assert [message.content for message in found][:1] == expected
 
 
 def test_chats_fail_when_their_agent_is_killed_and_the_next_one_works(server: Server, coze: Any) -> None:
