@@ -143,3 +143,16 @@ def test_a_chat_that_waits_does_not_occupy_its_conversation(coze: Any, server: S
     coze.chat.cancel(conversation_id=chat.conversation_id, chat_id=other.id)
     coze.chat.submit_tool_outputs(**ids, tool_outputs=output(chat, "yes"), stream=False)
     until(lambda: coze.chat.retrieve(**ids).status == Status.COMPLETED)
+
+
+def test_the_session_of_a_chat_that_waited_takes_the_place_of_a_later_one_which_is_closed(
+    server: Server, coze: Any
+) -> None:
+    chat = waiting(coze, "ask patiently")
+    conversation = {"conversation_id": chat.conversation_id}
+    coze.chat.create_and_poll(**ask("echo meanwhile"), **conversation)
+    ids = {**conversation, "chat_id": chat.id}
+    coze.chat.submit_tool_outputs(**ids, tool_outputs=output(chat, "yes"), stream=False)
+    server.ear.wait("closed echo meanwhile")
+    poll: Any = coze.chat.create_and_poll(**ask("recall"), **conversation)
+    assert poll.messages[0].content.startswith("ask patiently | Earlier in this conversation:\n\nuser: echo meanwhile")
