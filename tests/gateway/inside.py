@@ -52,7 +52,7 @@ async def gateway_in(
 
 
 async def begin(
-    http: httpx.AsyncClient, text: str, bot: str = "1", *, body: dict[str, Any] | None = None, **params: str
+    http: httpx.AsyncClient, text: str, bot: str = "1", body: dict[str, Any] | None = None, **params: str
 ) -> dict[str, Any]:
     """Begin a chat, without a stream."""
     messages = [{"role": "user", "content": text}]
@@ -105,6 +105,6 @@ class Counting:
 async def say(http: httpx.AsyncClient, text: str, token: str = TOKEN, bot: str = "1", **params: str) -> tuple[str, str]:
     """The conversation, and what was answered."""
     http.headers["Authorization"] = f"Bearer {token}"
-    chat = await ended(http, (await begin(http, text, bot, **params))["data"])
+    chat = await ended(http, (await begin(http, text, bot, None, **params))["data"])
     found = (await http.get("/v3/chat/message/list", params=ids(chat))).json()["data"]
     return chat["conversation_id"], next((message["content"] for message in found if message["type"] == "answer"), "")
