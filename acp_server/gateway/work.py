@@ -28,7 +28,7 @@ from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, Usage
 
 logger = logging.getLogger("acp_server.gateway")
 
-META: Final = "acp-server/chat"
+META: Final = "acp_server/chat"
 """The key in the prompt's `_meta` under which the agent finds what the chat's client said of it."""
 
 _STOPPED: Final = Failure(Code.INTERNAL, "the gateway was stopped")

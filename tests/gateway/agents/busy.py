@@ -39,7 +39,7 @@ async def prompt(turn: Turn) -> None:
     said: list[str] = turn.session.data if turn.session.data is not None else []
     turn.session.data = said
     tell("begin", turn.text.split("\n")[-1])
-    tell("chat", turn.meta.get("acp-server/chat", {}).get("chat_id"))
+    tell("chat", turn.meta.get("acp_server/chat", {}).get("chat_id"))
     try:
         heard = [*said, turn.text]
         await act(turn, heard)
