@@ -298,8 +298,9 @@ class Turn:
         """Run a tool, by its name as a rule, with the arguments that a model gave it: what to tell the model.
 
         The client sees it as a tool call, from `pending` to a final status, and is asked for approval if the tool needs
-        it. `id`: the model's name for the call, new within the session; it becomes the `toolCallId`. Arguments that do
-        not fit and unknown tools are failures like any other. Raises UsageError, and TurnEnded after the turn.
+        it. `id`: the model's name for the call; it becomes the `toolCallId`, unless an earlier call of the session
+        had it. Arguments that do not fit and unknown tools are failures like any other. Raises UsageError, also while a
+        call of that id runs, and TurnEnded after the turn.
         """
         if self.session.tools is None:
             raise UsageError("this agent has no tools")

@@ -153,13 +153,13 @@ class ToolContext:
         from acp_server.schema.tool_call import ToolCallLocation
 
         place = ToolCallLocation(path=path, line=line)
-        self._tell(lambda: self._view.locate([*self._view.locations, place]))
+        self._tell(lambda: self._view.add_place(place))
 
     def set_title(self, title: str) -> None:
         """Say anew what the call is doing, in words for the user."""
         if not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"a title must be text, not {type(title).__name__}")
-        self._tell(lambda: self._view.change(title=title))
+        self._tell(lambda: self._view.entitle(title))
 
     def verbatim(self) -> None:
         """The text that it shows is output of a program, or the like, and no Markdown: have it shown as it is."""

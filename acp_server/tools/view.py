@@ -1,7 +1,7 @@
 """A tool call as the client sees it: `tool_call`, then `tool_call_update` until a final status (ACP, Tool Calls).
 
-Nothing follows the final status. Output that comes in small pieces is shown a few times a second, since each update
-carries all of it. What the status is to be is decided in `runner`.
+Nothing follows the final status. Output, places and titles that come quickly are shown a few times a second, since each
+update carries all of them. What the status is to be is decided in `runner`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.tools")
 
 PACE: Final = 0.05
-"""Seconds between two updates of the same output."""
+"""Seconds between two updates of one call."""
 
 MOST_TEXT: Final = 100_000
 """Characters of output that are shown: the last ones."""
 
 _SLOWER_FROM: Final = 10_000
-"""Characters of output that halve the pace, since each update carries all of them."""
+"""Characters in an update that halve the pace, since each carries all of them."""
+
+_PIECE: Final = 200
+"""Characters that a place or a piece of content is taken for, besides its text."""
 
 _LEFT_OUT: Final = "[earlier output is left out]\n"
 
@@ -43,11 +46,15 @@ class View:
         self._id = id
         self._ticker = ticker
         self._fixed: list[ToolCallContent] = []
+        self._fixed_size = 0
         self._text: list[str] = []
         self._last = ""
         self._size = 0
         self._shown_at = 0.0
         self._locations: list[ToolCallLocation] = []
+        self._title = ""
+        # What has changed and was not shown yet: content, locations, title.
+        self._news: set[str] = set()
         self.verbatim = False
         """Whether the output is no Markdown, and is shown as a block of code."""
         self.status: Literal["pending", "in_progress", "completed", "failed"] | None = None
@@ -80,10 +87,10 @@ class View:
         self._ticker.drop(self._show)
         self._last = last or ""
         self.status = status
+        if self._last or self._text or self._fixed:
+            self._news.add("content")
         try:
-            if self._last or self._text or self._fixed:
-                changes["content"] = self.content()
-            self._put(ToolCallProgress(tool_call_id=self._id, status=status, **changes))
+            self._put(ToolCallProgress(tool_call_id=self._id, status=status, **self._unshown(), **changes))
         except Exception:
             # An update is written whole or not at all, and without this one the call would have no end.
             logger.exception("the tool call %s ends without its content, which cannot be written", self._id)
@@ -98,17 +105,18 @@ class View:
         """More output."""
         if text and not self.ended:
             self._add(text)
-            self._soon()
+            self._soon("content")
 
     def attach(self, *content: ToolCallContent) -> None:
         """Content that stands before the output: diffs, terminals, images."""
         if not self.ended:
-            self._fixed += content
-            self._soon()
+            self.keep(*content)
+            self._soon("content")
 
     def keep(self, *content: ToolCallContent) -> None:
         """The same for what the client is shown in another way; it is in the updates that follow."""
         self._fixed += content
+        self._fixed_size += sum(map(_size_of, content))
 
     @property
     def locations(self) -> Sequence[ToolCallLocation]:
@@ -118,7 +126,17 @@ class View:
     def locate(self, places: Sequence[ToolCallLocation]) -> None:
         """It works at these places, and no longer at others."""
         self._locations = list(places)
-        self.change(locations=self._locations)
+        self._soon("locations")
+
+    def add_place(self, place: ToolCallLocation) -> None:
+        """It works at this place, too."""
+        self._locations.append(place)
+        self._soon("locations")
+
+    def entitle(self, title: str) -> None:
+        """It is called differently from now on."""
+        self._title = title
+        self._soon("title")
 
     @property
     def text(self) -> str:
@@ -140,14 +158,16 @@ class View:
             self._text = [_LEFT_OUT, kept]
             self._size = len(kept)
 
-    def _soon(self) -> None:
+    def _soon(self, news: str) -> None:
+        self._news.add(news)
         if self._is_due():
             self._show()
         else:
             self._ticker.add(self._show)
 
     def _is_due(self) -> bool:
-        pace = PACE * (1 + self._size / _SLOWER_FROM)
+        size = self._size + self._fixed_size + _PIECE * len(self._locations)
+        pace = PACE * (1 + size / _SLOWER_FROM)
         return time.monotonic() - self._shown_at >= pace and not self._turn.session.updates.crowded
 
     def _show(self) -> None:
@@ -159,16 +179,33 @@ class View:
         self._ticker.drop(self._show)
         self._shown_at = time.monotonic()
         try:
-            self.change(content=self.content())
+            self.change(**self._unshown())
         except Exception:
             # Nobody is left here whom it could be raised to.
             logger.exception("the output of the tool call %s cannot be written", self._id)
+
+    def _unshown(self) -> dict[str, Any]:
+        """What has changed, and counts as shown from now on."""
+        news, self._news = self._news, set()
+        changes: dict[str, Any] = {}
+        if "content" in news:
+            changes["content"] = self.content()
+        if "locations" in news:
+            changes["locations"] = list(self._locations)
+        if "title" in news:
+            changes["title"] = self._title
+        return changes
 
     def _put(self, update: Any) -> None:
         try:
             self._turn.put(update)
         except (TurnEnded, SessionClosed):
             pass  # it was told of the end before that, so there is nothing that it would miss
+
+
+def _size_of(content: ToolCallContent) -> int:
+    texts = (content.new_text, content.old_text or "") if isinstance(content, Diff) else ()
+    return _PIECE + sum(map(len, texts))
 
 
 def as_content(piece: Any) -> ToolCallContent:

@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from acp_server import Agent, ToolContext
+from acp_server.schema import Diff
 from tests.session.editor import CANCELLED, editing
-from tests.tools.calls import calling, shown
+from tests.tools.calls import calling, shown, updates
 
 pytestmark = pytest.mark.anyio
 
@@ -28,6 +29,20 @@ def titles(call: ToolContext, until: float) -> None:
 def places(call: ToolContext, until: float) -> None:
     while not call.is_cancelled and time.monotonic() < until:
         call.locate("/a", 1)
+
+
+async def test_many_changes_of_files_are_shown_in_few_updates() -> None:
+    agent = Agent("changing")
+
+    @agent.tool(name="change")
+    async def tool(call: ToolContext) -> None:
+        for number in range(1000):
+            call.progress(Diff(path=f"/{number}", old_text="a\n" * 50, new_text="b\n" * 50))
+
+    calling(agent, "change")
+    seen = await updates(agent)
+    assert len(seen[-1]["content"]) == 1000
+    assert len(seen) < 10
 
 
 @pytest.mark.parametrize("flood", [lines, titles, places])

@@ -151,10 +151,13 @@ def test_a_text_is_read_as_it_is_and_what_is_none_is_refused(
 ) -> None:
     assert disk.read_text(str(file), "a") == "old\r\n"
     assert disk.read_text(str(tmp_path / "missing"), "a") is None
-    assert disk.read_text(str(file / "below a file"), "a") is None
     (tmp_path / "bin").write_bytes(b"a\0b")
     (tmp_path / "latin").write_bytes(b"\xe4")
-    for name, why in [("bin", "A binary file"), ("latin", "Not a text in UTF-8")]:
+    for name, why in [
+        ("bin", "A binary file"),
+        ("bin/below", "Not a directory"),
+        ("latin", "Not a text in UTF-8"),
+    ]:
         with pytest.raises(Refusal, match=f"^{why}: `x`$"):
             disk.read_text(str(tmp_path / name), "`x`")
     monkeypatch.setattr(disk, "MOST_BYTES", 4)

@@ -91,6 +91,7 @@ async def test_a_cancelled_turn_says_of_each_search_how_far_it_came(project: Pat
         quick, slow = "Search for `needle` in `quick`", "Search for `needle` in `slow`"
         await talk.until(lambda: by_title(talk, session).get(quick, {}).get("status") == "completed")
         await talk.until(lambda: "locations" in by_title(talk, session)[slow])
+        await talk.until(held.reached.is_set)
         await talk.cancel(session)
         told = await talk.told(session, id)
         assert told.answer == CANCELLED
