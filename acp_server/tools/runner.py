@@ -192,7 +192,8 @@ class Execution:
         if error is not None and program_end(error) is not None:
             self._ending = error
         if self.node.cause is not None:
-            if error is not None and not is_cancellation(error):
+            # What the tool wanted to say of itself is no fault of its program, and nobody is told any more.
+            if error is not None and not is_cancellation(error) and not isinstance(error, ToolFailed):
                 logger.warning("%s failed while it was being cancelled", self._tool.name, exc_info=error)
             return
         if self._result is not None:
