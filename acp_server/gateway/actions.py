@@ -6,6 +6,7 @@ When a question is shown and when it is answered is decided in `acp_server.gatew
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import Any, Final, cast
 
 import anyio
@@ -31,7 +32,7 @@ _DISMISSED: Final = ("", "cancel", "cancelled", "canceled")
 _DECLINED: Final = ("decline", "declined")
 
 
-class Question:
+class Question(ABC):
     """One question. `id` is the tool call's; `name` and `arguments` are what the client sees of it."""
 
     name: str
@@ -45,9 +46,9 @@ class Question:
         self.withdrawn = False
         """Whether the agent does not want to know it any more."""
 
+    @abstractmethod
     def read(self, output: str) -> Any:
         """What a tool output means. Raises ApiError 4000 for one that is no answer to this."""
-        raise NotImplementedError
 
     def settle(self, answer: Any) -> None:
         """The answer is there; None to dismiss the question."""
