@@ -15,6 +15,8 @@ from .trees import plant
 __all__ = ["nothing_worth_a_warning", "project"]
 pytestmark = pytest.mark.anyio
 
+QUICK, SLOW = "Search for `needle` in `quick`", "Search for `needle` in `slow`"
+
 
 @pytest.fixture
 def held(project: Path, monkeypatch: pytest.MonkeyPatch) -> Held:
@@ -35,6 +37,16 @@ def by_title(talk: Talk, session: str) -> dict[str, dict[str, Any]]:
         if update["sessionUpdate"].startswith("tool_call"):
             calls.setdefault(update["toolCallId"], {}).update(update)
     return {call["title"]: call for call in calls.values()}
+
+
+async def half_way(talk: Talk, project: Path, held: Held) -> tuple[str, int]:
+    """A session and its prompt: the search in `quick` is through, the one in `slow` stands behind its first hit."""
+    session = await talk.open(str(project))
+    id = await talk.prompt(session, "/search needle slow quick")
+    await talk.until(lambda: by_title(talk, session).get(QUICK, {}).get("status") == "completed")
+    await talk.until(lambda: "locations" in by_title(talk, session)[SLOW])
+    await talk.until(held.reached.is_set)
+    return session, id
 
 
 async def test_each_path_has_a_call_and_the_hits_are_one_block(project: Path, held: Held) -> None:
@@ -63,20 +75,15 @@ async def test_one_search_that_is_cancelled_alone_keeps_its_hits_and_the_others_
     project: Path, held: Held
 ) -> None:
     async with talking() as talk:
-        session = await talk.open(str(project))
-        id = await talk.prompt(session, "/search needle slow quick")
-        quick, slow = "Search for `needle` in `quick`", "Search for `needle` in `slow`"
-        await talk.until(lambda: by_title(talk, session).get(quick, {}).get("status") == "completed")
-        await talk.until(lambda: "locations" in by_title(talk, session)[slow])
-        await talk.until(held.reached.is_set)
-        params = {"sessionId": session, "toolCallId": by_title(talk, session)[slow]["toolCallId"]}
+        session, id = await half_way(talk, project, held)
+        params = {"sessionId": session, "toolCallId": by_title(talk, session)[SLOW]["toolCallId"]}
         assert await talk.client.result("_tool_call/cancel", params) == {}
         told = await talk.told(session, id)
         assert told.answer == END_TURN
         assert "slow/a.txt:1:1: needle" in told.hits
         partial = "Partial results: 1 hit, and 1 file searched to the end, before it was stopped."
         assert told.text.endswith(f"~~~~\n- `slow`: {partial}\n- `quick`: 2 hits in 1 file.\n")
-        call = by_title(talk, session)[slow]
+        call = by_title(talk, session)[SLOW]
         assert call["status"] == "failed"
         assert call["content"][-1]["content"]["text"] == partial
         assert call["rawOutput"] == {"hits": 1, "files": 1, "partial": True}
@@ -86,12 +93,7 @@ async def test_one_search_that_is_cancelled_alone_keeps_its_hits_and_the_others_
 
 async def test_a_cancelled_turn_says_of_each_search_how_far_it_came(project: Path, held: Held) -> None:
     async with talking() as talk:
-        session = await talk.open(str(project))
-        id = await talk.prompt(session, "/search needle slow quick")
-        quick, slow = "Search for `needle` in `quick`", "Search for `needle` in `slow`"
-        await talk.until(lambda: by_title(talk, session).get(quick, {}).get("status") == "completed")
-        await talk.until(lambda: "locations" in by_title(talk, session)[slow])
-        await talk.until(held.reached.is_set)
+        session, id = await half_way(talk, project, held)
         await talk.cancel(session)
         told = await talk.told(session, id)
         assert told.answer == CANCELLED
