@@ -145,7 +145,7 @@ class TurnRecord:
     def restored(cls, id: str, contents: bytes) -> TurnRecord:
         """A turn that has ended, from its `contents`. Those are not looked at before they are needed."""
         record = cls([], id)
-        record._packed = contents
+        record._keep(contents)
         return record
 
     @property
@@ -233,14 +233,17 @@ class TurnRecord:
 
     def pack(self) -> None:
         """Nothing is added any more: keep it as text, which takes less room and spares the garbage collector."""
-        if self._packed is None and self._events:
+        if self._packed is None:
             try:
-                self._packed = codec.encode([self._prompt, self._events])
+                self._keep(codec.encode([self._prompt, self._events]))
             except EncodeError:
-                # Nested deeper than can be written, by the client. It stays as it is.
-                return
-            self._prompt = []
-            self._events = []
+                pass  # nested deeper than can be written, by the client; it stays as it is
+
+    def _keep(self, contents: bytes) -> None:
+        self._packed = contents
+        # Not even two empty lists stay: the garbage collector would visit them for every turn that there ever was,
+        # which is a fifth of what a short turn costs.
+        del self._prompt, self._events
 
     def replay(self) -> Iterator[dict[str, Any]]:
         """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's
