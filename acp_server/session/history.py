@@ -130,7 +130,7 @@ class TurnRecord:
         self._events: list[TextRun | dict[str, Any]] = []
         self._packed: bytes | None = None
         self.status = "created"
-        """A state of `acp_server.session.turn.TurnState`."""
+        """A state of `acp_server.session.state.TurnState`."""
         self.stop_reason: str | None = None
         self.created_at = time()
         """Seconds since the epoch, like the other times."""

@@ -27,7 +27,8 @@ from acp_server.schema.prompt import PromptRequest
 from acp_server.session.hooks import Hooks, PromptHook
 from acp_server.session.params import problem, read
 from acp_server.session.session import Session
-from acp_server.session.turn import Turn, TurnState
+from acp_server.session.state import TurnState
+from acp_server.session.turn import Turn
 from acp_server.tasks.failure import failures_in
 from acp_server.tasks.tree import NOTHING, Node
 

@@ -1,14 +1,13 @@
 """One prompt turn (ACP, Prompt Turn): its life, what it says, what it may ask.
 
-The states and the moves between them are data, and every move goes through one function. Which turn runs when, and
-which answer its prompt gets, is decided in `acp_server.session.prompting`.
+Every move from state to state goes through one function; which there are says `acp_server.session.state`. Which turn
+runs when, and which answer its prompt gets, is decided in `acp_server.session.prompting`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
 
@@ -26,6 +25,7 @@ from acp_server.errors import (
     UsageError,
 )
 from acp_server.session.history import Message, TurnError, TurnRecord, Usage
+from acp_server.session.state import TurnState
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import failures_in
 from acp_server.tasks.tree import Node
@@ -44,41 +44,6 @@ if TYPE_CHECKING:
 
 _PACE: Final = 0.02
 """Seconds for which a handler may talk before the rest of the program gets a chance to run."""
-
-
-class TurnState(Enum):
-    """Where a turn is in its life, and where it can go from there."""
-
-    successors: tuple[TurnState, ...]
-
-    CREATED = "created"
-    IN_PROGRESS = "in_progress"
-    REQUIRES_ACTION = "requires_action"
-    """The user has been asked something, and has not answered."""
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELED = "canceled"
-
-
-for _state, _successors in {
-    TurnState.CREATED: (TurnState.IN_PROGRESS, TurnState.CANCELED, TurnState.FAILED),
-    TurnState.IN_PROGRESS: (
-        TurnState.REQUIRES_ACTION,
-        TurnState.COMPLETED,
-        TurnState.FAILED,
-        TurnState.CANCELED,
-    ),
-    TurnState.REQUIRES_ACTION: (
-        TurnState.IN_PROGRESS,
-        TurnState.COMPLETED,
-        TurnState.FAILED,
-        TurnState.CANCELED,
-    ),
-    TurnState.COMPLETED: (),
-    TurnState.FAILED: (),
-    TurnState.CANCELED: (),
-}.items():
-    _state.successors = _successors
 
 
 _REQUEST_CANCELLED: Final = TurnError(RequestCancelled.code, RequestCancelled.default_message)

@@ -9,8 +9,8 @@ import pytest
 from acp_server import Agent, Turn
 from acp_server.session.history import SessionRecord
 from acp_server.session.sqlite import SqliteStore
+from acp_server.session.state import TurnState
 from acp_server.session.store import TurnJournal
-from acp_server.session.turn import TurnState
 from tests.session.agents import setup
 from tests.session.editor import END_TURN, editing
 from tests.session.records import shown, turn

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from acp_server import Session, Turn, grace, schema
 from acp_server.errors import AuthRequired, ConnectionClosed, InternalError
-from acp_server.session.turn import TurnState
+from acp_server.session.state import TurnState
 from tests.session.editor import CANCELLED, END_TURN, QUICK, Editor, editing
 
 from .agents import keeping, setup
