@@ -5,4 +5,4 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-COMMAND: Final = (sys.executable, "-m", "acp_server.cli", "serve")
+COMMAND: Final = (sys.executable, "-m", "acp_server", "serve")

@@ -14,9 +14,9 @@ import pytest
 
 from tests.agent.processes.driver import Driven, environment, started
 
-CHAT = [sys.executable, "-m", "acp_server.cli", "chat"]
-TALKER = [sys.executable, "-m", "acp_server.cli", "serve", "tests.cli.talker"]
-BUILT_IN = [sys.executable, "-m", "acp_server.cli", "serve", "--store", "memory"]
+CHAT = [sys.executable, "-m", "acp_server", "chat"]
+TALKER = [sys.executable, "-m", "acp_server", "serve", "tests.cli.talker"]
+BUILT_IN = [sys.executable, "-m", "acp_server", "serve", "--store", "memory"]
 PATIENCE = 20.0
 
 # A session of its own with the terminal as its controlling one, as a window gives it to its shell: only so does

@@ -12,7 +12,7 @@ from tests.agent.processes.driver import environment
 
 def demo(folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "acp_server.cli", "demo", str(folder)],
+        [sys.executable, "-m", "acp_server", "demo", str(folder)],
         stdin=subprocess.DEVNULL,
         env=environment(),
         capture_output=True,

@@ -49,6 +49,18 @@ def test_a_wrong_command_line_is_exit_code_2(
     assert captured.out == ""
 
 
+def test_it_runs_as_a_module_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "acp_server", "--version"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout == f"acp-server {acp_server.__version__}\n"
+
+
 def test_the_overview_imports_no_command() -> None:
     code = (
         "import sys; from acp_server.cli import main; main(['--help'])\n"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.agent.processes.driver import PLAIN, ROOT, Driven, environment, started
 
-COMMAND = [sys.executable, "-m", "acp_server.cli"]
+COMMAND = [sys.executable, "-m", "acp_server"]
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 

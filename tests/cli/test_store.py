@@ -16,7 +16,7 @@ from acp_server.session.history import SessionRecord
 from acp_server.session.store import MemoryStore, TurnJournal
 from tests.agent.processes.driver import PLAIN, Driven, environment, started
 
-COMMAND = [sys.executable, "-m", "acp_server.cli"]
+COMMAND = [sys.executable, "-m", "acp_server"]
 KEEPER = str(Path(__file__).parents[1] / "session" / "keeper.py")
 
 DATA = "acp-server/sessions.db"

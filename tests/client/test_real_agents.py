@@ -17,7 +17,7 @@ from tests.client.talking import text
 AGENTS = Path(__file__).parent / "agents"
 COMMANDS = {
     "official": [sys.executable, str(AGENTS / "official.py")],
-    "ours": [sys.executable, "-m", "acp_server.cli", "serve", str(AGENTS / "ours.py")],
+    "ours": [sys.executable, "-m", "acp_server", "serve", str(AGENTS / "ours.py")],
 }
 # The official SDK starts in half a second; whether that loop or the other drives it makes no difference to it.
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)]

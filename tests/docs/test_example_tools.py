@@ -34,7 +34,7 @@ def nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 async def session_with(
     name: str, folder: Path, backend: str, handlers: Handlers | None = None
 ) -> AsyncGenerator[RemoteSession]:
-    command = [sys.executable, "-m", "acp_server.cli", "serve", str(EXAMPLES / name), "--backend", backend]
+    command = [sys.executable, "-m", "acp_server", "serve", str(EXAMPLES / name), "--backend", backend]
     with anyio.fail_after(30):
         async with spawn_agent(command, handlers, env=environment()) as agent:
             await agent.initialize()

@@ -20,7 +20,7 @@ from .blocks import DOCS, blocks, opened, run
 
 pytestmark = pytest.mark.anyio
 BIN = str(Path(sys.executable).parent)
-AGENT = [sys.executable, "-m", "acp_server.cli"]
+AGENT = [sys.executable, "-m", "acp_server"]
 
 
 # All of them

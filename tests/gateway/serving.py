@@ -106,7 +106,7 @@ def serving(
     folder.mkdir(parents=True, exist_ok=True)
     ear, log, tokens = Ear(folder), folder / "log", folder / "tokens"
     tokens.write_text(TOKENS)
-    words = [sys.executable, "-m", "acp_server.cli", "gateway", "--port", "0", "--log-file", str(log)]
+    words = [sys.executable, "-m", "acp_server", "gateway", "--port", "0", "--log-file", str(log)]
     words += ["--agent", " ".join(agent or BUSY), *(["--token-file", str(tokens)] if token_file else []), *options]
     process = subprocess.Popen(
         words, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {}), "EAR": ear.path}

@@ -69,7 +69,7 @@ class Keeper:
 
 @contextmanager
 def keeping(path: Path, backend: str = "asyncio") -> Iterator[Keeper]:
-    command = [sys.executable, "-m", "acp_server.cli", "serve", KEEPER, "--store", str(path), "--backend", backend]
+    command = [sys.executable, "-m", "acp_server", "serve", KEEPER, "--store", str(path), "--backend", backend]
     with started(command) as agent:
         yield Keeper(agent)
 

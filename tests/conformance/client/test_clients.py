@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 HERE = Path(__file__).parent
 OURS = [sys.executable, str(HERE / "ours.py")]
-CHAT = [sys.executable, "-m", "acp_server.cli", "chat", "{agent}"]
+CHAT = [sys.executable, "-m", "acp_server", "chat", "{agent}"]
 OFFICIAL = [sys.executable, str(HERE / "official.py"), "{agent}"]
 PATIENCE = 12.0
 
