@@ -57,7 +57,7 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""
         super().pause_writing()
-        self._stalled = self.loop.call_later(self._limits.send_seconds, self._abort)
+        self._watch_writing()
 
     def resume_writing(self) -> None:
         """See asyncio.Protocol."""
@@ -90,6 +90,17 @@ class Connection(H11Protocol):
             self._waiting = _stop(self._waiting)
         elif self._waiting is None:
             self._waiting = self.loop.call_later(self._limits.idle_seconds, self._abort)
+
+    def _watch_writing(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._stalled = self.loop.call_later(self._limits.send_seconds, self._look_at_writing, left)
+
+    def _look_at_writing(self, left: int) -> None:
+        """A large answer may take longer, as long as the client takes some of it."""
+        if self.transport.get_write_buffer_size() < left:
+            self._watch_writing()
+        else:
+            self._abort()
 
     def _abort(self) -> None:
         self.transport.abort()

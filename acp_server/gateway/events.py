@@ -32,7 +32,10 @@ def frame(name: str, data: Any) -> bytes:
 
 
 class Listener:
-    """What one client has still to be told. Closed by `done`, or cut when the client is too far behind."""
+    """What one client has still to be told. Closed by `done`, or cut when the client is too far behind.
+
+    It never holds more than the backlog and one frame.
+    """
 
     def __init__(self, backlog: int) -> None:
         self.lost = False
@@ -40,6 +43,8 @@ class Listener:
         self._backlog = backlog
         self._frames: deque[bytes] = deque()
         self._size = 0
+        self._largest = 0
+        """The size of the largest frame since the client was last told everything."""
         self._closed = False
         self._changed = anyio.Event()
 
@@ -54,8 +59,11 @@ class Listener:
             return
         self._frames.append(data)
         self._size += len(data)
-        if self._size > self._backlog:
+        self._largest = max(self._largest, len(data))
+        # A frame may be larger than the backlog by itself; whoever keeps up gets that too, and what comes behind it.
+        if self._size - self._largest > self._backlog:
             self.lost = True
+            self._frames.clear()
             self.close()
         self._changed.set()
 
@@ -71,10 +79,10 @@ class Listener:
                 return None
             self._changed = anyio.Event()
             await self._changed.wait()
-        if self.lost:
-            return None
         data = self._frames.popleft()
         self._size -= len(data)
+        if not self._frames:
+            self._largest = 0
         return data
 
 

@@ -42,6 +42,7 @@ class App:
         self.asked = anyio.Event()
         self.left = anyio.Event()
         self.size = 2
+        self.piece = 65536
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.asked.set()
@@ -51,8 +52,8 @@ class App:
             await send(
                 {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % self.size)]}
             )
-            for begin in range(0, self.size, 65536):
-                body = b"ok" * (min(65536, self.size - begin) // 2)
+            for begin in range(0, self.size, self.piece):
+                body = b"ok" * (min(self.piece, self.size - begin) // 2)
                 await send({"type": "http.response.body", "body": body, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             group.cancel_scope.cancel()
@@ -149,6 +150,21 @@ async def test_a_client_that_is_slow_and_takes_all_of_it_is_not() -> None:
     async with serve(app, send_seconds=0.5, idle_seconds=0.05) as connect, await connect() as stream:
         await stream.send(GET)
         assert len(await all_of(stream)) > app.size
+
+
+async def test_a_client_that_takes_an_answer_in_one_piece_slowly_is_not() -> None:
+    app = App()
+    app.size = app.piece = 64 << 20
+    app.may_answer.set()
+    async with serve(app, send_seconds=0.2, idle_seconds=0.05) as connect, await connect() as stream:
+        await stream.send(GET)
+        taken = pauses = 0
+        async for piece in stream:
+            taken += len(piece)
+            if taken >> 20 > pauses:
+                pauses += 1
+                await anyio.sleep(0.02)  # in all, several times as long as it may take nothing
+        assert taken > app.size
 
 
 @pytest.mark.parametrize(
