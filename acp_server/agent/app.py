@@ -303,13 +303,15 @@ class Agent:
     def run(
         self,
         *,
-        backend: Literal["asyncio", "trio"] = "asyncio",
+        backend: Literal["asyncio", "trio"] | None = None,
         limits: Limits | None = None,
         record: Path | None = None,
     ) -> None:
         """Serve one client over standard input and output until it is gone, then exit the process.
 
-        `record`: a file for both directions of the conversation, one JSON object a line. Raises SystemExit.
+        `backend`: the event loop, asyncio if none is named. `record`: a file for both directions of the conversation,
+        one JSON object a line. Raises SystemExit; UsageError if this process serves by them already. In a file that
+        `acp-server serve` loads, it is that which serves.
         """
         from acp_server.agent.serve import run
 

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from types import TracebackType
-from typing import Any, Final, TextIO
+from typing import Any, ClassVar, Final, TextIO
 
 from acp_server.errors import UsageError
 
@@ -24,10 +24,15 @@ class Claim:
     As a context manager it gives back at its end what it took. Without that (`close` alone), the program's standard
     output stays where it is: on standard error.
 
-    Raises UsageError if standard input or output is closed.
+    Raises UsageError if standard input or output is closed, or claimed already.
     """
 
+    _taken: ClassVar[bool] = False
+
     def __init__(self) -> None:
+        if Claim._taken:
+            # What is there now is empty, or standard error: it would be served for nothing, and the log be lost.
+            raise UsageError("standard input and output serve an agent already")
         if sys.__stdin__ is None or not _is_open(0):
             raise UsageError("standard input is closed, so there is nobody to serve")
         if sys.__stdout__ is None or not _is_open(1):
@@ -38,6 +43,7 @@ class Claim:
         self._stdout: TextIO | None = None
         self._line_buffering = False
         self._redirect()
+        Claim._taken = True
 
     def __enter__(self) -> Claim:
         return self
@@ -60,6 +66,7 @@ class Claim:
         if self._stderr is not None:
             os.dup2(self._stderr, 2)
         self.close()
+        Claim._taken = False
 
     def close(self) -> None:
         """Let go of the private descriptors, so that the peer sees the end. Idempotent."""

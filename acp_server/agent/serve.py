@@ -18,6 +18,7 @@ import anyio
 
 from acp_server.agent.claim import Claim
 from acp_server.agent.leave import Deadline, leave, outlast_threads
+from acp_server.agent.loading import current
 from acp_server.agent.record import RecordedStream, Recorder
 from acp_server.agent.signals import Signals
 from acp_server.errors import UsageError
@@ -79,21 +80,26 @@ async def serve_stdio(agent: Servable, *, limits: Limits | None = None, record: 
 def run(
     agent: Servable,
     *,
-    backend: str = "asyncio",
+    backend: str | None = None,
     limits: Limits | None = None,
     record: Path | None = None,
     claim: Claim | None = None,
 ) -> int:
     """Serve one client over standard input and output as this program's only purpose; the code to exit with.
 
-    As `serve_stdio`, but with an event loop of its own (`backend`: `asyncio` or `trio`), and standard output is not
-    given back. If handlers, the loop or threads do not end, the process is ended here, for it may not outlive its
-    client.
+    As `serve_stdio`, but with an event loop of its own (`backend`: `asyncio` or `trio`; None is asyncio), and standard
+    output is not given back. If handlers, the loop or threads do not end, the process is ended here, for it may not
+    outlive its client.
 
     An end by signal is an exit code (128 + its number, as a shell reports it) and no death by that signal: what the
     program runs at its end still runs, and in a container, where the first process is not killed by a signal, it is the
     same.
+
+    In a program that is only loaded (see `acp_server.agent.loading`) nothing is served, and it raises SystemExit.
     """
+    if (load := current()) is not None:
+        load.stop(agent, backend=backend, limits=limits, record=record)
+    backend = backend or "asyncio"
     if backend not in ("asyncio", "trio"):
         raise UsageError(f"there is no backend {backend!r}: asyncio and trio are supported")
     if backend == "trio" and importlib.util.find_spec("trio") is None:

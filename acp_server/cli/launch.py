@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from acp_server.agent.claim import Claim
 from acp_server.cli import logs
@@ -17,13 +18,15 @@ def launch(
     log_level: str = logs.DEFAULT_LEVEL,
     log_file: Path | None = None,
     record: Path | None = None,
-    backend: str = "asyncio",
+    backend: str | None = None,
     store: str | None = None,
 ) -> int:
     """Serve `target` (see `acp_server.cli.target`), or the built-in agent; the exit code. `store`: where it keeps its
-    sessions (see `acp_server.cli.store`), if not where it does of its own accord. Raises UsageError."""
+    sessions (see `acp_server.cli.store`), if not where it does of its own accord. `record` and `backend`: if not what
+    the target itself asks for, where it calls `run`. Raises UsageError."""
     # First of all, so that nothing that the module prints when it is imported reaches the client.
     claim = Claim()
+    options: dict[str, Any] = {}
     try:
         logs.configure(log_level, log_file)
         if target is None:
@@ -34,7 +37,7 @@ def launch(
         else:
             from acp_server.cli.target import load
 
-            agent = load(target)
+            agent, options = load(target)
         if store is not None:
             from acp_server.agent.app import Agent
             from acp_server.cli.store import store_at
@@ -51,4 +54,6 @@ def launch(
 
     from acp_server.agent.serve import run
 
-    return run(agent, backend=backend, record=record, claim=claim)
+    said = {"backend": backend, "record": record}
+    options |= {name: value for name, value in said.items() if value is not None}
+    return run(agent, **options, claim=claim)

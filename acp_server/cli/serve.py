@@ -36,15 +36,22 @@ from acp_server.cli.launch import launch
     "directory, and others do as they are written.",
 )
 @click.option(
-    "--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True, help="The event loop."
+    "--backend",
+    type=click.Choice(["asyncio", "trio"]),
+    help="The event loop: asyncio, unless the target itself asks for another.",
 )
 def serve(
-    target: str | None, log_level: str, log_file: Path | None, record: Path | None, store: str | None, backend: str
+    target: str | None,
+    log_level: str,
+    log_file: Path | None,
+    record: Path | None,
+    store: str | None,
+    backend: str | None,
 ) -> int:
     """Serve an agent to an editor over standard input and output.
 
     TARGET is a module and what it calls its agent, `package.module:attribute`, or a file, `path/to/file.py:attribute`;
-    without an attribute it is `agent`. It may be a function that makes the agent. Without TARGET the built-in agent is
-    served.
+    without an attribute it is the one that the file itself runs, or else `agent`. It may be a function that makes the
+    agent. Without TARGET the built-in agent is served.
     """
     return launch(target, log_level=log_level, log_file=log_file, record=record, backend=backend, store=store)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from acp_server.agent.loading import Loading, loading
 from acp_server.agent.serve import Servable
 from acp_server.errors import UsageError
 
@@ -20,28 +21,36 @@ logger = logging.getLogger("acp_server.cli")
 _ATTRIBUTE = "agent"
 
 
-def load(target: str) -> Servable:
-    """The agent of `module:attribute` or `file.py:attribute`. Raises UsageError, with one line that says what is
-    wrong."""
+def load(target: str) -> tuple[Servable, dict[str, Any]]:
+    """The agent of `module:attribute` or `file.py:attribute`, and how it wants to be served (see `Loading.options`).
+
+    Where it itself calls `run`, as a program does, it is loaded up to there, and that is the agent if no attribute is
+    named. Raises UsageError, with one line that says what is wrong.
+    """
     place, attribute = _split(target)
     sys.path.insert(0, os.getcwd())
-    module = _from_file(Path(place)) if _is_file(place) else _from_name(place)
-    return _servable(_attribute(module, place, attribute), f"{place}:{attribute}")
+    with loading() as noted:
+        module = _from_file(Path(place), noted) if _is_file(place) else _from_name(place, noted)
+        agent = noted.agent if attribute is None else None
+        if agent is None:
+            attribute = attribute or _ATTRIBUTE
+            agent = _servable(_attribute(module, place, attribute, noted), f"{place}:{attribute}", noted)
+    return agent, noted.options if noted.agent is agent else {}
 
 
-def _split(target: str) -> tuple[str, str]:
+def _split(target: str) -> tuple[str, str | None]:
     place, colon, attribute = target.rpartition(":")
     # The colon behind a drive's letter parts nothing.
     if not colon or "/" in attribute or "\\" in attribute:
-        return target, _ATTRIBUTE
-    return place, attribute or _ATTRIBUTE
+        return target, None
+    return place, attribute or None
 
 
 def _is_file(place: str) -> bool:
     return place.endswith(".py") or "/" in place or os.sep in place
 
 
-def _from_name(name: str) -> ModuleType:
+def _from_name(name: str, noted: Loading) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(f"{name!r} is neither the name of a module nor of a file that ends in .py")
     try:
@@ -51,10 +60,12 @@ def _from_name(name: str) -> ModuleType:
             raise UsageError(f"there is no module {error.name!r} here") from None
         raise _failed(name, error) from None
     except (Exception, SystemExit) as error:
+        if noted.is_stop(error):
+            return ModuleType(name)  # Python has forgotten what there was of it
         raise _failed(name, error) from None
 
 
-def _from_file(path: Path) -> ModuleType:
+def _from_file(path: Path, noted: Loading) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     # As `python path/to/file.py` does it, so that its neighbours can be imported.
@@ -68,16 +79,22 @@ def _from_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise _failed(str(path), error) from None
+        if not noted.is_stop(error):
+            raise _failed(str(path), error) from None
     return module
 
 
-def _attribute(module: ModuleType, place: str, attribute: str) -> Any:
+def _attribute(module: ModuleType, place: str, attribute: str, noted: Loading) -> Any:
     value: Any = module
     for name in attribute.split("."):
         try:
             value = getattr(value, name)
         except AttributeError:
+            if noted.agent is not None:
+                raise UsageError(
+                    f"{place} has no {attribute!r} where it calls run(): "
+                    'put that call under `if __name__ == "__main__":`'
+                ) from None
             agents = [key for key, other in vars(module).items() if _is_agent(other)]
             hint = f"; did you mean {place}:{agents[0]}?" if agents else ""
             raise UsageError(f"{place} has no attribute {name!r}{hint}") from None
@@ -89,7 +106,7 @@ def _is_agent(value: object) -> bool:
     return isinstance(value, Servable) and not isinstance(value, type)
 
 
-def _servable(value: Any, name: str) -> Servable:
+def _servable(value: Any, name: str, noted: Loading) -> Servable:
     if not _is_agent(value) and callable(value):
         if inspect.iscoroutinefunction(value):
             raise UsageError(f"{name} is an async function; expected an agent or a function that returns one")
@@ -100,7 +117,9 @@ def _servable(value: Any, name: str) -> Servable:
         try:
             value = value()
         except (Exception, SystemExit) as error:
-            raise _failed(f"{name}()", error) from None
+            if not noted.is_stop(error):
+                raise _failed(f"{name}()", error) from None
+            value = noted.agent
         name += "()"
     if not _is_agent(value):
         raise UsageError(f"{name} is of type {type(value).__name__}; expected an agent")

@@ -88,6 +88,49 @@ os._exit(0)  # before anything could be flushed
         assert program.stderr == "one\ntwo\n"
 
 
+@pytest.mark.behaviour("A13")
+@pytest.mark.parametrize("end", ["", "claim.close()", "claim.release()"])
+def test_what_is_claimed_cannot_be_claimed_again_before_it_is_given_back(end: str) -> None:
+    code = f"""
+import sys
+from acp_server.agent.claim import Claim
+claim = Claim()
+{end}
+try:
+    Claim().release()
+except Exception as error:
+    sys.exit(str(error))
+"""
+    # Standard error is a pipe, and so is what stands for standard output by then.
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="", env=environment(), capture_output=True, text=True, timeout=20
+    )
+    free = "release" in end
+    assert done.returncode == (0 if free else 1)
+    assert done.stderr == ("" if free else "standard input and output serve an agent already\n")
+
+
+@pytest.mark.behaviour("A13")
+@pytest.mark.parametrize("replaced", ["", "sys.stdout = io.StringIO()"])
+@BACKENDS
+def test_what_was_printed_before_is_no_protocol_unless_it_was_written_before(backend: str, replaced: str) -> None:
+    code = f"""
+import io, sys
+from acp_server import Agent
+print("written", flush=True)
+print("held back")
+{replaced}
+Agent("printing").run(backend={backend!r})
+"""
+    with started([sys.executable, "-c", code]) as agent:
+        assert agent.next_line() == b"written"
+        assert agent.call(1, "initialize", protocolVersion=1)["agentInfo"]["name"] == "printing"
+        agent.close_input()
+        assert agent.rest() == []
+        assert agent.exit_code() == 0
+        assert agent.stderr == "held back\n"
+
+
 @pytest.mark.parametrize(("closed", "word"), [(0, "input"), (1, "output")])
 def test_a_closed_standard_input_or_output_is_said_in_one_line(closed: int, word: str) -> None:
     code = "from acp_server.agent.claim import Claim; Claim()"

@@ -65,6 +65,37 @@ def test_a_target_is_served_and_what_it_prints_when_imported_is_no_protocol(back
         assert agent.stderr.splitlines() == ["from python", "from below", "from a child"]
 
 
+@pytest.mark.parametrize("target", ["program.py", "program", "program.py:agent"])
+def test_a_program_that_runs_its_agent_itself_is_served_as_it_asks_for(target: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import sniffio\nfrom acp_server import Agent\nagent = Agent('mine')\n"
+        "@agent.method('_loop')\nasync def loop(call): return sniffio.current_async_library()\n"
+        "print('printed')\nagent.run(backend='trio')\nraise AssertionError\n"
+    )
+    if target == "program.py:agent":
+        asked, wanted = ["--backend", "asyncio", "--record", str(tmp_path / "record")], "asyncio"
+    else:
+        asked, wanted = [], "trio"
+    with started([*COMMAND, "serve", target, *asked], cwd=tmp_path) as agent:
+        assert initialize(agent) == "mine"
+        assert agent.call(1, "_loop") == wanted
+        assert agent.finish() == 0
+        assert agent.stderr == "printed\n"
+    assert (tmp_path / "record").exists() == bool(asked)
+
+
+def test_a_program_that_takes_standard_output_for_itself_is_refused_and_says_so_in_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "taking.py").write_text(
+        "import anyio\nfrom acp_server import Agent\nfrom acp_server.agent.serve import serve_stdio\n"
+        "agent = Agent('mine')\nanyio.run(serve_stdio, agent)\n"
+    )
+    done = run("serve", "taking.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "acp-server: taking.py failed: UsageError: standard input and output serve an agent already\n"
+    )
+
+
 @pytest.mark.parametrize("target", ["nosuch:agent", "nosuch.py", "os:path", "os:nosuch", "broken.py"])
 def test_a_mistake_is_one_line_on_standard_error_and_exit_code_2(target: str, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0\n")

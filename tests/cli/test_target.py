@@ -4,9 +4,11 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from acp_server import Agent, Limits
 from acp_server.cli.target import load
 from acp_server.errors import UsageError
 from tests.agent.processes.plain import Plain
@@ -30,6 +32,41 @@ def wrong():
 number = 7
 """
 
+RUNNING = """
+from acp_server import Agent, Limits
+agent = Agent("not run")
+bot = Agent("run")
+def make():
+    bot.run(backend="trio")
+bot.run(backend="trio", limits=Limits(grace=7))
+behind = agent
+1 / 0
+"""
+GOING_ON = """
+from acp_server import Agent
+first, agent = Agent("first"), Agent("second")
+try:
+    first.run()
+except SystemExit:
+    agent.run()
+"""
+FAILING_BEHIND = """
+from acp_server import Agent
+agent = Agent("closed")
+try:
+    agent.run()
+finally:
+    1 / 0
+"""
+IN_A_LOOP = """
+import anyio
+from acp_server import Agent
+agent = Agent("in a loop")
+async def main():
+    agent.run(backend="trio")
+anyio.run(main)
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -43,6 +80,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")
     (tmp_path / "package" / "module.py").write_text("from my_agent import agent\n")
+    (tmp_path / "running.py").write_text(RUNNING)
+    (tmp_path / "running_neighbour.py").write_text("from running import bot\n")
+    (tmp_path / "going_on.py").write_text(GOING_ON)
+    (tmp_path / "failing_behind.py").write_text(FAILING_BEHIND)
+    (tmp_path / "in_a_loop.py").write_text(IN_A_LOOP)
     (tmp_path / "json.py").write_text("from tests.agent.processes.plain import Plain\nagent = Plain()\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -70,12 +112,38 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ],
 )
 def test_an_agent_is_found_in_a_module_of_the_working_directory_or_in_a_file(folder: Path, target: str) -> None:
-    assert isinstance(load(target), Plain)
+    agent, options = load(target)
+    assert isinstance(agent, Plain)
+    assert options == {}
 
 
 def test_an_absolute_path_needs_no_working_directory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
-    assert isinstance(load(f"{folder}/my_agent.py:other"), Plain)
+    assert isinstance(load(f"{folder}/my_agent.py:other")[0], Plain)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("running.py", "run"),
+        ("running", "run"),
+        ("running_neighbour.py", "run"),
+        ("running.py:agent", "not run"),
+        ("running.py:bot", "run"),
+        ("running.py:make", "run"),
+        ("going_on.py", "first"),
+        ("in_a_loop.py", "in a loop"),
+    ],
+)
+def test_a_program_that_runs_its_agent_is_loaded_up_to_there_and_that_is_its_agent(
+    folder: Path, target: str, name: str
+) -> None:
+    agent, options = load(target)
+    assert isinstance(agent, Agent)
+    assert agent.name == name
+    expected: dict[str, Any] = {"running": {"backend": "trio", "limits": Limits(grace=7)}}
+    expected["in a loop"] = {"backend": "trio"}
+    assert options == (expected["running"] if name == "run" else expected.get(name, {}))
 
 
 def test_a_file_named_like_a_module_that_is_in_use_does_not_take_its_place(folder: Path) -> None:
@@ -110,6 +178,11 @@ def test_a_file_named_like_a_module_that_is_in_use_does_not_take_its_place(folde
         ("broken", "broken failed: RuntimeError: first line second line"),
         ("broken.py", "broken.py failed: RuntimeError: first line second line"),
         ("leaving", "leaving failed: SystemExit: 3"),
+        (
+            "running.py:behind",
+            "running.py has no 'behind' where it calls run(): put that call under `if __name__ == \"__main__\":`",
+        ),
+        ("failing_behind.py", "failing_behind.py failed: ZeroDivisionError: division by zero"),
         ("torn.py", "torn.py failed: SyntaxError: invalid syntax (torn.py, line 1)"),
         ("needs", "needs failed: ModuleNotFoundError: No module named 'something_not_installed'"),
     ],

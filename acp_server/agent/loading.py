@@ -1,0 +1,51 @@
+"""What becomes of `run` in a program that is only loaded: it is noted, for whoever loads it serves the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from acp_server.agent.serve import Servable
+
+
+@dataclass(slots=True)
+class Loading:
+    """What a program would have had served, and how."""
+
+    agent: Servable | None = None
+    """The first agent that it called `run` for, if it did."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    """`backend`, `limits` and `record`, as far as it named them."""
+
+    def stop(self, agent: Servable, **options: Any) -> NoReturn:
+        """Note it, and end the program here: where it serves, nothing that stands behind `run` is executed either."""
+        if self.agent is None:
+            self.agent = agent
+            self.options = {name: value for name, value in options.items() if value is not None}
+        raise SystemExit(0)
+
+    def is_stop(self, error: BaseException) -> bool:
+        """Whether that is how the program was ended by `stop`."""
+        return self.agent is not None and isinstance(error, SystemExit)
+
+
+_current: ContextVar[Loading | None] = ContextVar("acp_server loading", default=None)
+
+
+@contextmanager
+def loading() -> Generator[Loading]:
+    """A block that loads a program."""
+    token = _current.set(noted := Loading())
+    try:
+        yield noted
+    finally:
+        _current.reset(token)
+
+
+def current() -> Loading | None:
+    """The block that this is executed in."""
+    return _current.get()
