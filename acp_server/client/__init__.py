@@ -17,14 +17,14 @@
     files        LocalFiles: ready-made handlers for fs/*
     terminals    LocalTerminals: ready-made handlers for terminal/*; their output in output
     process      an agent's process; its group and the tail of its standard error
-    strays       which session an update belongs to
-    errors       AgentExited, UnsupportedVersion
+    strays       which session an id means, and what an update of it belongs to
+    errors       AgentExited, SessionTaken, UnsupportedVersion
 
 It never imports the agent's side.
 """
 
 from acp_server.client.connect import connect_agent, spawn_agent
-from acp_server.client.errors import AgentExited, UnsupportedVersion
+from acp_server.client.errors import AgentExited, SessionTaken, UnsupportedVersion
 from acp_server.client.files import LocalFiles, LocalReader
 from acp_server.client.handlers import Handlers, allow_once, reject_once
 from acp_server.client.process import Patience
@@ -43,6 +43,7 @@ __all__ = [
     "RemoteAgent",
     "RemoteSession",
     "RemoteTurn",
+    "SessionTaken",
     "UnsupportedVersion",
     "allow_once",
     "connect_agent",

@@ -32,6 +32,17 @@ class AgentExited(ConnectionClosed):
         self.args = (what,)
 
 
+class SessionTaken(AcpError):
+    """An id that means one session here is given to another by the agent, or was while the session was being taken up.
+
+    Nothing is sent for the session that has lost its id: it would reach the other one.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"the agent has given the id {session_id!r} to more than one session")
+
+
 class UnsupportedVersion(AcpError):
     """The agent does not speak the version of the protocol that this client speaks (ACP, Initialization)."""
 

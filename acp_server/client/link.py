@@ -53,6 +53,11 @@ class Link:
         """Begin to read."""
         self._tasks.spawn(self._run)
 
+    @property
+    def heard(self) -> int:
+        """How many bytes the agent has sent."""
+        return self._stream.heard
+
     async def aclose(self) -> None:
         """Close the connection: what runs for the agent is cut, what waits for it fails. Idempotent.
 
@@ -119,17 +124,21 @@ class Link:
 
 
 class _Watched:
-    """A stream that remembers why reading from it failed: those who wait for an answer are told before `run` raises."""
+    """A stream that remembers how much came, and why reading from it failed: those who wait for an answer are told
+    before `run` raises."""
 
     def __init__(self, stream: Stream) -> None:
         self.error: Exception | None = None
+        self.heard = 0
         self._stream = stream
         self.send = stream.send
         self.aclose = stream.aclose
 
     async def receive(self) -> bytes:
         try:
-            return await self._stream.receive()
+            data = await self._stream.receive()
         except Exception as error:
             self.error = error
             raise
+        self.heard += len(data)
+        return data

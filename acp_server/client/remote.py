@@ -10,14 +10,14 @@ import os
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from acp_server.client.errors import UnsupportedVersion
+from acp_server.client.errors import SessionTaken, UnsupportedVersion
 from acp_server.client.handlers import Handlers
 from acp_server.client.link import Explain, Link
 from acp_server.client.permission import Permissions
 from acp_server.client.routes import client_routes
 from acp_server.client.session import OnUpdate, RemoteSession
 from acp_server.client.strays import Strays
-from acp_server.errors import AcpError, ConnectionClosed, UsageError
+from acp_server.errors import AcpError, CapabilityMissing, ConnectionClosed, RpcError, UsageError
 from acp_server.peer.connection import Limits
 from acp_server.peer.outbound import OnLate
 from acp_server.peer.stream import Stream
@@ -54,7 +54,8 @@ class RemoteAgent:
     """An agent. Made by `spawn_agent` and `connect_agent`.
 
     Its methods raise RpcError for an error answer, ConnectionClosed if the agent is gone (AgentExited for a process),
-    MalformedResponse for an answer that cannot be read, CapabilityMissing for what the agent has not announced.
+    MalformedResponse for an answer that cannot be read, CapabilityMissing for what the agent has not announced. Those
+    that open a session raise SessionTaken if its id means another one.
     """
 
     def __init__(
@@ -171,13 +172,15 @@ class RemoteAgent:
         """Make the agent cancel what the session does and free what it holds (ACP, Session Setup)."""
         if (session := self.sessions.get(session_id)) is not None:
             session.cancel()
-        await self.link.call("session/close", CloseSessionRequest(session_id=session_id))
-        self.sessions.pop(session_id, None)
+        await self._end("session/close", CloseSessionRequest(session_id=session_id))
 
     async def delete_session(self, session_id: str) -> None:
         """Make the agent remove the session from its list (ACP, Session Delete)."""
-        await self.link.call("session/delete", DeleteSessionRequest(session_id=session_id))
-        self.sessions.pop(session_id, None)
+        await self._end("session/delete", DeleteSessionRequest(session_id=session_id))
+
+    def knows(self, session_id: str) -> bool:
+        """Whether a session of this id is open here, or is being taken up."""
+        return self._strays.knows(session_id)
 
     # -- anything else
 
@@ -226,24 +229,41 @@ class RemoteAgent:
         self, method: str, request: LoadSessionRequest | ResumeSessionRequest, on_update: OnUpdate | None
     ) -> RemoteSession:
         session = RemoteSession(self, request.session_id, request.cwd, on_update)
-        before = self.sessions.get(session.id)
-        # Known before it is asked for: its history comes before the answer.
-        self.sessions[session.id] = session
-        try:
-            session.opened(await self.link.call(method, request))
-        except BaseException:
-            self.sessions.pop(session.id, None)
-            if before is not None:
-                self.sessions[session.id] = before
-            raise
+        with self._strays.arriving(session):
+            response = await self.link.call(method, request)
+            self._strays.arrived(session)
+        session.opened(response)
         return session
+
+    async def _end(self, method: str, request: CloseSessionRequest | DeleteSessionRequest) -> None:
+        session = self.sessions.get(request.session_id)
+        if session is None:
+            await self.link.call(method, request)
+            return
+        session.ending = True
+        try:
+            await self.link.call(method, request)
+        except (RpcError, CapabilityMissing):
+            session.ending = False
+            raise
+        # What has the id by now may be another one.
+        if self.sessions.get(session.id) is session:
+            del self.sessions[session.id]
 
     def _close_unwanted(self, response: Any) -> None:
         """A session has been made for a caller who is gone."""
-        if isinstance(response, dict) and self.link.announced(_CLOSE):
-            self.link.spawn(self._close_quietly, cast("dict[str, Any]", response).get("sessionId"))
+        session_id = cast("dict[str, Any]", response).get("sessionId") if isinstance(response, dict) else None
+        if not isinstance(session_id, str):
+            return
+        try:
+            self._strays.give(session_id)
+        except SessionTaken as error:
+            logger.warning("a session that nobody wants is not closed: %s", error)
+            return
+        if self.link.announced(_CLOSE):
+            self.link.spawn(self._close_quietly, session_id)
 
-    async def _close_quietly(self, session_id: Any) -> None:
+    async def _close_quietly(self, session_id: str) -> None:
         try:
             await self.request("session/close", {"sessionId": session_id})
         except AcpError as error:

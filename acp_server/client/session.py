@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
+from acp_server.client.errors import SessionTaken
 from acp_server.client.turn import SETTLE_SECONDS, RemoteTurn
 from acp_server.errors import UsageError
 from acp_server.schema import (
@@ -67,6 +68,8 @@ class RemoteSession:
         """When something last happened, ISO 8601, as the agent says."""
         self.usage: UsageUpdate | None = None
         """The last report on the context and the cost."""
+        self.ending = False
+        """Whether the agent was asked to close or to delete it, so that it may give its id to another one."""
         self._turn: RemoteTurn | None = None
 
     # -- turns
@@ -75,7 +78,8 @@ class RemoteSession:
         """A turn (ACP, Prompt Turn), to be begun with `async with`; see `RemoteTurn`.
 
         A session has one turn at a time: beginning one while another runs raises UsageError, and while another is being
-        cancelled waits for its end. Beginning it raises CapabilityMissing for content that the agent does not take.
+        cancelled waits for its end. Beginning it raises CapabilityMissing for content that the agent does not take, and
+        SessionTaken if the agent has given the session's id to another one.
         """
         blocks = [prompt] if isinstance(prompt, str) else prompt
         content = [TextContent(text=block) if isinstance(block, str) else block for block in blocks]
@@ -107,19 +111,32 @@ class RemoteSession:
 
     async def set_mode(self, mode_id: str) -> None:
         """Enter a mode (ACP, Session Modes)."""
+        self._check_id()
         await self.agent.link.call("session/set_mode", SetSessionModeRequest(session_id=self.id, mode_id=mode_id))
         self._entered(mode_id)
 
     async def set_config_option(self, config_id: str, value: str | bool) -> list[SessionConfigOption]:
         """Set an option (ACP, Session Config Options): all options as they are then."""
+        self._check_id()
         request = SetSessionConfigOptionRequest(session_id=self.id, config_id=config_id, value=value)
         result: SetSessionConfigOptionResponse = await self.agent.link.call("session/set_config_option", request)
         self.config_options = result.config_options
         return self.config_options
 
     async def close(self) -> None:
-        """See `RemoteAgent.close_session`."""
-        await self.agent.close_session(self.id)
+        """See `RemoteAgent.close_session`. No effect if the id has come to mean another session."""
+        if self.has_id:
+            await self.agent.close_session(self.id)
+
+    async def delete(self) -> None:
+        """See `RemoteAgent.delete_session`. No effect if the id has come to mean another session."""
+        if self.has_id:
+            await self.agent.delete_session(self.id)
+
+    @property
+    def has_id(self) -> bool:
+        """Whether its id means no other session that is open here."""
+        return self.agent.sessions.get(self.id) in (None, self)
 
     # -- for the agent and its turns
 
@@ -137,12 +154,14 @@ class RemoteSession:
                 await before.over.wait()
             # An agent that never answers a cancelled prompt must not hold up the session for ever.
             before.settle()
+        self._check_id()
         self._turn = turn
         self.agent.link.spawn(turn.ask)
 
     def send_cancel(self) -> None:
         """Tell the agent, and answer the permission requests that are open."""
-        self.agent.send_cancel(self.id)
+        if self.has_id:
+            self.agent.send_cancel(self.id)
 
     def opened(self, response: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse) -> None:
         """The agent has made, loaded or resumed the session."""
@@ -172,6 +191,10 @@ class RemoteSession:
         """The connection has ended."""
         if self._turn is not None and not self._turn.over.is_set() and self._turn.cancelled:
             self._turn.settle()
+
+    def _check_id(self) -> None:
+        if not self.has_id:
+            raise SessionTaken(self.id)
 
     def _entered(self, mode_id: str) -> None:
         if self.modes is not None:

@@ -140,6 +140,10 @@ class RemoteTurn:
 
     async def ask(self) -> None:
         """Send the prompt and wait for its answer."""
+        if self._asking.cancel_called:
+            # Withdrawn before the agent could hear of it, so it will not answer.
+            self.settle()
+            return
         with self._asking:
             try:
                 # Nothing is waited for between this and the sending of the request.
