@@ -134,7 +134,7 @@ class Chats:
             raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {chat.status.value}")
         if chat.status is Status.REQUIRES_ACTION:
             self._check_free(chat.conversation_id)
-        return alive.life.submit(body.tool_outputs, body.stream)
+        return alive.work.submit(body.tool_outputs, body.stream)
 
     async def cancel(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
         """Cancel a running chat. Returns when the agent has stopped, or did not within its time; with `drain` at once.

@@ -64,7 +64,7 @@ class Reply:
             if self._answer is not None and self._text and update.message_id not in (None, self._agents_id):
                 self.close()
             self._agents_id = update.message_id or self._agents_id
-            self._chunk(_text(update.content), isinstance(update, AgentThoughtChunk))
+            self._chunk(text_of(update.content), isinstance(update, AgentThoughtChunk))
         elif isinstance(update, ToolCall | ToolCallUpdate):
             self._tool(update)
 
@@ -192,11 +192,11 @@ def _arguments(value: Any) -> Any:
 
 def _shown(content: ToolCallContent) -> str:
     if isinstance(content, Content):
-        return _text(content.content)
+        return text_of(content.content)
     return whole(f"{content.path}\n{content.new_text}") if isinstance(content, Diff) else ""
 
 
-def _text(content: ContentBlock) -> str:
+def text_of(content: ContentBlock) -> str:
     """Content as text; the API's answers are nothing else."""
     if isinstance(content, TextContent):
         return whole(content.text)

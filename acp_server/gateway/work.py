@@ -15,11 +15,14 @@ import anyio
 from acp_server.client import AgentExited, RemoteTurn
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, RpcError
 from acp_server.gateway.actions import Question
+from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.bots import Bot
 from acp_server.gateway.chat import Failure, Status, Usage
 from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import Code
+from acp_server.gateway.events import Listener
+from acp_server.gateway.inbox import Inbox, Item
 from acp_server.gateway.life import UNSTORED, Life
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import Message, blocks, context, is_command
@@ -32,6 +35,7 @@ META: Final = "acp_server/chat"
 """The key in the prompt's `_meta` under which the agent finds what the chat's client said of it."""
 
 _STOPPED: Final = Failure(Code.INTERNAL, "the gateway was stopped")
+_TOO_MUCH: Final = Failure(Code.INTERNAL, "the agent said more than a chat may have")
 
 
 class Work:
@@ -66,24 +70,42 @@ class Work:
         self._turn: RemoteTurn | None = None
         self._usage = Usage()
         self._failure: Failure | None = _STOPPED
-        self._unstored = False
+        self._spoilt: Failure | None = None
+        """Why the chat has failed whatever its agent answers. What it says then is not taken any more."""
+        self._inbox = Inbox(lambda: life.chat.status is Status.REQUIRES_ACTION, self._pass)
+        self._questions: list[Question] = []
+        """Those that the agent waits to have answered."""
 
     async def run(self) -> None:
         """The whole turn. Nothing is raised from here but a cancel."""
         try:
-            with self._scope:
-                self._failure = _outcome(await self._take_turn())
-        except (AcpError, OSError) as error:
-            self._failure = _failure(error)
-        except Exception:
-            logger.exception("the work for chat %s failed", self._life.chat.id)
-            self._failure = Failure(Code.INTERNAL, "the gateway failed")
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._inbox.run)
+                await self._run()
+                group.cancel_scope.cancel()
+        finally:
+            self.done.set()
+
+    async def _run(self) -> None:
+        try:
+            try:
+                with self._scope:
+                    self._failure = _outcome(await self._take_turn())
+            except (AcpError, OSError) as error:
+                self._failure = _failure(error)
+            except Exception:
+                logger.exception("the work for chat %s failed", self._life.chat.id)
+                self._failure = Failure(Code.INTERNAL, "the gateway failed")
+            # What it said last is not said yet, if the chat waits for answers that it wants no more.
+            for question in reversed(self._questions):
+                question.settle(None)
+                self._withdraw(question)
+            await self._inbox.catch_up()
         finally:
             try:
                 self._end()
             except Exception:
                 logger.exception("the end of chat %s went wrong", self._life.chat.id)
-            self.done.set()
 
     def stop(self) -> None:
         """The chat is cancelled, so the agent is to stop. Never waits, see `done`."""
@@ -103,14 +125,22 @@ class Work:
 
     async def ask(self, question: Question) -> Any:
         """See `acp_server.gateway.process.Asked`."""
+        self._questions.append(question)
         try:
-            with self._storing():
-                self._life.ask(question)
+            self._inbox.put(question)
             with anyio.move_on_after(self._limits.answer_seconds):
                 await question.answered.wait()
         finally:
-            self._life.withdraw(question)
+            self._questions.remove(question)
+            self._withdraw(question)
         return question.answer
+
+    def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
+        """See `acp_server.gateway.life.Life.submit`. What the agent said meanwhile follows."""
+        try:
+            return self._life.submit(outputs, stream)
+        finally:
+            self._inbox.wake()
 
     # -- the turn
 
@@ -145,11 +175,25 @@ class Work:
         if isinstance(update, UsageUpdate):
             # How full the context is: all that was read and written for this reply.
             self._usage = Usage(token_count=update.used)
-        with self._storing():
-            self._life.take(update)
-        if self._life.size > self._limits.reply and self._turn is not None and not self._turn.cancelled:
+        if self._spoilt is not None:
+            return
+        self._inbox.put(update)
+        if self._life.size + self._inbox.size > self._limits.reply:
             logger.warning("chat %s: the agent says too much, so it is stopped", self._life.chat.id)
-            self.stop()
+            self._spoil(_TOO_MUCH)
+
+    def _pass(self, item: Item) -> None:
+        with self._storing():
+            if isinstance(item, Question):
+                self._life.ask(item)
+            else:
+                self._life.take(item)
+
+    def _withdraw(self, question: Question) -> None:
+        self._inbox.remove(question)
+        with self._storing():
+            self._life.withdraw(question)
+        self._inbox.wake()
 
     @contextmanager
     def _storing(self) -> Generator[None]:
@@ -158,15 +202,19 @@ class Work:
             yield
         except Exception:
             logger.exception("a part of chat %s cannot be stored", self._life.chat.id)
-            self._unstored = True
-            self.stop()
+            self._spoil(UNSTORED)
+
+    def _spoil(self, failure: Failure) -> None:
+        self._spoilt = self._spoilt or failure
+        self.stop()
 
     def _end(self) -> None:
         held = self._held
         if held is not None:
             held.process.rest(held.session, self)
             held.session.on_update = None
-        self._life.finish(self._usage, UNSTORED if self._unstored else self._failure)
+        self._inbox.flush()
+        self._life.finish(self._usage, self._spoilt or self._failure)
         if held is None:
             if self._lease.known is not None:
                 self._bot.let_go(self._lease.known, start=False)

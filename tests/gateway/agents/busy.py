@@ -92,6 +92,16 @@ async def act(turn: Turn, heard: list[str]) -> None:
         async with anyio.create_task_group() as group:
             for name in ("first", "second"):
                 group.start_soon(ask, turn, name)
+    elif work in ("meanwhile", "meanwhile-leave"):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, turn, "files")
+            await anyio.wait_all_tasks_blocked()
+            for number in range(int(rest)):
+                await turn.say(f"{number} ".ljust(10_000))
+            await use_a_tool(turn, "it")
+            os.mkdir("said")
+            if work == "meanwhile-leave":
+                group.cancel_scope.cancel()
     elif work == "form":
         form = ElicitationSchema(
             properties={"city": StringPropertySchema(), "sure": BooleanPropertySchema()}, required=["city"]

@@ -1,0 +1,161 @@
+"""What an agent shows and asks on its way to its chat: held back while the chat waits for tool outputs, in order.
+
+What the chat makes of it is in `acp_server.gateway.life`; how much may be held is decided in `acp_server.gateway.work`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, Final, TypeAlias, cast
+
+import anyio
+import anyio.lowlevel
+
+from acp_server.gateway.actions import Question
+from acp_server.gateway.reply import text_of
+from acp_server.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    SessionUpdate,
+    TextContent,
+    ToolCall,
+    ToolCallUpdate,
+)
+from acp_server.schema.base import Record
+
+Item: TypeAlias = SessionUpdate | Question
+
+_Chunk: TypeAlias = AgentMessageChunk | AgentThoughtChunk
+
+_PIECE: Final = 64 * 1024
+"""Characters of text that are held as one, and passed on as one."""
+_VALUE: Final = 64
+"""What each value in an update counts for besides its text, in characters: about what it takes to keep it."""
+
+
+@dataclass(slots=True)
+class _One:
+    item: Item
+    size: int
+
+
+class _Said:
+    """Pieces of one message or thought that came one after the other: kept as one, for there may be very many."""
+
+    def __init__(self, chunk: _Chunk, text: str) -> None:
+        self._kind = type(chunk)
+        self._message_id = chunk.message_id
+        self._text = StringIO()
+        self._text.write(text)
+        self.size = _VALUE + len(text)
+
+    def takes(self, chunk: _Chunk, text: str) -> bool:
+        """Whether this is the next piece of it, and there is room."""
+        same = (type(chunk), chunk.message_id) == (self._kind, self._message_id)
+        return same and self.size + len(text) <= _PIECE
+
+    def add(self, text: str) -> None:
+        self._text.write(text)
+        self.size += len(text)
+
+    @property
+    def item(self) -> Item:
+        return self._kind(content=TextContent(text=self._text.getvalue()), message_id=self._message_id)
+
+
+class Inbox:
+    """Hands each item to `take` at once, unless the chat waits (`waits`) or something before it is still held.
+
+    A question is held only behind something else: the chat itself puts it to those that it waits for.
+    """
+
+    def __init__(self, waits: Callable[[], bool], take: Callable[[Item], None]) -> None:
+        self.size = 0
+        """What is held, in characters, about."""
+        self._waits = waits
+        self._take = take
+        self._held: deque[_One | _Said] = deque()
+        self._woken = anyio.Event()
+
+    def put(self, item: Item) -> None:
+        """The agent shows or asks something. Never waits."""
+        if not self._held and (isinstance(item, Question) or not self._waits()):
+            self._take(item)
+        elif isinstance(item, AgentMessageChunk | AgentThoughtChunk):
+            self._hold_text(item)
+        elif isinstance(item, Question):
+            self._hold(_One(item, 0))
+        elif isinstance(item, ToolCall | ToolCallUpdate):
+            self._hold(_One(item, _weight(item)))
+
+    def remove(self, question: Question) -> None:
+        """The agent does not want to know it any more."""
+        self._held = deque(held for held in self._held if not (isinstance(held, _One) and held.item is question))
+
+    def wake(self) -> None:
+        """The chat waits no more, perhaps."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Catch up whenever the chat waits no more. Until it is cancelled."""
+        while True:
+            await self._woken.wait()
+            self._woken = anyio.Event()
+            await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Pass on what is held, as far as the chat does not wait (again). Nobody is held up by that for long."""
+        while self._held and not self._waits():
+            self._pass_on()
+            await anyio.lowlevel.checkpoint()
+
+    def flush(self) -> None:
+        """Pass on what is held now, whatever the chat waits for. Nobody answers a question any more."""
+        while self._held:
+            held = self._held[0]
+            if isinstance(held, _One) and isinstance(held.item, Question):
+                self._held.popleft()
+                held.item.settle(None)
+            else:
+                self._pass_on()
+
+    # -- parts
+
+    def _hold_text(self, chunk: _Chunk) -> None:
+        text = text_of(chunk.content)
+        last = self._held[-1] if self._held else None
+        if isinstance(last, _Said) and last.takes(chunk, text):
+            last.add(text)
+            self.size += len(text)
+        elif text:
+            self._hold(_Said(chunk, text))
+
+    def _hold(self, held: _One | _Said) -> None:
+        self._held.append(held)
+        self.size += held.size
+
+    def _pass_on(self) -> None:
+        held = self._held.popleft()
+        self.size -= held.size
+        self._take(held.item)
+
+
+def _weight(update: ToolCall | ToolCallUpdate) -> int:
+    """Without recursion, for an agent may nest as deep as it likes."""
+    weight = 0
+    values: list[Any] = [update]
+    while values:
+        value = values.pop()
+        weight += _VALUE
+        if isinstance(value, str):
+            weight += len(value)
+        elif isinstance(value, Record):
+            values += [*vars(value).values(), *(value.model_extra or {}).values()]
+        elif isinstance(value, dict):
+            values += [*cast("dict[str, Any]", value).keys(), *cast("dict[str, Any]", value).values()]
+        elif isinstance(value, list):
+            values += cast("list[Any]", value)
+    return weight

@@ -1,0 +1,236 @@
+"""What an agent says while its chat waits for tool outputs: held back in order, within the limits of a reply."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server.gateway.inbox import Inbox, Item
+from acp_server.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    ImageContent,
+    Plan,
+    TextContent,
+    ToolCall,
+)
+
+from .inside import Api, begin, ended, ids
+from .serving import PATIENCE
+from .test_life import Choice
+
+pytestmark = pytest.mark.anyio
+
+
+class Box:
+    """An inbox, whether its chat waits, and what came out of it."""
+
+    def __init__(self) -> None:
+        self.waits = True
+        self.taken: list[Item] = []
+        self.inbox = Inbox(lambda: self.waits, self._take)
+
+    def _take(self, item: Item) -> None:
+        self.taken.append(item)
+        self.waits = self.waits or isinstance(item, Choice)
+
+    def put(self, *items: Item) -> None:
+        for item in items:
+            self.inbox.put(item)
+
+    @property
+    def said(self) -> list[Any]:
+        return [item.content.text if isinstance(item, AgentMessageChunk) else item for item in self.taken]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def chunk(text: str, id: str | None = None) -> AgentMessageChunk:
+    return AgentMessageChunk(content=TextContent(text=text), message_id=id)
+
+
+IMAGE = {"type": "content", "content": {"type": "image", "data": "x" * 100_000, "mimeType": "image/png"}}
+
+
+def tool(id: str, **fields: Any) -> ToolCall:
+    return ToolCall(tool_call_id=id, title="Look", **fields)
+
+
+async def test_what_is_said_goes_straight_through_while_the_chat_does_not_wait() -> None:
+    box = Box()
+    box.waits = False
+    items = [chunk("a"), tool("1"), Choice("q")]
+    box.put(*items)
+    assert box.taken == items
+    assert box.inbox.size == 0
+
+
+async def test_what_is_held_comes_in_order_and_stops_at_the_next_question() -> None:
+    box = Box()
+    first, held = Choice("q1"), Choice("q2")
+    call = tool("1")
+    box.put(first, chunk("a"), call, chunk("b"), held, chunk("c"))
+    # A question with nothing before it is the chat's own matter.
+    assert box.taken == [first]
+    box.waits = False
+    await box.inbox.catch_up()
+    assert box.said == [first, "a", call, "b", held]
+    box.put(chunk("d"))
+    box.waits = False
+    await box.inbox.catch_up()
+    assert box.said == [first, "a", call, "b", held, "cd"]
+    assert box.inbox.size == 0
+
+
+async def test_what_comes_while_it_catches_up_comes_after_it() -> None:
+    box = Box()
+    box.put(tool("1"), tool("2"))
+    box.waits = False
+    async with anyio.create_task_group() as group:
+        group.start_soon(box.inbox.catch_up)
+        while not box.taken:
+            await anyio.lowlevel.checkpoint()
+        box.put(chunk("last"))
+        with anyio.fail_after(PATIENCE):
+            while len(box.taken) < 3:
+                await anyio.lowlevel.checkpoint()
+    assert box.said[2] == "last"
+
+
+async def test_pieces_of_one_message_are_held_as_one_and_those_of_two_as_two() -> None:
+    box = Box()
+    box.put(*[chunk("x", "m1")] * 1000, chunk("y", "m2"))
+    box.put(AgentThoughtChunk(content=TextContent(text="hm"), message_id="m2"), chunk("z"))
+    assert box.inbox.size < 2000
+    box.waits = False
+    await box.inbox.catch_up()
+    taken: list[Any] = box.taken
+    came = [(item.content.text, item.message_id) for item in taken]
+    assert came == [("x" * 1000, "m1"), ("y", "m2"), ("hm", "m2"), ("z", None)]
+
+
+async def test_a_long_message_is_passed_on_in_pieces_between_which_others_have_their_turn() -> None:
+    box = Box()
+    box.put(*[chunk("x" * 1000)] * 1000)
+    box.waits = False
+    turns = 0
+    async with anyio.create_task_group() as group:
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await anyio.lowlevel.checkpoint()
+
+        group.start_soon(other)
+        await box.inbox.catch_up()
+        group.cancel_scope.cancel()
+    assert sum(map(len, box.said)) == 1_000_000
+    assert max(map(len, box.said)) <= 65536
+    assert turns >= len(box.taken) > 10
+
+
+@pytest.mark.parametrize(
+    ("item", "least"),
+    [
+        (chunk("x" * 100_000), 100_000),
+        (tool("1", raw_input={"deep": [[["x" * 50_000]]], "y" * 50_000: None}), 100_000),
+        (tool("1", content=[IMAGE]), 100_000),
+        (tool("1", raw_output=[0] * 10_000), 100_000),
+    ],
+    ids=["text", "input", "image", "numbers"],
+)
+async def test_what_is_held_counts_with_its_size(item: Item, least: int) -> None:
+    box = Box()
+    box.put(item)
+    assert least <= box.inbox.size < 10 * least
+    box.inbox.flush()
+    assert box.inbox.size == 0
+
+
+async def test_what_no_client_will_see_is_not_held() -> None:
+    box = Box()
+    box.put(Plan(entries=[]), AgentMessageChunk(content=ImageContent(data="x" * 100_000, mime_type="image/png")))
+    assert box.inbox.size == 0
+
+
+async def test_a_question_that_is_taken_back_is_not_held_any_more() -> None:
+    box = Box()
+    gone, kept = Choice("gone"), Choice("kept")
+    box.put(chunk("a"), gone, chunk("b"), kept)
+    box.inbox.remove(gone)
+    box.waits = False
+    await box.inbox.catch_up()
+    assert box.said == ["a", "b", kept]
+
+
+async def test_at_the_end_all_is_passed_on_and_questions_are_dismissed() -> None:
+    box = Box()
+    question = Choice("q")
+    box.put(chunk("a"), question, chunk("b"))
+    box.inbox.flush()
+    assert box.said == ["a", "b"]
+    assert question.answered.is_set()
+    assert question.answer is None
+
+
+# -- in a gateway
+
+
+async def produced(http: Any, chat: dict[str, Any]) -> list[tuple[str, str]]:
+    found = (await http.get("/v3/chat/message/list", params=ids(chat))).json()["data"]
+    return [(message["type"], message["content"]) for message in found]
+
+
+NUMBERS = "".join(f"{number} ".ljust(10_000) for number in range(20))
+
+
+async def test_what_an_agent_says_while_its_chat_waits_follows_the_outputs(api: Api, tmp_path: Path) -> None:
+    async with api() as http:
+        chat = await ended(http, (await begin(http, "meanwhile 20"))["data"])
+        assert chat["status"] == "requires_action"
+        with anyio.fail_after(PATIENCE):
+            while not (tmp_path / "said").exists():  # noqa: ASYNC110 - the agent tells nobody else
+                await anyio.sleep(0.01)
+        before = await produced(http, chat)
+        assert [kind for kind, _ in before] == ["function_call", "verbose"]
+        call = chat["required_action"]["submit_tool_outputs"]["tool_calls"][0]["id"]
+        body = {"tool_outputs": [{"tool_call_id": call, "output": "yes"}]}
+        assert (await http.post("/v3/chat/submit_tool_outputs", params=ids(chat), json=body)).json()["code"] == 0
+        chat = await ended(http, chat | {"status": "in_progress"})
+        assert chat["status"] == "completed"
+        after = (await produced(http, chat))[2:]
+        assert [kind for kind, _ in after][:4] == ["tool_response", "answer", "function_call", "tool_response"]
+        assert after[1][1] == NUMBERS + "Let me look. "
+        assert "".join(content for _, content in after[4:-1]) == "There is it.files: yes. "
+
+
+async def test_what_an_agent_has_said_while_its_chat_waits_is_there_when_it_ends_without_an_answer(api: Api) -> None:
+    async with api() as http:
+        chat = (await begin(http, "meanwhile-leave 20"))["data"]
+        with anyio.fail_after(PATIENCE):
+            while chat["status"] != "completed":
+                await anyio.sleep(0.01)
+                chat = (await http.get("/v3/chat/retrieve", params=ids(chat))).json()["data"]
+        said = [content for kind, content in await produced(http, chat) if kind == "answer"]
+        assert said == [NUMBERS + "Let me look. ", "There is it."]
+
+
+async def test_an_agent_that_says_too_much_while_its_chat_waits_is_stopped_and_its_chat_fails(api: Api) -> None:
+    async with api(reply=100_000) as http:
+        chat = (await begin(http, "meanwhile 20"))["data"]
+        with anyio.fail_after(PATIENCE):
+            while chat["status"] in ("in_progress", "requires_action"):
+                await anyio.sleep(0.01)
+                chat = (await http.get("/v3/chat/retrieve", params=ids(chat))).json()["data"]
+        assert (chat["status"], chat["last_error"]["code"]) == ("failed", 5000)
+        assert "more than a chat may have" in chat["last_error"]["msg"]
+        said = sum(len(content) for _, content in await produced(http, chat))
+        assert 50_000 < said <= 120_000
+
+
+@pytest.mark.parametrize("size", [60_000, 40_000])
+async def test_a_single_piece_that_is_too_much_fails_its_chat_too(api: Api, size: int) -> None:
+    async with api(reply=50_000) as http:
+        chat = await ended(http, (await begin(http, "echo " + "x" * size))["data"])
+        assert chat["status"] == ("failed" if size > 50_000 else "completed")
