@@ -1,4 +1,4 @@
-"""The agents of the bots: one process each, started when it is needed, and anew when it has died.
+"""The agents of the bots: one process each, started when it is needed, and anew when it has died or cannot be trusted.
 
 What is done with a process and its sessions is in `acp_server.gateway.process`; which chat has which session is in
 `acp_server.gateway.conversations`.
@@ -7,17 +7,18 @@ What is done with a process and its sessions is in `acp_server.gateway.process`;
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
 
-from acp_server.client import Patience, spawn_agent
+from acp_server.client import Patience, RemoteAgent, RemoteTurn, spawn_agent
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids
+from acp_server.gateway.limits import Limits
 from acp_server.gateway.process import Held, Process
 from acp_server.schema import Implementation
 
@@ -37,17 +38,20 @@ class Bot:
         cwd: str,
         ids: Ids,
         *,
-        start_seconds: float,
+        limits: Limits,
         patience: Patience | None = None,
     ) -> None:
         self.name = name
         self._command = command
         self._cwd = cwd
         self._ids = ids
-        self._start_seconds = start_seconds
+        self._limits = limits
         self._patience = patience
         self._process: Process | None = None
+        """The one that new chats get."""
         self._group: TaskGroup | None = None
+        self._keys: dict[str, str] = {}
+        """Of the sessions that chats may come back to: the key of the one that had the id last, in whichever run."""
 
     def use(self, group: TaskGroup) -> None:
         """Let its processes be watched by tasks of this group; when it is cancelled they are ended."""
@@ -58,41 +62,112 @@ class Bot:
 
         Raises AcpError or OSError if there is none to be had.
         """
-        with anyio.move_on_after(self._start_seconds):
-            process = self._start()
+        if known is not None and not self._is_its_id(known):
+            known = None
+        process = await self._certain()
+        with anyio.move_on_after(self._limits.start_seconds):
             try:
-                return await process.open(known, self._cwd)
+                held = await process.open(known)
             except ConnectionClosed:
                 # It has died between two chats, or just now. This chat has not said anything yet, so once more.
                 logger.info("bot %s: the agent is gone; it is started anew", self.name)
                 self._forget(process)
-                return await self._start().open(known, self._cwd)
-        raise RequestTimeout("session/new", self._start_seconds)
+                process = self._start()
+                held = await process.open(known)
+            self._keys[held.session.id] = held.key
+            return held
+        self._start_soon(self._check, process, self._limits.start_seconds)
+        raise RequestTimeout("session/new", self._limits.start_seconds)
 
     def discard(self, held: Held) -> None:
         """Nobody will prompt this session again."""
+        self._leave(held.session.id, held.key)
         held.process.release(held.key)
-        if (group := self._running()) is not None:
-            group.start_soon(held.process.end, held.session.id, held.session, self._start_seconds)
+        self._start_soon(held.process.end, held.session, self._limits.start_seconds)
+        if (turn := held.session.turn) is not None:
+            self._start_soon(self._see_it_stop, held.process, turn)
 
     def let_go(self, known: KnownSession, *, start: bool = True) -> None:
         """Nobody will take up this session again. The agent is started for that if it has to be, and if `start`."""
-        group, process = self._running(), self._process
-        session = None if process is None else process.release(known.key)
-        if group is not None and (process is not None or start):
-            group.start_soon((process or self._start()).end, known.id, session, self._start_seconds)
+        is_its_id = self._is_its_id(known)
+        self._leave(known.id, known.key)
+        session = None if self._process is None else self._process.release(known.key)
+        if self._group is None or (self._process is None and not start):
+            return
+        if session is not None and self._process is not None:
+            self._start_soon(self._process.end, session, self._limits.start_seconds)
+        elif is_its_id:
+            self._start_soon(self._start().forget, known.id, self._limits.start_seconds)
+
+    def _is_its_id(self, known: KnownSession) -> bool:
+        """Whether no other session had the id after it, as far as one can know."""
+        return self._keys.get(known.id, known.key) == known.key
+
+    def _leave(self, id: str, key: str) -> None:
+        if self._keys.get(id) == key:
+            del self._keys[id]
+
+    # -- whether the agent is to be trusted
+
+    async def _certain(self) -> Process:
+        """The process that there is, once it is certain that it is there."""
+        while True:
+            process = self._start()
+            await process.when_certain()
+            if process is self._process:
+                return process
+
+    async def _check(self, process: Process, seconds: float) -> bool:
+        """Whether the agent is there. One that is not is ended; whoever wants to talk to it waits for the outcome."""
+        if process.agent is None:
+            return True
+        with process.doubted():
+            if await process.is_there(seconds):
+                return True
+            logger.warning("bot %s: the agent does not answer; it is ended", self.name)
+            self._end(process)
+        return False
+
+    async def _see_it_stop(self, process: Process, turn: RemoteTurn) -> None:
+        """The turn was cancelled, and the agent has not answered it in time."""
+        seconds = self._limits.settle_seconds
+        deadline = anyio.current_time() + seconds
+        if await self._check(process, seconds):
+            with anyio.CancelScope(deadline=deadline):
+                await turn.over.wait()
+        if turn.over.is_set() or process is not self._process:
+            return
+        logger.warning("bot %s: the agent works on after a cancel; it is ended when its other chats are", self.name)
+        self._forget(process)
+        with anyio.move_on_after(self._limits.drain_seconds):
+            await process.when_at_rest()
+        self._end(process)
+
+    async def _watch(self, process: Process) -> None:
+        """Look after an agent that has chats and says nothing."""
+        before = None
+        while True:
+            await anyio.sleep(self._limits.start_seconds)
+            if process.moves is not None and process.moves == before:
+                await self._check(process, self._limits.start_seconds)
+            before = process.moves
+
+    def _end(self, process: Process) -> None:
+        self._forget(process)
+        process.scope.cancel()
 
     # -- the process
 
-    def _running(self) -> TaskGroup | None:
-        """The group, unless the gateway does not run yet or is ending."""
-        return None if self._group is None or self._group.cancel_scope.cancel_called else self._group
+    def _start_soon(self, function: Callable[..., Coroutine[Any, Any, object]], *args: Any) -> None:
+        """Start a task, unless the gateway does not run yet or is ending."""
+        if self._group is not None and not self._group.cancel_scope.cancel_called:
+            self._group.start_soon(function, *args)
 
     def _start(self) -> Process:
         """The process there is, or a new one."""
         if self._process is None:
             assert self._group is not None, "the gateway does not run"
-            self._process = Process(self._ids)
+            self._process = Process(self.name, self._ids, self._cwd)
             self._group.start_soon(self._run, self._process)
         return self._process
 
@@ -100,11 +175,8 @@ class Bot:
         try:
             async with spawn_agent(self._command, process.handlers(), cwd=self._cwd, patience=self._patience) as agent:
                 try:
-                    me = Implementation(name="acp-server gateway", version="1")
-                    await agent.initialize(client_info=me, timeout=self._start_seconds)
-                    process.agent = agent
-                    process.ready.set()
-                    await agent.link.connection.wait_closed()
+                    with process.scope:
+                        await self._serve(process, agent)
                 finally:
                     # Before the process is cleaned up, which may take a while.
                     self._forget(process)
@@ -116,6 +188,15 @@ class Bot:
             process.error = process.error or ConnectionClosed()
             self._forget(process)
             process.ready.set()
+
+    async def _serve(self, process: Process, agent: RemoteAgent) -> None:
+        me = Implementation(name="acp-server gateway", version="1")
+        await agent.initialize(client_info=me, timeout=self._limits.start_seconds)
+        process.begin(agent)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch, process)
+            await agent.link.connection.wait_closed()
+            group.cancel_scope.cancel()
 
     def _forget(self, process: Process) -> None:
         if self._process is process:

@@ -51,9 +51,7 @@ class Gateway:
         self.tokens = tokens
         self.limits = settings.limits
         self._store = Store(settings.store)
-        make = partial(
-            Bot, cwd=settings.cwd, ids=ids, start_seconds=settings.limits.start_seconds, patience=settings.patience
-        )
+        make = partial(Bot, cwd=settings.cwd, ids=ids, limits=settings.limits, patience=settings.patience)
         self._bots = Bots(
             {id: make(id, command) for id, command in settings.bots.items()},
             None if settings.agent is None else make(EVERY_OTHER, settings.agent),

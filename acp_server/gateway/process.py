@@ -1,25 +1,26 @@
-"""One run of an agent's program: its sessions, who works with them, and the questions that it asks.
+"""One run of an agent's program: who works with its sessions, the questions that it asks, and whether it is there.
 
-Agents may give a session the id that another has had in an earlier run, so an id says nothing outside of a run. Each
-session has a key beside it, which nothing else ever has. When a run begins is decided in `acp_server.gateway.bots`.
+When a run begins and ends is decided in `acp_server.gateway.bots`; which session is whose in
+`acp_server.gateway.sessions`.
 """
 
 from __future__ import annotations
 
 import logging
-import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 
 from acp_server.client import Handlers, RemoteAgent, RemoteSession
 from acp_server.client.handlers import PermissionAnswer
-from acp_server.errors import AcpError, RpcError
+from acp_server.errors import AcpError, RequestTimeout
 from acp_server.gateway.actions import FormQuestion, PermissionQuestion, Question, UrlQuestion
 from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.ids import Ids
+from acp_server.gateway.sessions import Sessions
 from acp_server.schema import (
     CreateElicitationResponse,
     ElicitationCancelAction,
@@ -27,14 +28,11 @@ from acp_server.schema import (
     ElicitationUrlMode,
     RequestPermissionRequest,
 )
-from acp_server.schema.methods import METHODS
 
 logger = logging.getLogger("acp_server.gateway")
 
-_RESUME = METHODS["session/resume"].capability
-_LOAD = METHODS["session/load"].capability
-_CLOSE = METHODS["session/close"].capability
-_DELETE = METHODS["session/delete"].capability
+THERE: Final = "_acp_server/there"
+"""A method that no agent has. One that reads what it is sent says so at once, whatever else it does."""
 
 
 class Asked(Protocol):
@@ -59,86 +57,133 @@ class Held:
 class Process:
     """One run of an agent's program."""
 
-    def __init__(self, ids: Ids) -> None:
+    def __init__(self, bot: str, ids: Ids, cwd: str) -> None:
         self.ready = anyio.Event()
+        """Set when the agent can be asked for sessions, or never will be."""
+        self.scope = anyio.CancelScope()
+        """Cancelling it ends the run."""
         self.agent: RemoteAgent | None = None
         self.error: AcpError | OSError | None = None
+        self._bot = bot
         self._ids = ids
-        self._sessions: dict[str, RemoteSession] = {}
-        """Those that were opened or taken up in this run, by their keys."""
+        self._cwd = cwd
+        self._sessions: Sessions | None = None
         self._working: dict[str, Asked] = {}
         """Who works with which session at the moment."""
+        self._opening = 0
+        """How many wait for a session."""
+        self._moves = 0
+        self._asking = 0
+        """How many questions wait for an answer."""
+        self._rested = anyio.Event()
+        self._doubts: list[anyio.Event] = []
 
-    async def when_ready(self) -> RemoteAgent:
-        """The agent, once it can be asked for sessions. Raises why it cannot."""
-        await self.ready.wait()
-        if self.agent is None:
-            assert self.error is not None
-            raise self.error
-        return self.agent
+    def begin(self, agent: RemoteAgent) -> None:
+        """The agent has started."""
+        self._sessions = Sessions(self._bot, agent, self._cwd)
+        self.agent = agent
+        self.ready.set()
 
     # -- sessions
 
-    async def open(self, known: KnownSession | None, cwd: str) -> Held:
+    async def open(self, known: KnownSession | None) -> Held:
         """The known session if the agent still has it, else a new one. Raises AcpError or OSError."""
-        agent = await self.when_ready()
-        if known is not None:
-            session = self._sessions.get(known.key) or await self._take_up(agent, known.id, cwd)
-            if session is not None:
-                return self._hold(session, known.key, is_new=False)
-        return self._hold(await agent.new_session(cwd), secrets.token_hex(8), is_new=True)
+        self._opening += 1
+        try:
+            sessions = await self._when_ready()
+            if known is not None:
+                session = await sessions.find(known.key, known.id)
+                if session is not None:
+                    return Held(self, session, known.key, is_new=False)
+            session, key = await sessions.open()
+            return Held(self, session, key, is_new=True)
+        finally:
+            self._opening -= 1
+            self._rest()
 
     def work(self, session: RemoteSession, asked: Asked) -> None:
         """Let `asked` have the questions of this session."""
+        self._moves += 1
         self._working[session.id] = asked
 
     def rest(self, session: RemoteSession, asked: Asked) -> None:
         """`asked` does not work with the session any more."""
         if self._working.get(session.id) is asked:
             del self._working[session.id]
+            self._rest()
 
     def release(self, key: str) -> RemoteSession | None:
         """The session with this key, which nobody finds here any more; None if it is not of this run."""
-        return self._sessions.pop(key, None)
+        return None if self._sessions is None else self._sessions.release(key)
 
-    async def end(self, id: str, session: RemoteSession | None, seconds: float) -> None:
-        """Make the agent free a session that was released here, or one of an earlier run, and forget what it knows of
-        it, as far as the agent can."""
+    async def end(self, session: RemoteSession, seconds: float) -> None:
+        """Make the agent free a session that was released here, and forget what it knows of it, as far as it can."""
+        if self._sessions is not None:
+            with anyio.move_on_after(seconds):
+                await self._sessions.end(session)
+
+    async def forget(self, id: str, seconds: float) -> None:
+        """Make the agent forget what it knows of a session of an earlier run, as far as it can."""
         try:
             with anyio.move_on_after(seconds):
-                agent = await self.when_ready()
-                if session is not None:
-                    if agent.link.announced(_CLOSE):
-                        await _try(session.close)
-                elif id in agent.sessions or not self._keeps_sessions(agent):
-                    # Not the one that had this id.
-                    return
-                if agent.link.announced(_DELETE):
-                    await _try(lambda: agent.delete_session(id))
-                if session is not None and agent.sessions.get(id) is session:
-                    del agent.sessions[id]
+                await (await self._when_ready()).forget(id)
         except (AcpError, OSError) as error:
             logger.debug("a session could not be ended: %s", error)
 
-    def _hold(self, session: RemoteSession, key: str, *, is_new: bool) -> Held:
-        self._sessions[key] = session
-        return Held(self, session, key, is_new)
+    async def _when_ready(self) -> Sessions:
+        await self.ready.wait()
+        if self._sessions is None:
+            assert self.error is not None
+            raise self.error
+        return self._sessions
 
-    async def _take_up(self, agent: RemoteAgent, id: str, cwd: str) -> RemoteSession | None:
-        if id in agent.sessions:
-            # This run has made or taken up a session of this id, and for somebody else.
+    # -- whether it is there
+
+    @property
+    def moves(self) -> tuple[int, int] | None:
+        """Something that changes with all that the agent sends, and with each chat that it gets; None if no chat waits
+        for it, be it that the agent itself waits for answers."""
+        if self.agent is None or not self._working or self._asking:
             return None
-        try:
-            if agent.link.announced(_RESUME):
-                return await agent.resume_session(id, cwd)
-            if agent.link.announced(_LOAD):
-                return await agent.load_session(id, cwd)
-        except RpcError as error:
-            logger.info("an agent does not take up a session again: %s", error)
-        return None
+        return self._moves, self.agent.link.heard
 
-    def _keeps_sessions(self, agent: RemoteAgent) -> bool:
-        return agent.link.announced(_RESUME) or agent.link.announced(_LOAD)
+    async def is_there(self, seconds: float) -> bool:
+        """Whether the agent gives a sign of life within this time. That it is gone altogether is for others to see."""
+        assert self.agent is not None
+        before = self.agent.link.heard
+        try:
+            await self.agent.request(THERE, {}, timeout=seconds)
+        except RequestTimeout:
+            # One that is busy with one chat at a time says something at least.
+            return self.agent.link.heard > before
+        except AcpError:
+            pass
+        return True
+
+    @contextmanager
+    def doubted(self) -> Generator[None]:
+        """While it is not certain whether the agent is there."""
+        doubt = anyio.Event()
+        self._doubts.append(doubt)
+        try:
+            yield
+        finally:
+            self._doubts.remove(doubt)
+            doubt.set()
+
+    async def when_certain(self) -> None:
+        """Wait until what it is doubted for is settled."""
+        for doubt in list(self._doubts):
+            await doubt.wait()
+
+    async def when_at_rest(self) -> None:
+        """Wait until no chat works with it."""
+        while self._working or self._opening:
+            await self._rested.wait()
+
+    def _rest(self) -> None:
+        self._rested.set()
+        self._rested = anyio.Event()
 
     # -- questions
 
@@ -159,12 +204,10 @@ class Process:
 
     async def _ask(self, session_id: str | None, question: Question) -> Any:
         asked = None if session_id is None else self._working.get(session_id)
-        return None if asked is None else await asked.ask(question)
-
-
-async def _try(call: Callable[[], Awaitable[None]]) -> None:
-    """What the agent refuses is no reason to leave the rest undone."""
-    try:
-        await call()
-    except AcpError as error:
-        logger.info("an agent does not end a session: %s", error)
+        if asked is None:
+            return None
+        self._asking += 1
+        try:
+            return await asked.ask(question)
+        finally:
+            self._asking -= 1
