@@ -92,9 +92,16 @@ class Database:
         self.close = weakref.finalize(self, self._open.close)
         sweep(path)
 
-    def save(self, row: SessionRow, turns: Sequence[TurnRow], *, new: bool, changed: bool) -> None:
-        """Keep a session and some of its turns. `changed`: more of the session than when it was last used. Raises Gone
-        if it is not `new` and not there."""
+    def save(
+        self,
+        row: SessionRow,
+        turns: Sequence[TurnRow],
+        *,
+        new: bool,
+        merge: Callable[[bytes], SessionRow] | None = None,
+    ) -> None:
+        """Keep a session and some of its turns; if it is not `new`, only when it was last used, and what `merge` makes
+        of the head that is in the file. Raises Gone if it is not new and not there."""
         owner = self._owned() if any(turn.running for turn in turns) else None
         with self._writing() as connection:
             if new:
@@ -107,10 +114,10 @@ class Database:
                 used = "UPDATE sessions SET updated_at = max(updated_at, ?) WHERE id = ?"
                 if not connection.execute(used, (row.updated_at, row.id)).rowcount:
                     raise Gone
-                if changed:
-                    connection.execute(
-                        "UPDATE sessions SET cwd = ?, head = ? WHERE id = ?", (row.cwd, row.head, row.id)
-                    )
+                if merge is not None:
+                    found = connection.execute("SELECT CAST(head AS BLOB) FROM sessions WHERE id = ?", (row.id,))
+                    _, cwd, _, head = merge(found.fetchone()[0])
+                    connection.execute("UPDATE sessions SET cwd = ?, head = ? WHERE id = ?", (cwd, head, row.id))
             for turn in turns:
                 connection.execute(
                     _SAVE_TURN,

@@ -280,6 +280,8 @@ class SessionRecord:
     mode: str | None = None
     config: dict[str, str | bool] = field(default_factory=dict[str, "str | bool"])
     turns: list[TurnRecord] = field(default_factory=list[TurnRecord])
+    stored: Any = field(default=None, repr=False)
+    """What its store notes on it, for itself alone: that it has it, and how. None until it is first kept."""
 
     def context(self) -> list[TurnRecord]:
         """The finished turns that a model should see. One that failed, was cancelled or refused stays in the history,

@@ -1,5 +1,4 @@
-"""Making, loading, resuming, listing, closing and deleting sessions, and changing their settings (ACP, Session Setup
-and what follows it).
+"""Making, loading, resuming, listing, closing and deleting sessions (ACP, Session Setup and what follows it).
 
 A session exists for the client when the answer says so: a request that is cancelled on the way leaves nothing behind.
 """
@@ -15,21 +14,27 @@ from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
+import anyio.lowlevel
 
 from acp_server.errors import AuthRequired, RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call
 from acp_server.schema.base import Model
 from acp_server.session.history import SessionRecord, iso
 from acp_server.session.hooks import Hooks
-from acp_server.session.params import absolute, problem, read
+from acp_server.session.params import absolute, read
 from acp_server.session.profile import ClientProfile
 from acp_server.session.session import Session
-from acp_server.session.settings import choices
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
     from acp_server.schema.mcp import McpServer
-    from acp_server.schema.session import LoadSessionRequest, NewSessionRequest, ResumeSessionRequest
+    from acp_server.schema.session import (
+        CloseSessionRequest,
+        DeleteSessionRequest,
+        LoadSessionRequest,
+        NewSessionRequest,
+        ResumeSessionRequest,
+    )
 
     Setup: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
 
@@ -62,12 +67,41 @@ class Lifecycle:
             pass
         return NewSessionResponse(session_id=session.id, **session.settings.state())
 
-    async def load(self, call: Call) -> Model:
-        """`session/load`: all that was said is said again before the answer. A running turn of the session is cancelled
-        first."""
-        from acp_server.schema.session import LoadSessionRequest, LoadSessionResponse
+    def admit(self, name: str, call: Call) -> None:
+        """A request has arrived that ends a session or opens it anew, of which `name` is the method's last part: its
+        turns are cancelled in the order of arrival, as by `session/cancel`. Raises InvalidParams and AuthRequired."""
+        from acp_server.schema.session import (
+            CloseSessionRequest,
+            DeleteSessionRequest,
+            LoadSessionRequest,
+            ResumeSessionRequest,
+        )
 
-        request = read(LoadSessionRequest, call)
+        if name == "close":
+            request = read(CloseSessionRequest, call)
+        elif name == "delete":
+            request = read(DeleteSessionRequest, call)
+            self._check_login()
+        else:
+            request = read(LoadSessionRequest if name == "load" else ResumeSessionRequest, call)
+            _directories(request)
+            self._check_login()
+        call.admitted = request
+        session = self.sessions.get(request.session_id)
+        if session is not None:
+            session.cancel()
+            session.ending += 1
+
+            def over() -> None:
+                session.ending -= 1
+
+            call.on_left(over)
+
+    async def load(self, call: Call) -> Model:
+        """`session/load`: all that was said is said again before the answer."""
+        from acp_server.schema.session import LoadSessionResponse
+
+        request: LoadSessionRequest = call.admitted
         async with self._reopened(call, request) as session:
             replay = session.updates.replay()
             for turn in session.record.turns:
@@ -79,9 +113,9 @@ class Lifecycle:
 
     async def resume(self, call: Call) -> Model:
         """`session/resume`: like load, but nothing is said again."""
-        from acp_server.schema.session import ResumeSessionRequest, ResumeSessionResponse
+        from acp_server.schema.session import ResumeSessionResponse
 
-        request = read(ResumeSessionRequest, call)
+        request: ResumeSessionRequest = call.admitted
         async with self._reopened(call, request) as session:
             pass
         return ResumeSessionResponse(**session.settings.state())
@@ -91,13 +125,11 @@ class Lifecycle:
         self, call: Call, request: LoadSessionRequest | ResumeSessionRequest
     ) -> AsyncGenerator[Session]:
         cwd, directories = _directories(request)
-        self._check_login()
         async with self._lock(request.session_id):
-            if (active := self.sessions.get(request.session_id)) is not None:
-                await self._end(active)
-            record = await self._hooks.store.load(request.session_id)
-            if record is None:
-                raise _not_found(request.session_id)
+            async with self._taken_down(request.session_id):
+                record = await self._hooks.store.load(request.session_id)
+                if record is None:
+                    raise _not_found(request.session_id)
             # A copy: the store's own changes when the session is really there.
             record = replace(record, cwd=cwd, additional_directories=directories)
             async with self._opened(call, record, request) as session:
@@ -134,42 +166,6 @@ class Lifecycle:
         if not self.authenticated:
             raise AuthRequired
 
-    # -- settings
-
-    async def set_mode(self, call: Call) -> Model:
-        """`session/set_mode`."""
-        from acp_server.schema.config_options import SetSessionModeRequest, SetSessionModeResponse
-
-        request = read(SetSessionModeRequest, call)
-        session = self.find(request.session_id)
-        if not session.settings.has_mode(request.mode_id):
-            raise problem("modeId", "is not one of this session's modes")
-        if self._hooks.set_mode is not None:
-            await self._hooks.set_mode(session, request.mode_id)
-        session.settings.set_mode(request.mode_id)
-        session.touch()
-        await session.save()
-        return SetSessionModeResponse()
-
-    async def set_config_option(self, call: Call) -> Model:
-        """`session/set_config_option`: the answer has all options, for one may change another."""
-        from acp_server.schema.config_options import SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
-
-        request = read(SetSessionConfigOptionRequest, call)
-        session = self.find(request.session_id)
-        option = next((option for option in session.settings.shown() if option.id == request.config_id), None)
-        if option is None:
-            raise problem("configId", "is not one of this session's options")
-        if request.value not in choices(option):
-            raise problem("value", "is not one of this option's values")
-        value = session.settings.taken(request.config_id, request.value)
-        if self._hooks.set_config_option is not None:
-            await self._hooks.set_config_option(session, request.config_id, value)
-        session.settings.choose(request.config_id, value)
-        session.touch()
-        await session.save()
-        return SetSessionConfigOptionResponse(config_options=list(session.settings.shown()))
-
     # -- session/list, close, delete
 
     async def list(self, call: Call) -> Model:
@@ -177,6 +173,8 @@ class Lifecycle:
         from acp_server.schema.session import ListSessionsRequest, ListSessionsResponse, SessionInfo
 
         request = read(ListSessionsRequest, call)
+        if request.cwd is not None:
+            absolute(request.cwd, "cwd")
         self._check_login()
         page = await self._hooks.store.list(request.cwd, request.cursor)
         sessions: list[SessionInfo] = []
@@ -192,25 +190,19 @@ class Lifecycle:
     async def close(self, call: Call) -> Model:
         """`session/close`: as if `session/cancel` had come, then everything is freed. An unknown session is closed
         already."""
-        from acp_server.schema.session import CloseSessionRequest, CloseSessionResponse
+        from acp_server.schema.session import CloseSessionResponse
 
-        request = read(CloseSessionRequest, call)
-        async with self._lock(request.session_id):
-            session = self.sessions.get(request.session_id)
-            if session is not None:
-                await self._end(session)
+        request: CloseSessionRequest = call.admitted
+        async with self._lock(request.session_id), self._taken_down(request.session_id):
+            pass
         return CloseSessionResponse()
 
     async def delete(self, call: Call) -> Model:
         """`session/delete`: closed, and forgotten. An unknown session is gone already."""
-        from acp_server.schema.session import DeleteSessionRequest, DeleteSessionResponse
+        from acp_server.schema.session import DeleteSessionResponse
 
-        request = read(DeleteSessionRequest, call)
-        self._check_login()
-        async with self._lock(request.session_id):
-            session = self.sessions.get(request.session_id)
-            if session is not None:
-                await self._end(session)
+        request: DeleteSessionRequest = call.admitted
+        async with self._lock(request.session_id), self._taken_down(request.session_id, keep=False):
             await self._hooks.store.delete(request.session_id)
         return DeleteSessionResponse()
 
@@ -218,35 +210,58 @@ class Lifecycle:
         """The connection ends: let go of what the sessions hold."""
         async with anyio.create_task_group() as group:
             for session in self.sessions.values():
-                group.start_soon(session.close)
+                group.start_soon(self._let_go, session)
         self.sessions.clear()
 
-    def find(self, session_id: str) -> Session:
-        """The open session with this id. Raises ResourceNotFound."""
-        session = self.sessions.get(session_id)
+    @asynccontextmanager
+    async def _taken_down(self, session_id: str, *, keep: bool = True) -> AsyncGenerator[None]:
+        """The session with this id, if it is open, is quiet in the block, and saved if it is to be kept. When the block
+        is through it is closed; if anything fails before, it is as open as it was."""
+        # At once, so that no new prompt is taken.
+        session = self.sessions.pop(session_id, None)
         if session is None:
-            raise _not_found(session_id)
-        return session
+            yield
+            return
+        try:
+            await self._quiet(session)
+            if keep:
+                # Whatever there is to save: a store that is out of order is noticed while there is a way back.
+                await _save(session)
+            # For the same reason: a cancel that came meanwhile is heard here.
+            await anyio.lowlevel.checkpoint()
+            yield
+        except BaseException:
+            self.sessions[session_id] = session
+            raise
+        await session.close()
 
-    async def _end(self, session: Session) -> None:
-        # At once, so that no new prompt is taken; under a shield, for half a closed session is no session.
-        self.sessions.pop(session.id, None)
+    async def _quiet(self, session: Session) -> None:
         session.cancel()
+        # Under a shield, for half a cancelled session is no session.
         with grace(session.client.connection.limits.grace):
             await session.wait_quiet()
-        if stuck := list(session.turns):
-            for turn in stuck:
-                # The client hears of the turn's end before it hears of the session's.
-                if turn.give_up is not None:
-                    turn.give_up()
+        for turn in list(session.turns):
+            # The client hears of the turn's end before it hears of the session's.
+            if turn.give_up is not None:
+                turn.give_up()
+
+    async def _let_go(self, session: Session) -> None:
+        if session.unsaved:
             try:
-                await session.save()
+                await _save(session)
             except Exception:
                 logger.exception("session %s was not saved", session.id)
         await session.close()
 
     def _lock(self, session_id: str) -> anyio.Lock:
         return self._locks.setdefault(session_id, anyio.Lock())
+
+
+async def _save(session: Session) -> None:
+    try:
+        await session.save()
+    except ResourceNotFound:
+        pass  # it was deleted, so there is nothing to keep
 
 
 def _directories(request: Setup) -> tuple[str, list[str]]:

@@ -5,8 +5,9 @@ It makes no statement and opens no file.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from time import time
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from acp_server.errors import INTERNAL_ERROR
 from acp_server.session.encoding import session_head, session_of, turn_head, turn_of
@@ -15,6 +16,12 @@ from acp_server.wire import codec
 
 INTERRUPTED: Final = TurnError(INTERNAL_ERROR, "The program ended while this turn was running")
 """Why a turn failed that was running when its program died."""
+
+
+Changes: TypeAlias = dict[tuple[str, ...], Any]
+"""New values for parts of a session's head, by their paths in it; `_GONE` for what is not there any more."""
+
+_GONE: Final = object()
 
 
 class SessionRow(NamedTuple):
@@ -47,6 +54,36 @@ def session_row(record: SessionRecord) -> SessionRow:
 def session_from(row: SessionRow) -> SessionRecord:
     """The session, without its turns. Raises ValueError if it is not of this version."""
     return session_of({**codec.decode(row.head), "updatedAt": row.updated_at})
+
+
+def differences(before: bytes, now: bytes, besides: Collection[tuple[str, ...]] = ()) -> Changes:
+    """What differs between two heads of a session, each option by itself; and what is `besides`, as it is now."""
+    if before == now and not besides:
+        return {}
+    old, new = _parts(before), _parts(now)
+    differ = {path for path in old.keys() | new.keys() if old.get(path, _GONE) != new.get(path, _GONE)}
+    return {path: new.get(path, _GONE) for path in differ.union(besides)}
+
+
+def merged(mine: SessionRow, changes: Changes, theirs: bytes) -> SessionRow:
+    """The session with these changes, which are of `mine`, and with all else as it is in `theirs`, the head in the
+    file; all of it as in `mine`, if theirs cannot be read."""
+    try:
+        parts = _parts(theirs) | changes
+        head = {path[0]: value for path, value in parts.items() if len(path) == 1 and value is not _GONE}
+        head["config"] = {path[1]: value for path, value in parts.items() if len(path) == 2 and value is not _GONE}
+        return mine._replace(cwd=place(session_of({**head, "updatedAt": mine.updated_at}).cwd), head=codec.encode(head))
+    except ValueError:
+        return mine
+
+
+def _parts(head: bytes) -> Changes:
+    fields: Any = codec.decode(head)
+    if not (isinstance(fields, dict) and isinstance(cast("dict[str, Any]", fields).get("config"), dict)):
+        raise ValueError("not the head of a session")
+    entries = cast("dict[str, Any]", fields)
+    options: dict[str, Any] = entries.pop("config")
+    return {(name,): value for name, value in entries.items()} | {("config", name): options[name] for name in options}
 
 
 def turn_row(turn: TurnRecord) -> TurnRow:

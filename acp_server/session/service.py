@@ -1,7 +1,7 @@
 """The agent's side of one connection: which of the protocol's methods it has, and what answers them.
 
-It joins negotiation, lifecycle and prompting into the routes that `acp_server.peer` serves; it decides nothing
-itself. What sessions need is loaded with the first method that is about them, after `initialize` is answered.
+It joins negotiation, lifecycle, choosing and prompting into the routes that `acp_server.peer` serves; it decides
+nothing itself. What sessions need is loaded with the first method that is about them, after `initialize` is answered.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from acp_server.session.profile import ClientProfile
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
+    from acp_server.session.choosing import Choosing
     from acp_server.session.lifecycle import Lifecycle
     from acp_server.session.prompting import Prompting
     from acp_server.session.session import Session
@@ -40,6 +41,12 @@ class Service:
         from acp_server.session.lifecycle import Lifecycle
 
         return Lifecycle(self._hooks, self._profile, self._sessions)
+
+    @cached_property
+    def _choosing(self) -> Choosing:
+        from acp_server.session.choosing import Choosing
+
+        return Choosing(self._hooks, self.find)
 
     @cached_property
     def _prompting(self) -> Prompting:
@@ -72,16 +79,18 @@ class Service:
         requests = routes.requests
         requests["initialize"] = Route(self._negotiation.initialize, admit=self._negotiation.admit, handshake=True)
         if hooks.prompt is not None:
-            for name in ("new", "load", "resume", "list", "close", "delete"):
+            for name in ("new", "list"):
                 requests[f"session/{name}"] = self._session_route(name)
+            for name in ("load", "resume", "close", "delete"):
+                requests[f"session/{name}"] = self._session_route(name, self._admit(name))
             requests["session/prompt"] = Route(
                 lambda call: self._prompting.prompt(call), admit=lambda call: self._prompting.admit(call)
             )
             routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
         if hooks.modes or hooks.set_mode is not None:
-            requests["session/set_mode"] = self._session_route("set_mode")
+            requests["session/set_mode"] = Route(lambda call: self._choosing.set_mode(call))
         if hooks.config_options or hooks.auto_approve or hooks.set_config_option is not None:
-            requests["session/set_config_option"] = self._session_route("set_config_option")
+            requests["session/set_config_option"] = Route(lambda call: self._choosing.set_config_option(call))
         if hooks.authenticate:
             requests["authenticate"] = Route(self._authenticate)
         if hooks.logout is not None:
@@ -91,12 +100,15 @@ class Service:
             routes.on_notice(method, notice)
         return routes
 
-    def _session_route(self, name: str) -> Route:
+    def _session_route(self, name: str, admit: Callable[[Call], None] | None = None) -> Route:
         def handler(call: Call) -> Awaitable[Any]:
             method: Callable[[Call], Awaitable[Any]] = getattr(self._lifecycle, name)
             return method(call)
 
-        return Route(handler)
+        return Route(handler, admit=admit)
+
+    def _admit(self, name: str) -> Callable[[Call], None]:
+        return lambda call: self._lifecycle.admit(name, call)
 
     def _cancel(self, _connection: Connection, params: Any) -> None:
         """`session/cancel`: cut the turns of a session. Means nothing for a session that has none."""

@@ -64,6 +64,10 @@ class Session:
         self.opened = False
         """Whether the client's request for it has succeeded. Before that nothing of it is stored."""
         self.closed = False
+        self.ending = 0
+        """How many requests that have arrived are about to end it, or to open it anew; no prompt is taken meanwhile."""
+        self._saves = 0
+        self._saved = 0
         self._store = hooks.store
         self._journal = hooks.store if isinstance(hooks.store, TurnJournal) else None
         self._patience = connection.limits.grace
@@ -121,8 +125,7 @@ class Session:
         offered."""
         from acp_server.schema.updates import CurrentModeUpdate
 
-        self.settings.set_mode(mode_id)
-        await self.save()
+        await self.save_or(self.settings.set_mode(mode_id))
         await self.update(CurrentModeUpdate(current_mode_id=mode_id))
 
     async def set_config(self, config_id: str, value: str | bool) -> None:
@@ -130,8 +133,7 @@ class Session:
         that was not offered."""
         from acp_server.schema.updates import ConfigOptionUpdate
 
-        self.settings.choose(config_id, value)
-        await self.save()
+        await self.save_or(self.settings.choose(config_id, value))
         await self.update(ConfigOptionUpdate(config_options=list(self.settings.shown())))
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
@@ -182,6 +184,11 @@ class Session:
 
     # -- its life
 
+    @property
+    def unsaved(self) -> bool:
+        """Whether the last save has failed, or is not through."""
+        return self._saved < self._saves
+
     def touch(self) -> None:
         """The session was used now."""
         self.record.updated_at = time()
@@ -195,14 +202,32 @@ class Session:
         if saving is not None:
             await saving
 
+    async def save_or(self, undo: Callable[[], None]) -> None:
+        """Save what has just been set; if that fails, `undo` it. Raises like `save`."""
+        try:
+            await self.save()
+        except BaseException:
+            undo()
+            # The store may have taken it all the same, or will.
+            self._saves += 1
+            raise
+
     def saving(self) -> Awaitable[None] | None:
         """What is left to be awaited of `save`: None, if the store keeps it without waiting."""
-        pending = self._store.save(self.record) if self.opened and not self.closed else None
-        return None if pending is None else self._wait_saved(pending)
+        if self.closed or not self.opened:
+            return None
+        self._saves = number = self._saves + 1
+        pending = self._store.save(self.record)
+        if pending is None:
+            self._saved = number
+            return None
+        return self._wait_saved(pending, number)
 
-    async def _wait_saved(self, pending: Awaitable[None]) -> None:
+    async def _wait_saved(self, pending: Awaitable[None], number: int) -> None:
         with grace(self._patience) as scope:
             await pending
+            # It was of the session as it was when it began, so an earlier one that fails behind it changes nothing.
+            self._saved = max(self._saved, number)
         if scope.cancelled_caught:
             raise TimeoutError(f"the store took more than {self._patience:g} s")
 

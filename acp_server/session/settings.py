@@ -5,7 +5,7 @@ The values are in the session's record, so that they outlive the connection. Not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 if TYPE_CHECKING:
@@ -52,24 +52,41 @@ class Settings:
         """Whether the mode is offered."""
         return any(mode.id == mode_id for mode in self.modes)
 
-    def set_mode(self, mode_id: str) -> None:
-        """Change the mode. Raises ValueError if it is not offered."""
+    def set_mode(self, mode_id: str) -> Callable[[], None]:
+        """Change the mode. Raises ValueError if it is not offered. Returns what undoes it."""
         if not self.has_mode(mode_id):
             raise ValueError(f"{mode_id!r} is not one of this session's modes")
-        self._record.mode = mode_id
+        record = self._record
+        before, record.mode = record.mode, mode_id
+
+        def undo() -> None:
+            # Unless somebody has changed it since.
+            if record.mode == mode_id:
+                record.mode = before
+
+        return undo
 
     def value(self, config_id: str) -> str | bool | None:
         """The current value of an option; None if there is no such option."""
         return next((self._value(option) for option in self.options if option.id == config_id), None)
 
-    def choose(self, config_id: str, value: str | bool) -> None:
-        """Change an option. Raises ValueError if it, or the value, is not offered."""
+    def choose(self, config_id: str, value: str | bool) -> Callable[[], None]:
+        """Change an option. Raises ValueError if it, or the value, is not offered. Returns what undoes it."""
         option = next((option for option in self.options if option.id == config_id), None)
         if option is None:
             raise ValueError(f"{config_id!r} is not one of this session's options")
         if value not in choices(option):
             raise ValueError(f"{value!r} is not one of the values of {config_id!r}")
-        self._record.config[config_id] = value
+        config = self._record.config
+        before, config[config_id] = config.get(config_id), value
+
+        def undo() -> None:
+            if config.get(config_id) == value:
+                del config[config_id]
+                if before is not None:
+                    config[config_id] = before
+
+        return undo
 
     def shown(self) -> list[Option]:
         """The options as this client can show them, with their current values."""

@@ -11,6 +11,8 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -18,10 +20,19 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from acp_server.errors import InternalError
+from acp_server.errors import InternalError, ResourceNotFound
 from acp_server.session.history import SessionRecord, TurnRecord
-from acp_server.session.rows import interrupted, place, session_from, session_row, turn_from, turn_row
-from acp_server.session.store import Page, decode_cursor, encode_cursor
+from acp_server.session.rows import (
+    differences,
+    interrupted,
+    merged,
+    place,
+    session_from,
+    session_row,
+    turn_from,
+    turn_row,
+)
+from acp_server.session.store import DELETED, Page, decode_cursor, encode_cursor
 
 if TYPE_CHECKING:
     from acp_server.session.database import Database
@@ -31,13 +42,25 @@ logger = logging.getLogger("acp_server.session")
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is in the file of a session, as far as this program knows."""
+
+    store: SqliteStore
+    id: str
+    head: bytes
+    """As this program last read or wrote it."""
+    doubts: frozenset[tuple[str, ...]] = frozenset()
+    """What of it may be different since, for it failed to be written or nobody waited for it to be."""
+
+
 class SqliteStore:
     """Sessions in the file at `path`, for any number of programs. `page_size`: how many `list` returns at once.
 
     The file is opened when it is first needed, and made, readable for its owner only, if it is not there. A session
-    that is open in several programs at once has the turns of all of them; of its settings, those that were changed
-    last. One that was deleted stays so: saving it again fails. A turn that was running when its program died is found
-    as failed, with the reason `acp_server.session.rows.INTERRUPTED`.
+    that is open in several programs at once has the turns of all of them, and each setting as it was changed last. One
+    that was deleted stays so: saving it again raises ResourceNotFound. A turn that was running when its program died is
+    found as failed, with the reason `acp_server.session.rows.INTERRUPTED`.
 
     Whatever is wrong with the file is logged, and raised as an InternalError that may be shown to a client. What could
     not be saved is saved with the next turn of its session.
@@ -51,8 +74,7 @@ class SqliteStore:
         # A thread whose task was cancelled goes on until it is through, so there may be more than one.
         self._lock = threading.Lock()
         self._limiter: RunVar[CapacityLimiter] = RunVar("SqliteStore")
-        # What is in the file as far as this program knows: the session without its turns, and whose turn it is.
-        self._heads: weakref.WeakKeyDictionary[SessionRecord, bytes] = weakref.WeakKeyDictionary()
+        # The turns that are in the file as they are, and in which session.
         self._kept: weakref.WeakKeyDictionary[TurnRecord, str] = weakref.WeakKeyDictionary()
 
     async def open(self) -> None:
@@ -68,7 +90,8 @@ class SqliteStore:
         """See `SessionStore`."""
         # All of it is read here and now, for it goes on changing.
         row = session_row(record)
-        known = self._heads.get(record)
+        known = self._known(record)
+        changes = None if known is None else differences(known.head, row.head, known.doubts)
         turns: list[TurnRecord] = []
         for turn in reversed(record.turns):
             if self._kept.get(turn) == record.id:
@@ -76,8 +99,15 @@ class SqliteStore:
             turns.append(turn)
         turns.reverse()
         rows = [turn_row(turn) for turn in turns]
-        await self._in_thread(lambda database: database.save(row, rows, new=known is None, changed=row.head != known))
-        self._heads[record] = row.head
+        merge = partial(merged, row, changes) if changes else None
+        try:
+            await self._in_thread(lambda database: database.save(row, rows, new=known is None, merge=merge))
+        except BaseException:
+            # Perhaps it has been written all the same, or will be.
+            if changes and (known := self._known(record)):
+                record.stored = replace(known, doubts=known.doubts.union(changes))
+            raise
+        record.stored = _Stored(self, record.id, row.head)
         for turn, kept in zip(turns, rows, strict=True):
             if not kept.running:
                 self._kept[turn] = record.id
@@ -96,7 +126,7 @@ class SqliteStore:
         except ValueError as error:
             logger.error("session %s in %s cannot be read: %s", session_id, self.path, error)
             raise InternalError("The stored session cannot be read") from error
-        self._heads[record] = row.head
+        record.stored = _Stored(self, record.id, row.head)
         for turn in record.turns:
             # Also one that runs in another program, which will save it.
             self._kept[turn] = record.id
@@ -140,6 +170,10 @@ class SqliteStore:
     ) -> None:
         self.close()
 
+    def _known(self, record: SessionRecord) -> _Stored | None:
+        stored = record.stored
+        return stored if isinstance(stored, _Stored) and stored.store is self and stored.id == record.id else None
+
     async def _in_thread(self, work: Callable[[Database], T]) -> T:
         limiter = self._limiter.get(None)
         if limiter is None:
@@ -161,7 +195,7 @@ class SqliteStore:
                 self._database = Database(self.path)
             return work(self._database)
         except Gone:
-            raise InternalError("The session was deleted, so it is not stored any more") from None
+            raise ResourceNotFound(DELETED) from None
         except PROBLEMS as error:
             logger.error("the session store %s: %s", self.path, error)
             raise InternalError(f"The session store cannot be used: {explain(error)}") from error

@@ -11,10 +11,12 @@ import binascii
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
-from acp_server.errors import InvalidParams
+from acp_server.errors import InvalidParams, ResourceNotFound
 from acp_server.session.history import SessionRecord, TurnRecord
+
+DELETED: Final = "The session was deleted, so it is not stored any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,10 @@ class SessionStore(Protocol):
 
     def save(self, record: SessionRecord) -> Awaitable[None] | None:
         """Keep the session as it is now: when it is made or opened, when what the user can set changes, and when a turn
-        has ended, before that is answered. What it returns is awaited, in a scope that no cancel cuts."""
+        has ended, before that is answered. What it returns is awaited, in a scope that no cancel cuts.
+
+        A session that was kept before, see `SessionRecord.stored`, and that was deleted since stays so: raises
+        ResourceNotFound. What raises anything else is tried again when the session is closed, at the latest."""
         ...
 
     async def load(self, session_id: str) -> SessionRecord | None:
@@ -77,9 +82,13 @@ class MemoryStore:
     def __init__(self, page_size: int = 50) -> None:
         self._page_size = page_size
         self._records: dict[str, SessionRecord] = {}
+        self._mark: Final = object()
 
     def save(self, record: SessionRecord) -> None:
         """See `SessionStore`. The record itself is kept, so there is nothing to wait for."""
+        if record.stored is self._mark and record.id not in self._records:
+            raise ResourceNotFound(DELETED)
+        record.stored = self._mark
         self._records[record.id] = record
 
     async def load(self, session_id: str) -> SessionRecord | None:

@@ -183,6 +183,7 @@ async def test_a_setup_that_is_cancelled_while_it_is_saved_is_complete_and_says_
     agent, _ = talker(store)
     async with editing(agent) as editor:
         session = await editor.open()
+        await editor.client.ask("session/close", {"sessionId": session})
         store.waits["save"] = anyio.Event()
         id = await editor.client.request(method, setup(None if method == "session/new" else session))
         await store.reached.wait()
@@ -190,6 +191,7 @@ async def test_a_setup_that_is_cancelled_while_it_is_saved_is_complete_and_says_
         await editor.settled()
         store.waits.pop("save").set()
         answer = await editor.answer(id)
+        assert "code" not in answer
         assert await editor.ask(answer.get("sessionId", session)) == END_TURN
 
 
@@ -201,6 +203,7 @@ async def test_a_session_that_cannot_be_saved_is_not_there(method: str, how: str
     agent, sessions = talker(store)
     async with editing(agent, QUICK) as editor:
         session = await editor.open()
+        await editor.client.ask("session/close", {"sessionId": session})
         if how == "fails":
             store.fails.add("save")
         else:

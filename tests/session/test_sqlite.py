@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acp_server.errors import InternalError, InvalidParams
+from acp_server.errors import InternalError, InvalidParams, ResourceNotFound
 from acp_server.session.history import SessionRecord
 from acp_server.session.sqlite import SqliteStore
 from acp_server.session.store import MemoryStore, TurnJournal, encode_cursor
@@ -263,7 +263,7 @@ async def test_a_session_that_another_program_has_deleted_does_not_come_back_in_
     await other.delete("s")
     record.turns.append(turn("two"))
     await store.begin(record, record.turns[-1])
-    with pytest.raises(InternalError, match="was deleted"):
+    with pytest.raises(ResourceNotFound, match="was deleted"):
         await store.save(record)
     assert await other.load("s") is None
     assert not rows(store.path, "SELECT * FROM turns")
