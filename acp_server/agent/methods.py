@@ -34,7 +34,7 @@ def method_handler(function: Callable[..., Any]) -> Handler:
     anything that JSON can express, pydantic models and dataclasses included. A plain `def` runs in a worker thread,
     which keeps its place until the function ends, also when the request is answered without it.
     """
-    if inspect.isasyncgenfunction(function):
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise UsageError(f"{name_of(function)} must return its result, not yield it")
     read = _reader(function)
     is_async = inspect.iscoroutinefunction(function)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from pydantic_core import to_jsonable_python
 
-from acp_server.errors import EncodeError, InvalidParams
+from acp_server.errors import EncodeError, InvalidParams, UsageError
 from acp_server.tools.parameters import jsonable
 from acp_server.tools.view import as_content
 from acp_server.wire import codec
@@ -20,9 +20,12 @@ logger = logging.getLogger("acp_server.tools")
 
 
 class Output:
-    """What a function returned, as the client and the model get it. Raises for content that cannot be shown."""
+    """What a function returned, as the client and the model get it. `said`: it is text that was shown by now.
 
-    def __init__(self, value: Any, *, said: bool) -> None:
+    Raises UsageError for what JSON cannot express, and for content that cannot be shown.
+    """
+
+    def __init__(self, value: Any, *, said: bool = False) -> None:
         self.value = value
         self.message: str | None = None
         self.text = ""
@@ -35,8 +38,11 @@ class Output:
             pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
             self.content = [as_content(piece) for piece in pieces]
         elif value is not None:
-            raw = shown(value)
-            self.message = str(value) if raw is None else codec.encode(raw).decode().rstrip("\n")
+            try:
+                raw = _expressed(value)
+            except Exception as error:
+                raise UsageError(f"a tool returned a {type(value).__name__}, which JSON cannot express") from error
+            self.message = codec.encode(raw).decode().rstrip("\n")
             self.changes["raw_output"] = raw
 
 
@@ -63,17 +69,21 @@ def _is_content(value: Any) -> bool:
 def shown(value: Any) -> Any:
     """The value as JSON can express it at this moment, or None. What becomes of `value` later does not change it."""
     try:
-        # Not by the codec, to which integers beyond 64 bits are floats, as they are to clients, but not to models.
-        plain = json.loads(codec.encode(jsonable(value)))
-        try:
-            return to_jsonable_python(plain)
-        except UnicodeEncodeError:
-            return to_jsonable_python(_well_formed(plain))
+        return _expressed(value)
     except EncodeError:
         return None
     except Exception as error:
         logger.warning("a %s is not shown to the client: %s", type(value).__name__, error)
         return None
+
+
+def _expressed(value: Any) -> Any:
+    # Not by the codec, to which integers beyond 64 bits are floats, as they are to clients, but not to models.
+    plain = json.loads(codec.encode(jsonable(value)))
+    try:
+        return to_jsonable_python(plain)
+    except UnicodeEncodeError:
+        return to_jsonable_python(_well_formed(plain))
 
 
 def _well_formed(plain: Any) -> Any:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-import time
-from collections.abc import AsyncGenerator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
-import anyio.lowlevel
 
 from acp_server.errors import ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import program_end
@@ -28,6 +26,7 @@ from acp_server.tasks.tree import Node
 from acp_server.tools.approval import decide, question
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output, problems_in, shown
+from acp_server.tools.pieces import Pieces, yields, yields_async
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import PACE, View
 
@@ -38,9 +37,6 @@ logger = logging.getLogger("acp_server.tools")
 
 _HEAR_OUT: Final = 0.5
 """Seconds for an `on_cancel` that is not quick, before the call ends without its words."""
-
-_PAUSE: Final = 0.01
-"""Seconds for which a generator that never waits may keep the loop."""
 
 _FAILED: Final = "The tool failed."
 
@@ -73,7 +69,6 @@ class Execution:
         self._heard = anyio.Event()
         self._first_title = ""
         self._unfit: InvalidParams | None = None
-        self._pause_at = 0.0
         self._ending: BaseException | None = None
         self._result: ToolResult | None = None
 
@@ -145,47 +140,32 @@ class Execution:
             arguments[tool.takes_context] = context
         context.executing = True
         try:
-            value = await self._execute(arguments)
+            return await self._execute(arguments)
         finally:
             context.executing = False
-        return Output(value, said=tool.streams)
 
     @property
     def _is_over(self) -> bool:
         """Whether nothing more of it may begin. What was awaited may be an author's, and need not give in to a cut."""
         return self.node.cause is not None or self.node.closed
 
-    async def _execute(self, arguments: dict[str, Any]) -> Any:
-        tool = self._tool
-        if tool.streams:
-            said: list[str] = []
-            pieces = cast("AsyncGenerator[Any]", tool.function(**arguments))
-            try:
-                async for piece in pieces:
-                    if isinstance(piece, str):
-                        said.append(piece)
-                    self._context.progress(piece)
-                    # In a node that is cut it goes no further, whatever it does with the cancel.
-                    await self._pause()
-            finally:
-                await pieces.aclose()
-            return "".join(said)
-        if tool.is_async:
-            return await tool.function(**arguments)
-        value = await self._threads.run(tool.name, lambda: tool.function(**arguments))
-        return await value if inspect.isawaitable(value) else value
+    async def _execute(self, arguments: dict[str, Any]) -> Output:
+        tool, pieces = self._tool, Pieces(self._context, self._turn.session.updates, lambda: self._is_over)
 
-    async def _pause(self) -> None:
-        # A generator that never waits for anything itself would let nothing be written, and no cancel be read.
-        updates = self._turn.session.updates
-        now = time.monotonic()
-        if updates.crowded:
-            await updates.room()
-        elif now > self._pause_at:
-            await anyio.lowlevel.checkpoint()
+        def walked(value: Any) -> Any:
+            return pieces.walk(value) if yields(value) else value
+
+        if tool.is_async:
+            value = tool.function(**arguments)
         else:
-            return
-        self._pause_at = now + _PAUSE
+            value = await self._threads.run(tool.name, lambda: walked(tool.function(**arguments)))
+        if inspect.isawaitable(value):
+            value = await value
+        if yields_async(value):
+            value = await pieces.stream(value)
+        elif yields(value):
+            value = await self._threads.run(tool.name, lambda: walked(value))
+        return value if isinstance(value, Output) else Output(value)
 
     def _over(self, value: Any, error: BaseException | None) -> None:
         """The body is through, and nobody can cut it any more."""

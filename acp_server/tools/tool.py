@@ -36,8 +36,8 @@ class Arguments(Protocol):
 class Tool(Generic[F]):
     """One tool. Calling it calls the function, as if it were no tool.
 
-    `function`: an async function, an async generator, or a plain function, which runs in a thread. Its parameters are
-    what the model passes, checked against their annotations; one that is annotated `ToolContext` gets the running call,
+    `function`: an async function or generator, or a plain one, which runs in a thread. Its parameters are what the
+    model passes, checked against their annotations; one that is annotated `ToolContext` gets the running call,
     and so does one that has no annotation and the name `call`.
     `name`: for the model, else the function's. `title`: for the user, else the first line of the docstring; or a
     function of the same arguments that returns it. `description`: for the model, else the docstring. `kind`: what sort
@@ -83,8 +83,7 @@ class Tool(Generic[F]):
         self.auto_approve: Final = auto_approve
         self.approval_timeout: Final = approval_timeout
         self.answers_refusal: Final = answers_refusal
-        self.streams: Final = inspect.isasyncgenfunction(function)
-        self.is_async: Final = inspect.iscoroutinefunction(function)
+        self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         self.takes_context: Final = context_parameter(function)
         self._parameters: Final[Arguments] = parameters or StrictParameters(function, _is_context(function))
         if callable(approval):

@@ -158,6 +158,7 @@ async def generator(call: Call) -> AsyncIterator[int]:
         (many, "args cannot be passed by name"),
         (unknown_type, "the type of a is not known: name 'OnlyForTypeCheckers' is not defined"),
         (generator, "must return its result, not yield it"),
+        (lambda call: (yield), "must return its result, not yield it"),
     ],
 )
 def test_a_function_that_cannot_be_a_method_is_refused_when_it_is_registered(function: Any, complaint: str) -> None:

@@ -1,8 +1,9 @@
 """A stage for tools that are cancelled: each sort of function, with another tool beside it in the same turn."""
 
+import functools
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,8 +17,8 @@ from acp_server.tools.editor import BlockingEditor
 from tests.session.editor import CALM, END_TURN, Editor, editing
 from tests.tools.assistants import PLAIN
 
-KINDS = ["async", "plain", "generator", "assistant", "plain assistant"]
-OF_AGENTS = ["async", "plain", "generator"]
+OF_AGENTS = ["async", "plain", "generator", "plain generator", "decorated generator"]
+KINDS = [*OF_AGENTS, "assistant", "plain assistant"]
 OWN, OTHER = "own", "other"
 
 
@@ -49,7 +50,13 @@ class Stage:
         elif kind == "plain assistant":
             self.tool.register_execute_tool(self.plain_assistant)
         else:
-            bodies = {"async": self.body, "plain": self.plain, "generator": self.generator}
+            bodies: dict[str, Any] = {
+                "async": self.body,
+                "plain": self.plain,
+                "generator": self.generator,
+                "plain generator": self.plain_generator,
+                "decorated generator": decorated(self.generator),
+            }
             self.agent.tool(name="search")(bodies[kind])
 
         @self.agent.tool
@@ -93,6 +100,17 @@ class Stage:
         self.call = call
         self.begin(call)
         return self.wait_in_thread(lambda: call.is_cancelled)
+
+    def plain_generator(self, call: ToolContext) -> Generator[str]:
+        self.call = call
+        try:
+            yield "first. "
+            self.begin(call)
+            in_loop(self.running.set)
+            while not self.left.wait(0.001):
+                yield ""
+        finally:
+            self.left.set()
 
     async def assistant(self) -> dict[str, Any]:
         self.begin(self.tool)
@@ -140,6 +158,16 @@ class Stage:
             assert await editor.answer(prompt) == END_TURN
         assert self.results[OTHER].ok
         return editor
+
+
+def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As a decorator does it that knows nothing of what it decorates."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
 
 
 def status_of(message: Any, id: str) -> Any:

@@ -134,16 +134,13 @@ async def test_what_a_tool_raises_is_told_whatever_its_message_is(error: Excepti
 
 
 @pytest.mark.parametrize("make", [Raw, itself, deep], ids=["bytes in a model", "a list in itself", "too deep"])
-@pytest.mark.parametrize("way", ["raw_output", "returned"])
 async def test_a_value_that_cannot_be_shown_is_left_out(
-    make: Callable[[], Any], way: str, caplog: pytest.LogCaptureFixture
+    make: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = Agent("a")
 
     @agent.tool
     async def odd(call: ToolContext) -> Any:
-        if way == "returned":
-            return make()
         call.raw_output = make()
         return "ok"
 
@@ -152,6 +149,23 @@ async def test_a_value_that_cannot_be_shown_is_left_out(
     assert "rawOutput" not in last["id_odd"]
     assert [r.status for r in results] == ["completed", "completed"]
     assert "not shown to the client" in caplog.text
+
+
+@pytest.mark.parametrize("make", [Raw, itself, deep], ids=["bytes in a model", "a list in itself", "too deep"])
+async def test_a_value_that_cannot_be_written_is_no_result(
+    make: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def odd() -> Any:
+        return make()
+
+    results = running(agent, "odd", "beside")
+    last = await ends(agent)
+    assert text(last["id_odd"]) == ["The tool failed."]
+    assert [r.status for r in results] == ["failed", "completed"]
+    assert "which JSON cannot express" in caplog.text
 
 
 @pytest.mark.parametrize("way", ["raw_output", "returned"])
