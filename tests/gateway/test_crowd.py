@@ -22,6 +22,8 @@ pytestmark = pytest.mark.anyio
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 TERMINAL = {"completed", "failed", "canceled"}
+LASTING = 1000
+"""Pieces of a chat that is never at its end before it is cancelled."""
 
 
 class Guest:
@@ -153,10 +155,10 @@ async def test_of_a_hundred_chats_none_is_lost_or_flips(either: Server, seed: in
     agents = either.agents()
     either.ear.heard.clear()
     async with httpx.AsyncClient(base_url=either.url, headers=HEADERS, timeout=40, limits=limits) as http:
-        guests = await crowd(http, seed, 100, 30, 100 if either.drains else 1000)
+        guests = await crowd(http, seed, 100, 30, 100 if either.drains else LASTING)
     check(guests, either.drains)
     # However slow the machine is, a minute is long enough to be cancelled in.
-    assert all(guest.cancelled for guest in guests if guest.pieces == 1000)
+    assert all(guest.cancelled for guest in guests if guest.pieces == LASTING)
     ears_of(guests, either)
     assert either.agents() == agents
     assert until(lambda: gateway.num_fds() <= descriptors)
@@ -171,10 +173,11 @@ def ears_of(guests: list[Guest], server: Server) -> None:
         if guest.cancelled and f"begin {guest.text}" not in server.ear.heard:
             continue  # It was cancelled before the agent was asked.
         until(lambda cut=cut, end=end: _hears(server, cut, end))
-        if guest.cancelled and not server.drains:
-            assert end not in server.ear.heard
-        else:
+        if not guest.cancelled or server.drains:
             assert cut not in server.ear.heard
+        elif guest.pieces == LASTING:
+            # The others may come to their end while the cancel is on its way to the agent.
+            assert end not in server.ear.heard
 
 
 def _hears(server: Server, *lines: str) -> bool:
