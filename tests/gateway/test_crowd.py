@@ -216,4 +216,4 @@ async def inside(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"], indirect=True)
 async def test_no_task_process_or_socket_is_left_of_a_crowd(inside: httpx.AsyncClient) -> None:
     # A stream is seen at its end only, here, so it would be too late.
-    check(await crowd(inside, 3, 30, 10, 1000, streams=False), False)
+    check(await crowd(inside, 3, 30, 10, LASTING, streams=False), False)
