@@ -168,12 +168,12 @@ class Agent:
     ) -> Callable[[F], Tool[F]]: ...
 
     def tool(self, function: Any = None, **options: Any) -> Any:
-        """Register a tool, something the agent can do for a model (ACP, Tool Calls): an async function, an async
-        generator whose text is shown as it comes, or a plain function, which runs in a thread.
+        """Register a tool, something the agent can do for a model (ACP, Tool Calls): an async function, or a plain one,
+        which runs in a thread; either may be a generator, whose text is shown as it comes.
 
         The parameters are what the model passes, with their types checked; one annotated `ToolContext`, or
         named `call` without an annotation, gets the running call. The result is what the model is told: text, or
-        anything that JSON can express; or content to be shown.
+        anything that JSON can express; or content to be shown. Anything else fails the call, and is logged.
         `turn.call` runs it from the program, `turn.run_tool` as a model asks for it, `tools.describe()` is what a model
         is told of all of them. For the options see `Tool`. Raises UsageError for a function that cannot be a tool, and
         for a second one of the same name.

@@ -16,7 +16,7 @@ from acp_server.errors import RpcError, ToolFailed, UsageError
 from acp_server.tools.approval_request import ApprovalRequest
 from acp_server.tools.consent import Approval, UserAction
 from acp_server.tools.context import OnCancel, ToolContext
-from acp_server.tools.editor import Editor
+from acp_server.tools.editor import Editor, EditResult
 from acp_server.tools.execution import Execution, Trial
 from acp_server.tools.manifest import Manifest
 from acp_server.tools.registered import Registered
@@ -77,8 +77,9 @@ class AssistantTool:
     # -- what authors register
 
     def register_execute_tool(self, function: Function) -> Callable[..., Awaitable[Result]]:
-        """`function(params, editor)` is what the tool does; it needs no approval. Returns `{"success": ..., "message":
-        ...}`, a bool and the text for the model.
+        """`function(params, editor)` is what the tool does; it needs no approval. It returns `{"success": ...,
+        "message": ...}`, a bool and the text for the model. `success` may be what a method of the editor returned; if
+        that did not change the file, its reason is what the model is told.
 
         Returns a function that tries it: `await test(params, editor=None)` is its result. Raises UsageError if the
         manifest says that approval is required.
@@ -227,8 +228,13 @@ class AssistantTool:
 
     def _outcome(self, result: Any) -> Result:
         found: Mapping[str, Any] = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else {}
-        if isinstance(found.get("success"), bool) and isinstance(found.get("message"), str):
-            return {"success": found["success"], "message": found["message"]}
+        success, message = found.get("success"), found.get("message")
+        if isinstance(success, EditResult):
+            # The message, if there is one, was put down without knowing that it would not come to that.
+            message = message if success else success.reason
+            success = bool(success)
+        if isinstance(success, bool) and isinstance(message, str):
+            return {"success": success, "message": message}
         logger.error("%s must return {'success': bool, 'message': str}, not %r", self.manifest.id, cast("Any", result))
         raise ToolFailed(f"{self.manifest.display_name} did not say what came of it.")
 

@@ -1,6 +1,7 @@
 """The guide to tools: its examples run, its tables are true, and what it promises is shown by tests that exist."""
 
 import ast
+import inspect
 import re
 from functools import cache
 from typing import Any, get_args, get_type_hints
@@ -11,7 +12,8 @@ from acp_server import Approval, ToolContext, ToolResult, UserAction
 from acp_server.tasks import threads
 from acp_server.tools.approval_request import ApprovalRequest
 from acp_server.tools.assistant import AssistantTool
-from acp_server.tools.editor import Editor
+from acp_server.tools.editor import BlockingEditor, Editor, EditResult
+from acp_server.tools.edits import FileOperation, ReplaceInstruction
 from acp_server.tools.manifest import Manifest
 from acp_server.tools.manifest_parameter import Parameter
 from tests.session.editor import END_TURN, editing
@@ -160,6 +162,28 @@ async def test_tools_assistant(option: str) -> None:
         assert tried == {"success": False, "message": "The user does not want the change."}
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def old(): ...\n", "completed: a.py has new."),
+        ("no such thing\n", "failed: a.py: the block to replace is not in the file"),
+    ],
+)
+async def test_tools_editor(text: str, said: str) -> None:
+    async with opened("editor", "tools.md") as (editor, session, _):
+        files = {"/project/a.py": text}
+
+        def write(message: dict[str, Any]) -> dict[str, Any]:
+            files[message["params"]["path"]] = message["params"]["content"]
+            return {}
+
+        editor.client.answer("fs/read_text_file", lambda m: {"content": files[m["params"]["path"]]})
+        editor.client.answer("fs/write_text_file", write)
+        assert await editor.ask(session, "new") == END_TURN
+        assert editor.said() == [said]
+        assert files["/project/a.py"] == ("# old is new now\ndef new(): ...\n" if "def" in text else text)
+
+
 # -- the tables
 
 
@@ -199,14 +223,31 @@ def test_the_table_of_the_manifest_names_each_key() -> None:
 def test_what_an_assistant_tool_is_said_to_have_is_there() -> None:
     found = [name for row in rows("| In Python |") for name in names(row[0])]
     assert sorted(found) == sorted(name for name in vars(AssistantTool) if not name.startswith("_"))
-    text = guide()
-    listed = re.search(r"session's directories: (.*?)\.", text, re.DOTALL)
-    assert listed
-    public = {name for name in vars(Editor) if not name.startswith("_")} - {"of", "absolute", "take_diffs"}
-    assert set(names(listed[1])) == public
     assert {"message", "preview_button", "primary_button_label", "secondary_button_label"} < set(
         ApprovalRequest.model_fields
     )
+
+
+def test_the_table_of_the_editor_has_each_method_as_it_is_called() -> None:
+    said = {row[0].strip("`").removeprefix("await ").split("(")[0]: row for row in rows("| Method of the `Editor` |")}
+    public = {name for name in vars(Editor) if not name.startswith("_")} - {"of", "absolute", "take_diffs"}
+    assert set(said) == public == {name for name in vars(BlockingEditor) if not name.startswith("_")}
+    for name, (call, meaning) in said.items():
+        method = getattr(Editor, name)
+        if isinstance(method, property):
+            assert call == f"`{name}`"
+            continue
+        parameters = [*inspect.signature(method).parameters]
+        waits = "await " if inspect.iscoroutinefunction(method) else ""
+        assert call == f"`{waits}{name}({', '.join(parameters[1:])})`"
+        assert list(inspect.signature(getattr(BlockingEditor, name)).parameters) == parameters
+        assert ("EditResult" in meaning) == (inspect.signature(method).return_annotation == EditResult.__name__)
+    for instruction in (FileOperation, ReplaceInstruction):
+        taken = [
+            name if parameter.default is parameter.empty else f"{name}={parameter.default}"
+            for name, parameter in inspect.signature(instruction).parameters.items()
+        ]
+        assert f"`{instruction.__name__}({', '.join(taken)})`" in guide()
 
 
 # -- what it promises

@@ -11,6 +11,7 @@ from acp_server import Agent
 from acp_server.errors import InvalidParams, ToolFailed, UsageError
 from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.consent import UserAction
+from acp_server.tools.editor import EditResult
 from tests.tools.assistants import LOCATION, PLAIN, Case, located
 
 pytestmark = pytest.mark.anyio
@@ -46,12 +47,43 @@ async def test_a_result_without_success_is_a_failure_with_its_message():
     assert await case.run() == ("failed", "no permission")
 
 
-@pytest.mark.parametrize("result", [None, "done", {}, {"success": True}, {"success": 1, "message": "x"}, [True, "x"]])
+@pytest.mark.parametrize(
+    "result",
+    [None, "done", {}, {"success": True}, {"success": 1, "message": "x"}, {"success": EditResult()}, [True, "x"]],
+)
 async def test_a_result_that_is_none_is_a_failure_that_says_so(result: Any, caplog: pytest.LogCaptureFixture):
     case = Case(PLAIN)
     case.tool.register_execute_tool(lambda: result)
     assert await case.run() == ("failed", "Search did not say what came of it.")
     assert "search must return {'success': bool, 'message': str}" in caplog.text
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(
+    ("edit", "outcome"),
+    [
+        (EditResult(), ("completed", "It is written.")),
+        (EditResult("a.txt does not exist"), ("failed", "a.txt does not exist")),
+    ],
+)
+async def test_a_result_of_the_editor_says_whether_it_was_a_success_and_why_not(
+    plain: bool, edit: EditResult, outcome: Any
+):
+    case = Case(PLAIN)
+    result = {"success": edit, "message": "It is written."}
+
+    async def search() -> dict[str, Any]:
+        return result
+
+    test = case.tool.register_execute_tool((lambda: result) if plain else search)
+    assert await case.run() == outcome
+    assert await test({}) == {"success": outcome[0] == "completed", "message": outcome[1]}
+
+
+async def test_the_reason_of_the_editor_needs_no_message():
+    case = Case(PLAIN)
+    case.tool.register_execute_tool(lambda: {"success": EditResult("a.txt does not exist")})
+    assert await case.run() == ("failed", "a.txt does not exist")
 
 
 async def test_arguments_that_do_not_fit_run_nothing():
