@@ -10,8 +10,11 @@ from abc import ABC, abstractmethod
 from typing import Any, Final, cast
 
 import anyio
+from pydantic import ValidationError
 
 from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.form import misfit
+from acp_server.gateway.text import TooDeep, whole_json
 from acp_server.schema import (
     CreateElicitationResponse,
     ElicitationAcceptAction,
@@ -23,12 +26,13 @@ from acp_server.schema import (
     RequestPermissionRequest,
     StringPropertySchema,
 )
+from acp_server.wire.codec import DecodeError, decode
 
 PERMISSION: Final = "request_permission"
 FORM: Final = "elicit_form"
 URL: Final = "elicit_url"
 
-_DISMISSED: Final = ("", "cancel", "cancelled", "canceled")
+_DISMISSED: Final = ("cancel", "cancelled", "canceled")
 _DECLINED: Final = ("decline", "declined")
 
 
@@ -62,7 +66,8 @@ class Question(ABC):
 
 
 class PermissionQuestion(Question):
-    """May a tool run? Answered by an option's id, kind or name, as text or as JSON with `option_id`."""
+    """May a tool run? Answered by an option's id, kind or name, as text, as JSON with `option_id`, or in the way of the
+    protocol (ACP, Tool Calls, Requesting Permission); `cancel` chooses none."""
 
     name = PERMISSION
 
@@ -80,16 +85,32 @@ class PermissionQuestion(Question):
 
     def read(self, output: str) -> PermissionOption | None:
         """The option that was chosen; None if none was."""
-        fields = _object(output)
-        text = str(fields.get("option_id", fields.get("optionId", ""))) if fields is not None else output.strip()
+        stripped = output.strip()
+        # As it is, first: nothing forbids an id with blanks around it, or one that reads like one of the other forms.
+        if (option := self._find(output) or self._find(stripped)) is not None:
+            return option
+        if stripped.lower() in _DISMISSED:
+            return None
+        match _object(output):
+            case {"option_id": str(text)} | {"optionId": str(text)}:
+                option = self._find(text)
+            case {"outcome": {"outcome": "selected", "optionId": str(text)}}:
+                option = self._find(text)
+            case {"outcome": {"outcome": "cancelled"}}:
+                return None
+            case _:
+                pass
+        if option is not None:
+            return option
+        choices = ", ".join(option.option_id for option in self._options)
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} is none of the options: {choices}, or cancel")
+
+    def _find(self, text: str) -> PermissionOption | None:
         for attribute in ("option_id", "kind", "name"):
             for option in self._options:
                 if text == getattr(option, attribute):
                     return option
-        if text.lower() in _DISMISSED:
-            return None
-        choices = ", ".join(option.option_id for option in self._options)
-        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} is none of the options: {choices}")
+        return None
 
 
 class FormQuestion(Question):
@@ -109,13 +130,14 @@ class FormQuestion(Question):
         content = _object(output)
         if content is None:
             content = self._only_field(output)
-        missing = [name for name in self._form.required or () if name not in content]
-        if missing:
-            raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} lacks {', '.join(missing)}")
-        for name, value in content.items():
-            if name not in self._form.properties or not _is_value(value):
-                raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} has a field {name!r} that does not fit")
-        return ElicitationAcceptAction(content=content)
+        why = misfit(self._form, content)
+        if why is None:
+            try:
+                return ElicitationAcceptAction(content=content)
+            except ValidationError:
+                # Of a field that only the agent knows.
+                why = "a field has a value that no form can have"
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} does not fit the form: {why}")
 
     def _only_field(self, text: str) -> dict[str, Any]:
         fields = self._form.properties
@@ -149,15 +171,10 @@ def _refusal(output: str) -> ElicitationDeclineAction | ElicitationCancelAction 
     return ElicitationCancelAction() if text in _DISMISSED else None
 
 
-def _is_value(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(isinstance(item, str) for item in cast("list[Any]", value))
-    return isinstance(value, str | int | float | bool)
-
-
 def _object(output: str) -> dict[str, Any] | None:
+    """`output` as a JSON object; None if it is none."""
     try:
-        value = json.loads(output)
-    except (ValueError, RecursionError):
+        value = whole_json(decode(output.encode()))
+    except (DecodeError, TooDeep):
         return None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None

@@ -8,8 +8,12 @@ import pytest
 from .heard import Event, Status, calls, code, last, listed, output, said, types, waiting
 from .serving import Server, ask, cozepy, until
 
+CHOSEN = '{"outcome": {"outcome": "selected", "optionId": "yes"}}'
 
-@pytest.mark.parametrize(("answer", "result"), [("yes", "yes"), ("reject_once", "no"), ("cancel", "None")])
+
+@pytest.mark.parametrize(
+    ("answer", "result"), [("yes", "yes"), ("reject_once", "no"), (CHOSEN, "yes"), ("cancel", "None")]
+)
 def test_a_permission_is_asked_for_and_answered_in_streams(coze: Any, answer: str, result: str) -> None:
     events = list(coze.chat.stream(**ask("ask files")))
     assert [e.event for e in events[2:]] == [
@@ -68,6 +72,8 @@ def test_outputs_that_do_not_fit_are_refused_and_the_chat_goes_on_waiting(coze: 
         [good, good],
         [good, cozepy.ToolOutput(tool_call_id="1", output="yes")],
         output(chat, "perhaps"),
+        output(chat, ""),
+        output(chat, '{"outcome": "selected"}'),
         [],
     ):
         with pytest.raises(cozepy.CozeAPIError) as error:
@@ -99,7 +105,7 @@ def test_a_form_is_filled_in_by_a_tool_output(coze: Any) -> None:
     assert call.function.name == "elicit_form"
     assert list(json.loads(call.function.arguments)["schema"]["properties"]) == ["city", "sure"]
     ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
-    for wrong in ('{"sure": true}', '{"city": {}}', '{"city": "x", "other": 1}', "Rome"):
+    for wrong in ('{"sure": true}', '{"city": {}}', '{"city": "x", "other": 1}', "Rome", '{"city": NaN}', ""):
         with pytest.raises(cozepy.CozeAPIError) as error:
             coze.chat.submit_tool_outputs(**ids, tool_outputs=output(chat, wrong), stream=False)
         assert code(error) == 4000
