@@ -59,6 +59,7 @@ async def spawn_agent(
         return AgentExited(error.method, process.exit_code, process.stderr)
 
     agent = RemoteAgent(process.stream, handlers or Handlers(), limits, explain)
+    agent.process = process
     agent.link.start()
     try:
         yield agent

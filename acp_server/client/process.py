@@ -140,6 +140,11 @@ class AgentProcess:
         """The end of what it has written to standard error."""
         return self._tail.text
 
+    def kill(self) -> None:
+        """End it and its process group by force, now. Whoever closes it has nothing more to wait for then."""
+        if self._group.is_there:
+            self._group.kill()
+
     async def last_words(self, patience: float = _LINGER) -> None:
         """Wait until it has ended and all of its standard error has been read, at most `patience` seconds."""
         with anyio.move_on_after(patience):

@@ -14,6 +14,7 @@ from acp_server.client.errors import SessionTaken, UnsupportedVersion
 from acp_server.client.handlers import Handlers
 from acp_server.client.link import Explain, Link
 from acp_server.client.permission import Permissions
+from acp_server.client.process import AgentProcess
 from acp_server.client.routes import client_routes
 from acp_server.client.session import OnUpdate, RemoteSession
 from acp_server.client.strays import Strays
@@ -66,6 +67,8 @@ class RemoteAgent:
         """The sessions that were opened here and not closed, by id."""
         self.info: InitializeResponse | None = None
         """What the agent said of itself; None before `initialize`."""
+        self.process: AgentProcess | None = None
+        """What it runs as; None if it was not started here."""
         self._permissions = Permissions(handlers.permission, self._is_cancelling)
         self._strays = Strays(self.sessions)
         routes = client_routes(handlers, self._permissions, self._strays.receive)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
 
 from acp_server.client import Patience, RemoteAgent, RemoteTurn, spawn_agent
+from acp_server.client.process import AgentProcess
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.errors import ApiError, Code
@@ -50,12 +52,19 @@ class Bot:
         self._process: Process | None = None
         """The one that new chats get."""
         self._group: TaskGroup | None = None
+        self._running: list[AgentProcess] = []
+        """All that have not ended, be it that new chats get them or not."""
         self._keys: dict[str, str] = {}
         """Of the sessions that chats may come back to: the key of the one that had the id last, in whichever run."""
 
     def use(self, group: TaskGroup) -> None:
         """Let its processes be watched by tasks of this group; when it is cancelled they are ended."""
         self._group = group
+
+    def kill(self) -> None:
+        """End its processes by force, now: those that run, and those that are being ended."""
+        for process in self._running:
+            process.kill()
 
     async def open(self, known: KnownSession | None) -> Held:
         """A session to prompt: the one that is known if the agent still has it, else a new one.
@@ -173,13 +182,18 @@ class Bot:
 
     async def _run(self, process: Process) -> None:
         try:
-            async with spawn_agent(self._command, process.handlers(), cwd=self._cwd, patience=self._patience) as agent:
-                try:
-                    with process.scope:
-                        await self._serve(process, agent)
-                finally:
-                    # Before the process is cleaned up, which may take a while.
-                    self._forget(process)
+            with ExitStack() as ended:
+                spawning = spawn_agent(self._command, process.handlers(), cwd=self._cwd, patience=self._patience)
+                async with spawning as agent:
+                    if agent.process is not None:
+                        self._running.append(agent.process)
+                        ended.callback(self._running.remove, agent.process)
+                    try:
+                        with process.scope:
+                            await self._serve(process, agent)
+                    finally:
+                        # Before the process is cleaned up, which may take a while.
+                        self._forget(process)
             logger.warning("bot %s: the agent is gone", self.name)
         except (AcpError, OSError) as error:
             logger.warning("bot %s: the agent cannot be used: %s", self.name, error)
@@ -228,3 +242,8 @@ class Bots:
         """See `Bot.use`."""
         for bot in self._all:
             bot.use(group)
+
+    def kill(self) -> None:
+        """See `Bot.kill`."""
+        for bot in self._all:
+            bot.kill()
