@@ -98,6 +98,8 @@ async def each_its_own(client: Client) -> None:
     await client.prompt()
     offers = [_options(prefix, "reject_once", "allow_once") for prefix in ("first", "second")]
     asks = [await _ask(client, options, f"call-{number}") for number, options in enumerate(offers, 1)]
+    # It has read both before its user decides.
+    await client.alive()
     for options in offers:
         await client.user("approve", number=2, option=options[1]["optionId"], name=options[1]["name"])
     for ask, options in zip(asks, offers, strict=True):
