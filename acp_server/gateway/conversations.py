@@ -13,7 +13,7 @@ from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ConversationBody, EnterMessage, ListBody, ModifyBody, known_id
 from acp_server.gateway.conversation import Conversation, KnownSession
 from acp_server.gateway.errors import ApiError, Code
-from acp_server.gateway.ids import Ids
+from acp_server.gateway.ids import Ids, is_id
 from acp_server.gateway.limits import NAME
 from acp_server.gateway.messages import Message, check_content, check_said
 from acp_server.gateway.store import Store
@@ -154,8 +154,9 @@ class Conversations:
         """A page of messages, and whether there are more in its direction. Raises ApiError 4002 and 4005."""
         conversation = self.find(caller, conversation_id)
         for id in (body.before_id, body.after_id):
-            if id:
-                self.find_message(caller, conversation.id, id)
+            # Also of one that is not listed any more: a client may delete what it has read.
+            if id and not (is_id(id) and self._store.has_place(conversation.id, id)):
+                raise ApiError(Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
         descending, backwards = body.order == "desc", bool(body.before_id) and not body.after_id
         found = self._store.listed(
             conversation.id,

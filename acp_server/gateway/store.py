@@ -204,8 +204,13 @@ class Store:
         self._db.execute("UPDATE messages SET doc = :doc WHERE id = :id", _columns(message, "id"))
 
     def delete_message(self, id: str) -> None:
-        """Remove it."""
-        self._db.execute("DELETE FROM messages WHERE id = ?", (id,))
+        """Remove it. Its place stays, for a client that pages may go on from there."""
+        self._db.execute("UPDATE messages SET type = '', chat_id = NULL, doc = '' WHERE id = ?", (id,))
+
+    def has_place(self, conversation_id: str, id: str) -> bool:
+        """Whether a message with this id is in the conversation, or was until it was deleted."""
+        sql = "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ? AND id = ?)"
+        return bool(self._db.execute(sql, (conversation_id, id)).fetchone()[0])
 
     def message(self, conversation_id: str, id: str) -> Message | None:
         """One of those that are listed."""
@@ -219,7 +224,7 @@ class Store:
     def listed(
         self, conversation_id: str, *, descending: bool, chat_id: str, before: str, after: str, limit: int
     ) -> list[Message]:
-        """A page of a conversation. `before` and `after` are ids of messages, in the order of the page."""
+        """A page of a conversation. `before` and `after` are ids that have a place, in the order of the page."""
         where, values = _LISTED, [conversation_id]
         if chat_id:
             where, values = f"{where} AND chat_id = ?", [*values, chat_id]

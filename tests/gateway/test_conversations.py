@@ -108,6 +108,35 @@ def test_message_pages_follow_each_other_in_either_order(coze: Any, order: str) 
     assert before.has_more
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_messages_can_be_deleted_while_they_are_paged_through(coze: Any, order: str) -> None:
+    texts = [str(number) for number in range(7)]
+    conversation = coze.conversations.create(messages=[question(text) for text in texts])
+    messages = coze.conversations.messages
+    deleted: list[str] = []
+    for message in messages.list(conversation_id=conversation.id, order=order, limit=3):
+        deleted.append(message.content)
+        messages.delete(conversation_id=conversation.id, message_id=message.id)
+    assert deleted == (texts if order == "asc" else texts[::-1])
+    assert list(messages.list(conversation_id=conversation.id)) == []
+
+
+def test_a_page_goes_on_from_where_a_deleted_message_stood(coze: Any) -> None:
+    conversation = coze.conversations.create(messages=[question(str(number)) for number in range(5)])
+    messages = coze.conversations.messages
+    ids = {"conversation_id": conversation.id}
+    middle = list(messages.list(**ids, order="asc"))[2]
+    messages.delete(**ids, message_id=middle.id)
+    assert [m.content for m in messages.list(**ids, order="asc", after_id=middle.id)] == ["3", "4"]
+    assert [m.content for m in messages.list(**ids, order="desc", after_id=middle.id)] == ["1", "0"]
+    assert [m.content for m in messages.list(**ids, order="asc", before_id=middle.id, limit=1).items] == ["1"]
+    assert [m.content for m in messages.list(**ids, order="desc", before_id=middle.id, limit=1).items] == ["3"]
+    assert refused(messages.retrieve, **ids, message_id=middle.id) == 4005
+    assert refused(messages.delete, **ids, message_id=middle.id) == 4005
+    other = {"conversation_id": coze.conversations.create().id}
+    assert refused(messages.list, **other, after_id=middle.id) == 4005
+
+
 def test_messages_can_be_listed_by_chat(coze: Any) -> None:
     first = coze.chat.create_and_poll(**ask("echo 1")).chat
     ids = {"conversation_id": first.conversation_id}

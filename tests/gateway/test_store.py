@@ -7,7 +7,7 @@ import pytest
 
 from acp_server.errors import UsageError
 from acp_server.gateway.auth import one_token
-from acp_server.gateway.chat import Chat
+from acp_server.gateway.chat import Chat, Status
 from acp_server.gateway.conversation import Conversation
 from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.messages import Message
@@ -90,6 +90,27 @@ def test_what_is_left_of_a_deleted_conversation_is_removed_at_the_next_start(tmp
     }
     gateway._store.close()
     assert left == {"conversations": ["6"], "chats": [], "messages": []}
+
+
+def test_nothing_is_left_of_a_deleted_message_but_its_place(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    store.put_conversation(conversation("1"))
+    store.put_chat(Chat("3", "1", "2", "4", "ada", status=Status.COMPLETED))
+    for id, chat in ("5", "3"), ("6", None), ("7", "3"):
+        store.add_message(Message(id, "1", "2", "assistant", "answer", f"secret {id}", chat_id=chat))
+    store.delete_message("5")
+    store.delete_message("6")
+    everything = {"descending": False, "chat_id": "", "before": "", "limit": 9}
+    assert [m.id for m in store.listed("1", after="", **everything)] == ["7"]
+    assert [m.id for m in store.listed("1", after="5", **everything)] == ["7"]
+    assert [m.id for m in store.context("1", "2")] == ["7"]
+    assert [m.id for m in store.produced("3")] == ["7"]
+    assert (store.message("1", "5"), store.has_place("1", "5"), store.has_place("9", "5")) == (None, True, False)
+    rows = store._db.execute("SELECT * FROM messages WHERE id < 7").fetchall()
+    assert "secret" not in repr(rows)
+    store.purge("1")
+    assert not store.has_place("1", "5")
+    store.close()
 
 
 def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
