@@ -6,6 +6,7 @@ Every check and the change that follows from it are made without waiting in betw
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -208,6 +209,8 @@ class Chats:
         else:
             # In a session of its own, so that nobody hears of it later.
             lease = Lease(conversation.id, conversation.section_id, bot.name, conversation.revision, None)
+            if query is not None:
+                chat.keep = partial(self._forget_if_cancelled, query)
 
         def heard(session: str | None) -> list[Message]:
             messages = self._store.context(conversation.id, conversation.section_id, session)
@@ -237,6 +240,12 @@ class Chats:
             except Exception:
                 # Tried again at the next start.
                 logger.exception("what is left of conversation %s cannot be removed", life.chat.conversation_id)
+
+    def _forget_if_cancelled(self, query: Message, chat: Chat) -> None:
+        """Of a chat that is not saved this is all that remains: the query is none, if it was cancelled. Of one that is,
+        the store knows."""
+        if chat.status is Status.CANCELED:
+            self._conversations.forget_message(query)
 
     def _store_late(self) -> None:
         """The store works again, as it seems."""

@@ -145,10 +145,16 @@ class Conversations:
     def delete_message(self, caller: Caller, conversation_id: str | None, message_id: str | None) -> Message:
         """Remove a message."""
         message = self.find_message(caller, conversation_id, message_id)
-        with self._store.transaction():
-            self._store.delete_message(message.id)
-            self._said_otherwise(self.find(caller, conversation_id))
+        self.forget_message(message)
         return message
+
+    def forget_message(self, message: Message) -> None:
+        """Remove a message. No effect if it is removed, or its conversation is."""
+        conversation = self._store.conversation(message.conversation_id)
+        if conversation is not None and not conversation.deleted and self._store.message(conversation.id, message.id):
+            with self._store.transaction():
+                self._store.delete_message(message.id)
+                self._said_otherwise(conversation)
 
     def list_messages(self, caller: Caller, conversation_id: str | None, body: ListBody) -> tuple[list[Message], bool]:
         """A page of messages, and whether there are more in its direction. Raises ApiError 4002 and 4005."""

@@ -213,15 +213,19 @@ def test_a_chat_that_is_not_saved_leaves_nothing(coze: Any) -> None:
     assert poll.messages[0].content == "echo kept | recall"
 
 
-def test_an_inserted_query_whose_chat_was_cancelled_is_no_context_and_not_listed(coze: Any, server: Server) -> None:
+@pytest.mark.parametrize("saved", [True, False])
+def test_an_inserted_query_whose_chat_was_cancelled_is_no_context_and_not_listed(coze: Any, saved: bool) -> None:
     insert = {"role": cozepy.MessageRole.USER, "content_type": cozepy.MessageContentType.TEXT}
     conversation = coze.conversations.create(messages=[cozepy.Message.build_user_question_text("kept")])
     ids = {"conversation_id": conversation.id}
     query = coze.conversations.messages.create(**ids, content="hang inserted", **insert)
-    chat = coze.chat.create(bot_id="1", user_id="u", **ids)
-    server.ear.wait("begin hang inserted")
-    assert listed(coze, conversation.id) == ["kept", "hang inserted"]
-    coze.chat.cancel(**ids, chat_id=chat.id)
+    chat: Any = None
+    for event in coze.chat.stream(bot_id="1", user_id="u", **ids, auto_save_history=saved):
+        chat = event.chat or chat
+        if event.event == Event.CONVERSATION_MESSAGE_DELTA:
+            assert listed(coze, conversation.id) == ["kept", "hang inserted"]
+            assert coze.chat.cancel(**ids, chat_id=chat.id).status == Status.CANCELED
+    assert chat.status == Status.CANCELED
     assert listed(coze, conversation.id) == ["kept"]
     with pytest.raises(cozepy.CozeAPIError) as error:
         coze.conversations.messages.retrieve(**ids, message_id=str(query.id))
