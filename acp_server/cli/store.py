@@ -11,7 +11,7 @@ from typing import Final
 
 from acp_server.errors import InternalError, UsageError
 from acp_server.session.history import SessionRecord, TurnRecord
-from acp_server.session.sqlite import SqliteStore
+from acp_server.session.sqlite import SqliteStore, StoreBusy
 from acp_server.session.store import MemoryStore, Page, SessionStore
 
 logger = logging.getLogger("acp_server.cli")
@@ -35,14 +35,17 @@ def store_at(place: str) -> SessionStore:
 class UserStore:
     """The sessions of this user with the built-in agent, in a file in the user's state directory.
 
-    Nobody has asked for it, so it stands in nobody's way: where there can be no such file, new sessions are kept in
-    memory, and the log says why. Who asks for an old one is told.
+    Nobody has asked for it, so it stands in nobody's way: where there can be no such file, or as long as another
+    program has locked it, new sessions are kept in memory, and the log says why. Who asks for an old one is told. What
+    was kept in memory goes into the file once there is one.
     """
 
     def __init__(self) -> None:
         self._file: SqliteStore | None = None
+        self._is_open = False
         self._memory = MemoryStore()
         self._problem: InternalError | None = None
+        """Why the file is not open."""
 
     async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
         """See `TurnJournal`."""
@@ -67,22 +70,38 @@ class UserStore:
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
         """See `SessionStore`."""
-        return await (await self._opened() or self._memory).list(cwd, cursor)
+        file = await self._opened()
+        if file is None and isinstance(self._problem, StoreBusy):
+            # The others are there, and will be seen again.
+            raise InternalError(self._problem.message)
+        return await (file or self._memory).list(cwd, cursor)
 
     async def delete(self, session_id: str) -> None:
         """See `SessionStore`."""
         await (await self._opened() or self._memory).delete(session_id)
 
     async def _opened(self) -> SqliteStore | None:
-        if self._file is None and self._problem is None:
+        if self._file is None:
             from platformdirs import user_state_path
 
-            file = SqliteStore(user_state_path("acp-server", appauthor=False) / "sessions.db")
+            self._file = SqliteStore(user_state_path("acp-server", appauthor=False) / "sessions.db")
+        if not self._is_open and (self._problem is None or isinstance(self._problem, StoreBusy)):
             try:
-                await file.open()
+                await self._file.open()
+                await self._move(self._file)
             except InternalError as problem:
-                logger.error("sessions are kept in memory only, as long as this program runs")
+                if self._problem is None:
+                    logger.error(
+                        "sessions are kept in memory only, as long as %s",
+                        "the file is locked" if isinstance(problem, StoreBusy) else "this program runs",
+                    )
                 self._problem = problem
             else:
-                self._file = file
-        return self._file
+                self._is_open = True
+        return self._file if self._is_open else None
+
+    async def _move(self, file: SqliteStore) -> None:
+        while kept := (await self._memory.list(None, None)).sessions:
+            for record in kept:
+                await file.save(record)
+                await self._memory.delete(record.id)

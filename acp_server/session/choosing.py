@@ -36,7 +36,7 @@ class Choosing:
             await hook(session, request.mode_id)
         session.touch()
         try:
-            await session.save_or(session.settings.set_mode(request.mode_id))
+            await session.change(lambda: session.settings.set_mode(request.mode_id))
         except Exception:
             if hook is not None and before is not None:
                 await hook(session, before)
@@ -60,7 +60,7 @@ class Choosing:
             await hook(session, request.config_id, value)
         session.touch()
         try:
-            await session.save_or(session.settings.choose(request.config_id, value))
+            await session.change(lambda: session.settings.choose(request.config_id, value))
         except Exception:
             if hook is not None and before is not None:
                 await hook(session, request.config_id, before)

@@ -223,8 +223,16 @@ def explain(error: BaseException) -> str:
         return str(error)
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return _REASONS.get(code, "it fails")
+    return _REASONS.get(_code(error), "it fails")
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether another program is in the way, which will not be for ever."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _code(error: BaseException) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 _REASONS: Final = {
@@ -310,6 +318,6 @@ def _patiently(step: Callable[[], T]) -> T:
         try:
             return step()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                 raise
         time.sleep(0.01)

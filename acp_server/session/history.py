@@ -35,6 +35,8 @@ _STATE: Final = frozenset(
 )
 """Updates that say how things are now. They are no part of the conversation, and would be wrong when it is replayed."""
 
+_CALLS: Final = frozenset({"tool_call", "tool_call_update"})
+
 _UNENDED: Final = frozenset({"pending", "in_progress"})
 """What a tool call is as long as it has not ended."""
 
@@ -260,7 +262,9 @@ class TurnRecord:
         for block in prompt:
             yield {"sessionUpdate": "user_message_chunk", "content": block, "_meta": {TURN_KEY: mark}}
         for event in events:
-            if event["sessionUpdate"] == "tool_call" and event.get("status", "pending") in _UNENDED:
+            kind = event["sessionUpdate"]
+            # Without a status a call is pending, and an update of one leaves it as it is.
+            if kind in _CALLS and event.get("status", "pending" if kind == "tool_call" else None) in _UNENDED:
                 event = {**event, "status": "failed"}
             yield event
 

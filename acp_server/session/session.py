@@ -74,6 +74,7 @@ class Session:
         self._closers = AsyncExitStack()
         self._threads = Threads.current()
         self._turn_left: anyio.Event | None = None
+        self._changing = anyio.Lock()
 
     @property
     def id(self) -> str:
@@ -125,7 +126,7 @@ class Session:
         offered."""
         from acp_server.schema.updates import CurrentModeUpdate
 
-        await self.save_or(self.settings.set_mode(mode_id))
+        await self.change(lambda: self.settings.set_mode(mode_id))
         await self.update(CurrentModeUpdate(current_mode_id=mode_id))
 
     async def set_config(self, config_id: str, value: str | bool) -> None:
@@ -133,7 +134,7 @@ class Session:
         that was not offered."""
         from acp_server.schema.updates import ConfigOptionUpdate
 
-        await self.save_or(self.settings.choose(config_id, value))
+        await self.change(lambda: self.settings.choose(config_id, value))
         await self.update(ConfigOptionUpdate(config_options=list(self.settings.shown())))
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
@@ -202,15 +203,19 @@ class Session:
         if saving is not None:
             await saving
 
-    async def save_or(self, undo: Callable[[], None]) -> None:
-        """Save what has just been set; if that fails, `undo` it. Raises like `save`."""
-        try:
-            await self.save()
-        except BaseException:
-            undo()
-            # The store may have taken it all the same, or will.
-            self._saves += 1
-            raise
+    async def change(self, choose: Callable[[], Callable[[], None]]) -> None:
+        """`choose` something, which returns how to undo it, and save the session; if that fails, undo it. Raises like
+        both."""
+        # One after the other, or one that fails could bring back what another has failed with.
+        async with self._changing:
+            undo = choose()
+            try:
+                await self.save()
+            except BaseException:
+                undo()
+                # The store may have taken it all the same, or will.
+                self._saves += 1
+                raise
 
     def saving(self) -> Awaitable[None] | None:
         """What is left to be awaited of `save`: None, if the store keeps it without waiting."""

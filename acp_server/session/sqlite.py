@@ -42,6 +42,10 @@ logger = logging.getLogger("acp_server.session")
 T = TypeVar("T")
 
 
+class StoreBusy(InternalError):
+    """Another program is in the way. What was asked for may well work a moment later."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Stored:
     """What is in the file of a session, as far as this program knows."""
@@ -62,8 +66,8 @@ class SqliteStore:
     that was deleted stays so: saving it again raises ResourceNotFound. A turn that was running when its program died is
     found as failed, with the reason `acp_server.session.rows.INTERRUPTED`.
 
-    Whatever is wrong with the file is logged, and raised as an InternalError that may be shown to a client. What could
-    not be saved is saved with the next turn of its session.
+    Whatever is wrong with the file is logged, and raised as an InternalError that may be shown to a client: a StoreBusy
+    if another program has locked it. What could not be saved is saved with the next turn of its session.
     """
 
     def __init__(self, path: str | os.PathLike[str], page_size: int = 50) -> None:
@@ -183,7 +187,7 @@ class SqliteStore:
         return await to_thread.run_sync(self._perform, work, limiter=limiter, abandon_on_cancel=True)
 
     def _perform(self, work: Callable[[Database], T]) -> T:
-        from acp_server.session.database import BUSY, PROBLEMS, Database, Gone, explain
+        from acp_server.session.database import BUSY, PROBLEMS, Database, Gone, explain, is_busy
 
         if not self._lock.acquire(timeout=BUSY):
             logger.error("the session store %s does not answer", self.path)
@@ -198,7 +202,8 @@ class SqliteStore:
             raise ResourceNotFound(DELETED) from None
         except PROBLEMS as error:
             logger.error("the session store %s: %s", self.path, error)
-            raise InternalError(f"The session store cannot be used: {explain(error)}") from error
+            kind = StoreBusy if is_busy(error) else InternalError
+            raise kind(f"The session store cannot be used: {explain(error)}") from error
         finally:
             self._lock.release()
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import pytest
 
 from acp_server.cli.store import UserStore, store_at
 from acp_server.errors import InternalError, UsageError
+from acp_server.session import database
 from acp_server.session.history import SessionRecord
+from acp_server.session.sqlite import SqliteStore
 from acp_server.session.store import MemoryStore, TurnJournal
 from tests.agent.processes.driver import PLAIN, Driven, environment, started
 
@@ -166,5 +170,37 @@ async def test_the_users_store_is_a_store_in_either_place(
         with pytest.raises(InternalError, match="Not a directory"):
             await store.load("s")
     assert (await anyio.Path(state / DATA).exists()) is works
-    if store._file is not None:
-        store._file.close()
+    assert store._file is not None
+    store._file.close()
+
+
+@pytest.mark.anyio
+async def test_the_users_store_is_in_memory_only_as_long_as_another_program_has_locked_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database, "BUSY", 0.05)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = tmp_path / DATA
+    with SqliteStore(path) as before:
+        await before.save(SessionRecord("old", "/p"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as locks:
+        locks.execute("PRAGMA locking_mode = exclusive")
+        locks.execute("BEGIN IMMEDIATE")
+        locks.execute("ROLLBACK")
+        store = UserStore()
+        record = SessionRecord("new", "/p")
+        await store.save(record)
+        assert await store.load("new") is record
+        for asked in (store.load("old"), store.list(None, None)):
+            with pytest.raises(InternalError, match="another program has locked it"):
+                await asked
+    assert {session.id for session in (await store.list(None, None)).sessions} == {"new", "old"}
+    record.title = "kept"
+    await store.save(record)
+    assert store._file is not None
+    store._file.close()
+    with SqliteStore(path) as after:
+        found = await after.load("new")
+        assert found is not None
+        assert found.title == "kept"
+    assert caplog.text.count("as long as the file is locked") == 1

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from acp_server import Agent, RpcError, Session, Turn, schema
-from acp_server.errors import INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
+from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from acp_server.session.settings import Option
 from tests.session.editor import END_TURN, editing
 from tests.session.stores import TestStore
@@ -213,6 +213,60 @@ async def test_the_agent_is_asked_before_a_choice_takes_effect_and_can_refuse_it
         assert await editor.code(id) == REQUEST_CANCELLED
         assert asked[:2] == [("ask", "code"), ("small", "large")]
         assert (sessions[0].mode, sessions[0].config("model")) == ("ask", "small")
+
+
+@pytest.mark.parametrize("method", ["session/set_mode", "session/set_config_option"])
+async def test_a_choice_that_cannot_be_saved_is_not_made(method: str) -> None:
+    store = TestStore()
+    agent, sessions = settable(store)
+    told: list[Any] = []
+
+    @agent.set_mode
+    def mode(_session: Session, mode: str) -> None:
+        told.append(mode)
+
+    @agent.set_config_option
+    def option(_session: Session, _id: str, value: str | bool) -> None:
+        told.append(value)
+
+    choice = {"modeId": "code"} if method == "session/set_mode" else {"configId": "model", "value": "large"}
+    async with editing(agent) as editor:
+        id = await editor.open()
+        store.fails.add("save")
+        assert (await editor.refusal(method, {"sessionId": id, **choice}))["code"] == INTERNAL_ERROR
+        (session,) = sessions
+        with pytest.raises(OSError, match="secret"):
+            await session.set_mode("code")
+        with pytest.raises(OSError, match="secret"):
+            await session.set_config("loud", True)
+        assert (session.mode, session.config("model"), session.config("loud")) == ("ask", "small", False)
+        # The agent's own functions hear of it both ways.
+        assert told == (["code", "ask"] if method == "session/set_mode" else ["large", "small"])
+        store.fails.clear()
+        assert await editor.ask(id) == END_TURN
+        assert "ask small False" in editor.said()
+    kept = store._records[id]
+    assert (kept.mode, kept.config) == (None, {})
+
+
+async def test_a_choice_that_was_made_anew_meanwhile_is_not_undone() -> None:
+    store = TestStore()
+    agent, sessions = settable(store)
+    async with editing(agent) as editor:
+        id = await editor.open()
+        store.waits["save"] = hangs = anyio.Event()
+        refused = []
+        for config, value in (("model", "large"), ("model", "small"), ("voice", "bass")):
+            params = {"sessionId": id, "configId": config, "value": value}
+            refused.append(await editor.client.request("session/set_config_option", params))
+        await editor.settled()
+        sessions[0].settings.choose("voice", "alto")
+        store.fails.add("save")
+        hangs.set()
+        for each in refused:
+            assert await editor.code(each) == INTERNAL_ERROR
+        assert (sessions[0].config("model"), sessions[0].config("voice")) == ("small", "alto")
+        store.fails.clear()
 
 
 async def test_a_choice_outlives_the_connection_but_not_its_offer() -> None:
