@@ -89,7 +89,7 @@ def gateway(
     if token_file is None and not server.is_loopback(host):
         raise UsageError(f"whoever reaches {host} could drive the agent: give a --token-file")
     settings = Settings(
-        bots=dict(map(_bot, bots)),
+        bots=_bots(bots),
         agent=_command(agent) if agent is not None else None if bots else COMMAND,
         cwd=os.path.abspath(cwd),
         store=store,
@@ -124,6 +124,15 @@ def _tokens(file: Path | None, given: str | None) -> tuple[Tokens, str | None]:
         return one_token(given), None
     token = new_token()
     return one_token(token), token
+
+
+def _bots(texts: Sequence[str]) -> dict[str, Sequence[str]]:
+    bots: dict[str, Sequence[str]] = {}
+    for id, command in map(_bot, texts):
+        if id in bots:
+            raise UsageError(f"--bot {id!r} is there twice: a bot is one agent")
+        bots[id] = command
+    return bots
 
 
 def _bot(text: str) -> tuple[str, Sequence[str]]:

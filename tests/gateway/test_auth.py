@@ -82,6 +82,7 @@ def test_only_the_machine_itself_is_loopback(host: str, loopback: bool) -> None:
         (["--agent", ""], "empty"),
         (["--agent", "'"], "no command"),
         (["--bot", "x"], "expected ID=COMMAND"),
+        (["--bot", "1=true", "--bot", "2=true", "--bot", "1=false"], "'1' is there twice"),
         (["--token-file", "/nowhere/at/all"], "cannot be read"),
         (["--host", "203.0.113.7", "--token-file", "{tokens}"], "cannot listen"),
         (["--store", "/nowhere/at/all"], "cannot be used"),
@@ -111,7 +112,7 @@ def test_a_program_is_looked_for_where_the_command_is_given(
     assert _command(f"{word} --acp") == [str(program), "--acp"]
 
 
-def test_the_token_in_the_environment_is_the_gateways_alone(tmp_path: Path) -> None:
+def test_the_token_of_the_gateway_is_not_in_the_environment_of_its_agents(tmp_path: Path) -> None:
     with (
         serving(tmp_path, token_file=False, env={TOKEN_VARIABLE: "pat_of_the_environment"}) as server,
         client(server, "pat_of_the_environment") as coze,
