@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
-from acp_server.agent.handlers import prompt_hook
+from acp_server.agent.handlers import check_takes, prompt_hook
 from acp_server.errors import InvalidParams, ResourceNotFound, UsageError
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call
@@ -112,7 +112,7 @@ class Agent:
         If it raises, or the client cancels the request meanwhile, there is no session. What it opens it hands to
         `Session.on_close`. What it tells the client of the session comes right behind the answer.
         """
-        self._hooks.open_session.append(_async(function))
+        self._hooks.open_session.append(_async(function, "session"))
         return function
 
     def method(self, name: str) -> Callable[[F], F]:
@@ -219,7 +219,7 @@ class Agent:
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
         raises, nothing changes. It need not be there: `Session.mode` tells the mode at any time."""
-        self._hooks.set_mode = _async(function)
+        self._hooks.set_mode = _async(function, "session", "mode_id")
         return function
 
     def config_options(self, *options: Option) -> None:
@@ -231,7 +231,7 @@ class Agent:
     def set_config_option(self, function: F) -> F:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
         raises, nothing changes. It need not be there: `Session.config` tells the value at any time."""
-        self._hooks.set_config_option = _async(function)
+        self._hooks.set_config_option = _async(function, "session", "option_id", "value")
         return function
 
     # -- who may use it
@@ -250,7 +250,7 @@ class Agent:
 
         def register(function: F) -> F:
             self._hooks.auth_methods.append(AuthMethodAgent(id=id, name=name, description=description))
-            self._hooks.authenticate[id] = _async(function)
+            self._hooks.authenticate[id] = _async(function, "call")
             self._hooks.auth_required = self._hooks.auth_required or required
             return function
 
@@ -278,7 +278,7 @@ class Agent:
 
     def logout(self, function: F) -> F:
         """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""
-        self._hooks.logout = _async(function)
+        self._hooks.logout = _async(function, "call")
         return function
 
     # -- serving it
@@ -335,11 +335,12 @@ async def _nothing(_call: Call) -> dict[str, Any]:
     return {}
 
 
-def _async(function: Callable[..., Any]) -> Callable[..., Awaitable[None]]:
-    if inspect.iscoroutinefunction(function):
-        return function
+def _async(function: Callable[..., Any], *takes: str) -> Callable[..., Awaitable[None]]:
     if not callable(function):
         raise UsageError(f"expected a function, got {type(function).__name__}")
+    check_takes(function, *takes)
+    if inspect.iscoroutinefunction(function):
+        return function
 
     async def call(*args: Any) -> None:
         pending = function(*args)

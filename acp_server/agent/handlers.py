@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 
 def prompt_hook(function: Callable[..., Any]) -> PromptHook:
-    """A prompt handler from an async generator or an async function of one turn.
+    """A prompt handler from an async generator or an async function of one turn. Raises UsageError for anything else.
 
     What a generator yields is shown as it comes: text, content blocks or session updates. What a function returns is
     shown too, if it is not None.
     """
+    if callable(function):
+        check_takes(function, "turn")
     if inspect.isasyncgenfunction(function):
 
         async def stream(turn: Turn) -> None:
@@ -46,6 +48,19 @@ def prompt_hook(function: Callable[..., Any]) -> PromptHook:
 
         return call
     raise UsageError(f"a prompt handler must be `async def`: {name_of(function)}")
+
+
+def check_takes(function: Callable[..., Any], *arguments: str) -> None:
+    """Raise UsageError for a function that cannot be called with these, by their places."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return  # of some that are not written in Python nothing is known
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        given = f"({', '.join(arguments)})"
+        raise UsageError(f"{name_of(function)} is called with {given}, which it does not take: {error}") from None
 
 
 async def show(turn: Turn, piece: Any) -> None:

@@ -21,7 +21,7 @@ from acp_server.schema.tool_call import Content, ToolCallContent, ToolCallUpdate
 from acp_server.session.session import Session
 from acp_server.session.settings import AUTO_APPROVE
 from acp_server.tasks.threads import Threads
-from acp_server.tools.consent import CONFIRMED, DECLINED, DISMISSED, Approval, UserAction
+from acp_server.tools.consent import ALLOW, CONFIRMED, DECLINED, DISMISSED, REJECT, Approval, UserAction
 from acp_server.tools.context import ToolContext
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import View, as_content
@@ -131,12 +131,13 @@ async def decide(
 
 
 def _options(approval: Approval) -> list[PermissionOption]:
-    options = [("allow_once", approval.primary)]
+    # What has no words cannot be chosen knowingly.
+    allow = approval.primary if approval.primary.strip() else ALLOW
+    reject = approval.secondary if approval.secondary.strip() else REJECT
+    options = [("allow_once", allow), ("reject_once", reject)]
     if approval.remember:
-        options.append(("allow_always", f"{approval.primary}, always in this session"))
-    options.append(("reject_once", approval.secondary))
-    if approval.remember:
-        options.append(("reject_always", f"{approval.secondary}, always in this session"))
+        options.insert(1, ("allow_always", f"{allow}, always in this session"))
+        options.append(("reject_always", f"{reject}, always in this session"))
     return [PermissionOption(option_id=kind, name=name, kind=cast("Any", kind)) for kind, name in options]
 
 

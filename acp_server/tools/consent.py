@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+ALLOW: Final = "Allow"
+REJECT: Final = "Reject"
+
 
 @dataclass(frozen=True, slots=True)
 class Approval:
@@ -17,10 +20,10 @@ class Approval:
     """The call's title, if it is to be another than the tool's."""
     preview: Any = None
     """What the call would change or produce: text, a `schema.Diff`, a content block, or a sequence of those."""
-    primary: str = "Allow"
-    """The label of the choice that lets it run, this time."""
-    secondary: str = "Reject"
-    """The label of the choice that does not, this time."""
+    primary: str = ALLOW
+    """The label of the choice that lets it run, this time. A blank one becomes the default."""
+    secondary: str = REJECT
+    """The label of the choice that does not, this time. A blank one becomes the default."""
     remember: bool = True
     """Whether the user may also choose for all further calls of the tool in the session."""
 

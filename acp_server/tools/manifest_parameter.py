@@ -13,14 +13,12 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic.alias_generators import to_camel
 
-NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-"""What models accept in the names of tools and of their parameters."""
-LONGEST_NAME: Final = 64
+from acp_server.tools.names import RULE, is_name
 
 
 def _is_name(text: str) -> str:
-    if not 1 <= len(text) <= LONGEST_NAME or not NAME_CHARACTERS.issuperset(text):
-        raise ValueError(f"should be 1 to {LONGEST_NAME} of the characters a-z, A-Z, 0-9, '_' and '-'")
+    if not is_name(text):
+        raise ValueError(f"should be {RULE}")
     return text
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from acp_server.errors import UsageError
 from acp_server.tools.context import ToolContext
+from acp_server.tools.names import RULE, is_name
 from acp_server.tools.parameters import StrictParameters, annotation_of, name_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,11 +38,12 @@ class Tool(Generic[F]):
     """One tool. Calling it calls the function, as if it were no tool.
 
     `function`: an async function or generator, or a plain one, which runs in a thread. Its parameters are what the
-    model passes, checked against their annotations; one that is annotated `ToolContext` gets the running call,
-    and so does one that has no annotation and the name `call`.
-    `name`: for the model, else the function's. `title`: for the user, else the first line of the docstring; or a
-    function of the same arguments that returns it. `description`: for the model, else the docstring. `kind`: what sort
-    of tool it is (ACP, Tool Calls: `read`, `edit`, `delete`, `move`, `search`, `execute`, `think`, `fetch`, `other`).
+    model passes, checked against their annotations; one that is annotated `ToolContext` gets the running call, and so
+    does one that has no annotation and the name `call`.
+    `name`: for the model, else the function's; models take up to 64 letters, digits, `_` and `-`. `title`: for the
+    user, else the first line of the docstring; or a function of the same arguments that returns it. `description`: for
+    the model, else the docstring. `kind`: what sort of tool it is (ACP, Tool Calls: `read`, `edit`, `delete`, `move`,
+    `search`, `execute`, `think`, `fetch`, `other`).
 
     `approval`: whether the user is asked before it runs, or a function that says what is asked: it takes the same
     arguments, changes nothing, and returns an `Approval` or the question as text. `auto_approve`: whether it may run
@@ -72,8 +74,9 @@ class Tool(Generic[F]):
             raise UsageError("approval_timeout must be more than 0 seconds")
         self.function: Final = function
         self.name: Final = name or getattr(function, "__name__", "")
-        if not self.name or not self.name.isprintable():
-            raise UsageError(f"{name_of(function)} needs a name")
+        if not isinstance(self.name, str) or not is_name(self.name):
+            # A model's API would refuse all that it is sent together with it.
+            raise UsageError(f"{name_of(function)} needs another name for models, {RULE}: say name=...")
         doc = inspect.getdoc(function) or ""
         first = doc.split("\n", 1)[0].strip().removesuffix(".")
         self.title: Final = title or first or self.name

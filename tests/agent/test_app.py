@@ -46,7 +46,7 @@ def test_what_is_no_function_is_refused(register: str) -> None:
 def test_decorators_return_the_function_itself() -> None:
     agent = Agent("plain")
 
-    async def function(first: Any) -> None: ...
+    async def function(first: Any, *more: Any) -> None: ...
 
     for register in (
         agent.prompt,
@@ -54,11 +54,23 @@ def test_decorators_return_the_function_itself() -> None:
         agent.set_mode,
         agent.set_config_option,
         agent.logout,
-        agent.method("_m"),
-        agent.notification("_n"),
         agent.authenticate("key", name="Key"),
     ):
         assert register(function) is function
+
+    async def named(first: Any) -> None: ...
+
+    for register in (agent.method("_m"), agent.notification("_n")):
+        assert register(named) is named
+
+
+@pytest.mark.parametrize("register", ["session", "set_mode", "set_config_option", "logout", "authenticate"])
+@pytest.mark.parametrize("function", [lambda: None, lambda a, b, c, d: None, lambda *, call: None])
+def test_a_function_that_cannot_be_called_with_what_it_is_for_is_refused(register: str, function: Any) -> None:
+    agent = Agent("wrong")
+    decorator = agent.authenticate("key", name="Key") if register == "authenticate" else getattr(agent, register)
+    with pytest.raises(UsageError, match=r"<lambda> is called with \(.+\), which it does not take: "):
+        decorator(function)
 
 
 async def test_hooks_may_be_plain_async_or_callable_objects() -> None:

@@ -24,6 +24,31 @@ def test_a_prompt_handler_that_is_not_async_is_refused_when_it_is_registered(fun
         Agent("wrong").prompt(function)
 
 
+async def nothing() -> None: ...
+async def two(turn: Turn, more: str) -> None: ...
+async def by_name(*, turn: Turn) -> None: ...
+async def stream_of_two(turn: Turn, more: str) -> AsyncIterator[str]:
+    yield more
+
+
+@pytest.mark.parametrize("function", [nothing, two, by_name, stream_of_two])
+def test_a_prompt_handler_that_does_not_take_a_turn_is_refused_when_it_is_registered(function: Any) -> None:
+    with pytest.raises(UsageError, match=rf"{function.__name__} is called with \(turn\), which it does not take: "):
+        Agent("wrong").prompt(function)
+
+
+async def test_a_prompt_handler_may_take_more_than_a_turn_if_it_need_not() -> None:
+    agent = Agent("more")
+
+    @agent.prompt
+    async def prompt(turn: Turn, *rest: Any, more: str = "more") -> str:
+        return more
+
+    async with editing(agent) as editor:
+        await editor.ask(await editor.open())
+        assert editor.said() == ["more"]
+
+
 async def test_methods_and_partials_may_be_prompt_handlers() -> None:
     class Bot:
         def __init__(self, name: str) -> None:

@@ -7,47 +7,14 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server import Agent, Approval, Session, ToolContext, ToolResult, Turn
+from acp_server import Agent, Approval, ToolContext, Turn
 from acp_server.schema import Diff, TextContent
-from tests.session.editor import CANCELLED, END_TURN, EVERYTHING, Editor, editing
+from tests.session.editor import CANCELLED, END_TURN, EVERYTHING, editing
+from tests.tools.kept import PERMISSION, Kept, selected, updates
 
-PERMISSION = "session/request_permission"
 NO_BOOLEANS = {key: value for key, value in EVERYTHING.items() if key != "session"}
 
 pytestmark = pytest.mark.anyio
-
-
-def selected(option: str) -> dict[str, Any]:
-    return {"outcome": {"outcome": "selected", "optionId": option}}
-
-
-class Kept:
-    """An agent with a tool that needs approval, and what came of its calls."""
-
-    def __init__(self, agent: Agent | None = None, **options: Any) -> None:
-        self.agent = agent or Agent("a")
-        self.ran = 0
-        self.results: list[ToolResult] = []
-        self.actions: list[tuple[bool, bool]] = []
-
-        async def touch(call: ToolContext, path: str = "a") -> str:
-            self.ran += 1
-            self.actions.append((call.primary_confirmed, call.secondary_confirmed))
-            return "touched"
-
-        self.agent.tool(name="touch", title="Touch a file", kind="edit", **{"approval": True, **options})(touch)
-
-        @self.agent.prompt
-        async def prompt(turn: Turn) -> None:
-            self.results.append(await turn.run_tool("touch", {"path": "b"}))
-
-    @property
-    def status(self) -> str:
-        return self.results[-1].status
-
-
-def updates(editor: Editor) -> list[dict[str, Any]]:
-    return [u for u in editor.client.updates() if "toolCallId" in u]
 
 
 @pytest.mark.parametrize(
@@ -140,6 +107,23 @@ async def test_a_question_may_offer_only_this_time_and_be_just_text() -> None:
         await editor.answer(prompt)
 
 
+@pytest.mark.parametrize("blank", ["", "  ", "\n"])
+async def test_a_choice_without_a_label_has_the_one_that_says_what_it_is(blank: str) -> None:
+    kept = Kept(approval=lambda path: Approval("Really?", primary=blank, secondary=blank))
+    async with editing(kept.agent) as editor:
+        session = await editor.open()
+        prompt = await editor.prompt(session)
+        request = await editor.client.expect_request(PERMISSION)
+        assert [(o["kind"], o["name"]) for o in request["params"]["options"]] == [
+            ("allow_once", "Allow"),
+            ("allow_always", "Allow, always in this session"),
+            ("reject_once", "Reject"),
+            ("reject_always", "Reject, always in this session"),
+        ]
+        await editor.client.respond(request, selected("reject_once"))
+        await editor.answer(prompt)
+
+
 async def _raises(path: str) -> Approval:
     raise OSError("/secret/path")
 
@@ -180,71 +164,6 @@ async def test_a_question_that_cannot_be_made_runs_nothing(
     assert (kept.status, kept.ran) == ("failed", 0)
     assert "could not be made" in (kept.results[0].message or "")
     assert caplog.records
-
-
-async def test_a_decision_for_always_holds_for_the_tool_and_the_session_only() -> None:
-    for option, status in (("allow_always", "completed"), ("reject_always", "rejected")):
-        kept = Kept()
-        async with editing(kept.agent) as editor:
-            editor.client.answer(PERMISSION, selected(option))
-            first, second = await editor.open(), await editor.open()
-            await editor.ask(first)
-            await editor.ask(first)
-            assert len(editor.asked(PERMISSION)) == 1
-            assert kept.status == status
-            await editor.ask(second)
-            assert len(editor.asked(PERMISSION)) == 2
-
-
-@pytest.mark.parametrize("option", ["allow_once", "reject_once"])
-async def test_a_decision_for_this_time_is_asked_for_again_the_next_time(option: str) -> None:
-    kept = Kept()
-    async with editing(kept.agent) as editor:
-        editor.client.answer(PERMISSION, selected(option))
-        session = await editor.open()
-        for asked in (1, 2):
-            await editor.ask(session)
-            assert len(editor.asked(PERMISSION)) == asked
-
-
-async def test_an_author_can_keep_decisions_longer() -> None:
-    class Store:
-        def __init__(self) -> None:
-            self.decisions: dict[str, bool] = {}
-
-        async def get(self, session: Session, tool: str) -> bool | None:
-            return self.decisions.get(tool)
-
-        async def put(self, session: Session, tool: str, allowed: bool) -> None:
-            self.decisions[tool] = allowed
-
-    store = Store()
-    kept = Kept(Agent("a", approvals=store))
-    async with editing(kept.agent) as editor:
-        editor.client.answer(PERMISSION, selected("allow_always"))
-        await editor.ask(await editor.open())
-        await editor.ask(await editor.open())
-        assert len(editor.asked(PERMISSION)) == 1
-    assert (store.decisions, kept.ran) == ({"touch": True}, 2)
-
-
-async def test_a_store_of_decisions_that_fails_means_asking(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken:
-        async def get(self, session: Session, tool: str) -> bool | None:
-            raise OSError
-
-        async def put(self, session: Session, tool: str, allowed: bool) -> None:
-            raise OSError
-
-    kept = Kept(Agent("a", approvals=Broken()))
-    async with editing(kept.agent) as editor:
-        editor.client.answer(PERMISSION, selected("allow_always"))
-        session = await editor.open()
-        await editor.ask(session)
-        await editor.ask(session)
-        assert len(editor.asked(PERMISSION)) == 2
-    assert kept.ran == 2
-    assert len(caplog.records) == 4
 
 
 @pytest.mark.parametrize("user", [False, True])

@@ -307,6 +307,19 @@ def test_mistakes_of_the_author_show_when_the_program_starts() -> None:
         agent.tool(name="three", approval_timeout=0)(lambda: None)
 
 
+def call_ü() -> None: ...
+
+
+@pytest.mark.parametrize("name", ["a b", "a.b", "größe", "", "a\n", "x" * 65, 5])
+def test_a_name_that_models_do_not_take_is_refused(name: Any) -> None:
+    agent = Agent("a")
+    for function, options in ((lambda: None, {"name": name}), (lambda: None, {}), (call_ü, {})):
+        with pytest.raises(UsageError, match="needs another name for models, 1 to 64 of the characters a-z, A-Z, 0-9"):
+            agent.tool(**options)(function)
+    assert not len(agent.tools)
+    agent.tool(name="x" * 64)(lambda: None)
+
+
 async def test_an_agent_without_tools_says_so() -> None:
     agent = Agent("a")
 
