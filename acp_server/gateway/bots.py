@@ -21,7 +21,7 @@ from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.process import Held, Process
+from acp_server.gateway.process import Held, Process, Sign
 from acp_server.schema import Implementation
 
 logger = logging.getLogger("acp_server.gateway")
@@ -94,7 +94,7 @@ class Bot:
         held.process.release(held.key)
         self._start_soon(held.process.end, held.session, self._limits.start_seconds)
         if (turn := held.session.turn) is not None:
-            self._start_soon(self._see_it_stop, held.process, turn)
+            self._start_soon(self._check, held.process, self._limits.settle_seconds, turn)
 
     def let_go(self, known: KnownSession, *, start: bool = True) -> None:
         """Nobody will take up this session again. The agent is started for that if it has to be, and if `start`."""
@@ -126,28 +126,35 @@ class Bot:
             if process is self._process:
                 return process
 
-    async def _check(self, process: Process, seconds: float) -> bool:
-        """Whether the agent is there. One that is not is ended; whoever wants to talk to it waits for the outcome."""
-        if process.agent is None:
-            return True
-        with process.doubted():
-            if await process.is_there(seconds):
-                return True
-            logger.warning("bot %s: the agent does not answer; it is ended", self.name)
-            self._end(process)
-        return False
+    async def _check(self, process: Process, seconds: float, cancelled: RemoteTurn | None = None) -> None:
+        """See whether the agent is there, and end it if not. Whoever wants to talk to it waits for the outcome.
 
-    async def _see_it_stop(self, process: Process, turn: RemoteTurn) -> None:
-        """The turn was cancelled, and the agent has not answered it in time."""
-        seconds = self._limits.settle_seconds
-        deadline = anyio.current_time() + seconds
-        if await self._check(process, seconds):
-            with anyio.CancelScope(deadline=deadline):
-                await turn.over.wait()
-        if turn.over.is_set() or process is not self._process:
+        `cancelled`: a turn that it has not answered in time; if it does not do so soon, it is not to be trusted either.
+        """
+        if process.agent is None:
             return
-        logger.warning("bot %s: the agent works on after a cancel; it is ended when its other chats are", self.name)
-        self._forget(process)
+        deadline = anyio.current_time() + seconds
+        with process.doubted():
+            sign = await process.sign(seconds)
+            if sign is Sign.NONE:
+                logger.warning("bot %s: the agent does not answer; it is ended", self.name)
+                self._end(process)
+            elif sign is Sign.NOISE:
+                self._retire(process, "takes nothing in")
+        if sign is Sign.ANSWER and cancelled is not None:
+            with anyio.CancelScope(deadline=deadline):
+                await cancelled.over.wait()
+            if not cancelled.over.is_set():
+                self._retire(process, "works on after a cancel")
+
+    def _retire(self, process: Process, why: str) -> None:
+        """Let it have no more chats, and end it when those that it has are through, or after a time."""
+        if process is self._process:
+            logger.warning("bot %s: the agent %s; it is ended after its other chats", self.name, why)
+            self._forget(process)
+            self._start_soon(self._see_out, process)
+
+    async def _see_out(self, process: Process) -> None:
         with anyio.move_on_after(self._limits.drain_seconds):
             await process.when_at_rest()
         self._end(process)

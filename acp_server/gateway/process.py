@@ -10,6 +10,7 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, Final, Protocol
 
 import anyio
@@ -33,6 +34,17 @@ logger = logging.getLogger("acp_server.gateway")
 
 THERE: Final = "_acp_server/there"
 """A method that no agent has. One that reads what it is sent says so at once, whatever else it does."""
+
+
+class Sign(Enum):
+    """What an agent says to the question whether it is there."""
+
+    ANSWER = auto()
+    """It says so. Or it is gone altogether, which is for others to see."""
+    NOISE = auto()
+    """Something else: it works, and takes nothing in."""
+    NONE = auto()
+    """Nothing at all."""
 
 
 class Asked(Protocol):
@@ -147,18 +159,17 @@ class Process:
             return None
         return self._moves, self.agent.link.heard
 
-    async def is_there(self, seconds: float) -> bool:
-        """Whether the agent gives a sign of life within this time. That it is gone altogether is for others to see."""
+    async def sign(self, seconds: float) -> Sign:
+        """What the agent says within this time."""
         assert self.agent is not None
         before = self.agent.link.heard
         try:
             await self.agent.request(THERE, {}, timeout=seconds)
         except RequestTimeout:
-            # One that is busy with one chat at a time says something at least.
-            return self.agent.link.heard > before
+            return Sign.NOISE if self.agent.link.heard > before else Sign.NONE
         except AcpError:
             pass
-        return True
+        return Sign.ANSWER
 
     @contextmanager
     def doubted(self) -> Generator[None]:
