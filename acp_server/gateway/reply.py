@@ -123,7 +123,7 @@ class Reply:
             self.size += len(content)
             self._complete(self._message(FUNCTION_CALL, content))
         if call.status in ("completed", "failed"):
-            self.close()
+            # What is said while a tool runs and after it is one answer: only the next tool, or the agent, parts it.
             del self._calls[update.tool_call_id]
             output = call.output
             self.size += len(output)

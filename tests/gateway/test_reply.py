@@ -1,0 +1,72 @@
+"""From an agent's updates to the messages of a chat: what is one answer, and what comes between two."""
+
+from typing import Any
+
+import pytest
+
+from acp_server.gateway.chat import Chat
+from acp_server.gateway.ids import Ids
+from acp_server.gateway.messages import Message
+from acp_server.gateway.reply import Reply
+from acp_server.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    Content,
+    SessionUpdate,
+    TextContent,
+    ToolCall,
+    ToolCallProgress,
+)
+
+
+def say(text: str, id: str | None = None) -> AgentMessageChunk:
+    return AgentMessageChunk(content=TextContent(text=text), message_id=id)
+
+
+def think(text: str) -> AgentThoughtChunk:
+    return AgentThoughtChunk(content=TextContent(text=text))
+
+
+BEGIN = ToolCall(tool_call_id="t", title="search", status="in_progress")
+END = ToolCallProgress(tool_call_id="t", status="completed", content=[Content(content=TextContent(text="2 hits"))])
+CALL = ("function_call", '{"name": "search", "arguments": {}}')
+RESPONSE = ("tool_response", "2 hits")
+
+
+class Heard:
+    def __init__(self, *updates: SessionUpdate) -> None:
+        self.kept: list[Message] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        chat = Chat("1", "2", "3", "4", "ada")
+        reply = Reply(chat, Ids(), lambda name, data: self.events.append((name, data)), self.kept.append)
+        for update in updates:
+            reply.take(update)
+        reply.close()
+
+    @property
+    def messages(self) -> list[tuple[str, str]]:
+        return [(message.type, message.content) for message in self.kept]
+
+
+@pytest.mark.parametrize("id", [None, "m"])
+def test_what_is_said_while_a_tool_runs_and_after_it_is_one_answer(id: str | None) -> None:
+    heard = Heard(say("I look.", id), BEGIN, say("~~~~\na\n", id), say("b\n", id), END, say("~~~~\n2 hits\n", id))
+    assert heard.messages == [("answer", "I look."), CALL, RESPONSE, ("answer", "~~~~\na\nb\n~~~~\n2 hits\n")]
+    deltas = [data for name, data in heard.events if name == "conversation.message.delta"]
+    assert [data["id"] for data in deltas] == [heard.kept[0].id] + [heard.kept[3].id] * 3
+
+
+def test_messages_that_the_agent_tells_apart_are_answers_of_their_own() -> None:
+    heard = Heard(BEGIN, say("during", "a"), END, say("after", "b"))
+    assert heard.messages == [CALL, RESPONSE, ("answer", "during"), ("answer", "after")]
+
+
+def test_the_next_tool_parts_two_answers() -> None:
+    heard = Heard(BEGIN, say("during"), BEGIN.model_copy(update={"tool_call_id": "u"}), say("after"), END)
+    assert heard.messages == [CALL, ("answer", "during"), CALL, RESPONSE, ("answer", "after")]
+
+
+def test_what_is_thought_while_a_tool_runs_is_thought_before_the_answer_that_follows() -> None:
+    heard = Heard(BEGIN, think("hm"), END, say("so"))
+    assert heard.messages == [CALL, RESPONSE, ("answer", "so")]
+    assert heard.kept[-1].reasoning_content == "hm"
