@@ -1,4 +1,5 @@
-"""One connection to a client: how long it may be silent, and what somebody is told who does not speak HTTP.
+"""One connection to a client: how long it may be silent, in which form it may name what it wants, and what somebody is
+told who does not speak HTTP.
 
 What requests are answered is decided in `acp_server.gateway.app`; uvicorn reads and writes them.
 """
@@ -6,8 +7,10 @@ What requests are answered is decided in `acp_server.gateway.app`; uvicorn reads
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
+from urllib.parse import unquote
 
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from acp_server.gateway import log
@@ -35,6 +38,7 @@ class Connection(H11Protocol):
 
     def __init__(self, limits: Limits, *, app_state: dict[str, Any], **options: Any) -> None:
         super().__init__(app_state={**app_state, ABORT: self._abort}, **options)
+        self.app = cast("Any", _OriginForm(self.app))
         self._limits = limits
         self._waiting: _Timer | None = None
         self._stalled: _Timer | None = None
@@ -104,6 +108,24 @@ class Connection(H11Protocol):
 
     def _abort(self) -> None:
         self.transport.abort()
+
+
+class _OriginForm:
+    """Lets a request name the whole URL, as clients do that take the gateway for a proxy (RFC 9112, section 3.2.2).
+
+    uvicorn takes that for a path.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app: ASGIApp = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        target = scope["raw_path"]
+        if target[:7].lower() == b"http://" or target[:8].lower() == b"https://":
+            path = b"/" + target.partition(b"//")[2].partition(b"/")[2]
+            scope = {**scope, "raw_path": path, "path": unquote(path.decode("ascii"))}
+        await self._app(scope, receive, send)
 
 
 def _stop(timer: _Timer | None) -> None:

@@ -43,8 +43,10 @@ class App:
         self.left = anyio.Event()
         self.size = 2
         self.piece = 65536
+        self.scope: Scope = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
         self.asked.set()
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch, receive, group.cancel_scope)
@@ -216,3 +218,25 @@ async def test_an_offer_of_another_protocol_is_answered_in_this_one() -> None:
     async with serve(app, idle_seconds=0.05) as connect, await connect() as stream:
         await stream.send(GET[:-2] + more)
         assert (await all_of(stream)).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        (b"/v3/chat?a=b", "/v3/chat", b"a=b"),
+        (b"http://127.0.0.1:8000/v3/chat?a=http://x/y", "/v3/chat", b"a=http://x/y"),
+        (b"HTTPS://example.org/v1/a%20b//c", "/v1/a b//c", b""),
+        (b"http://example.org", "/", b""),
+        (b"http://example.org?a=b", "/", b"a=b"),
+        (b"/http://x/y", "/http://x/y", b""),
+        (b"*", "*", b""),
+    ],
+)
+async def test_a_request_may_name_the_path_or_the_whole_url(target: bytes, path: str, query: bytes) -> None:
+    app = App()
+    app.may_answer.set()
+    async with serve(app) as connect, await connect() as stream:
+        await stream.send(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert (await all_of(stream)).startswith(b"HTTP/1.1 200")
+    assert (app.scope["path"], app.scope["query_string"]) == (path, query)
+    assert app.scope["raw_path"].startswith(b"/") or target == b"*"
