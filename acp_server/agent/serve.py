@@ -12,7 +12,7 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import anyio
 
@@ -25,6 +25,10 @@ from acp_server.errors import UsageError
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.stream import Stream
 from acp_server.tasks.cause import Cause
+
+if TYPE_CHECKING:
+    from acp_server.agent.stdio import FdStream
+    from acp_server.agent.threads import ThreadedStream
 
 logger = logging.getLogger("acp_server.agent")
 
@@ -66,8 +70,8 @@ async def serve_stdio(agent: Servable, *, limits: Limits | None = None, record: 
     cancels the running turns; without any, or a second time within 2 s, it closes the connection, as do termination and
     hang-up. All is given back at the end. `record`: a file for both directions, see `acp_server.agent.record`.
 
-    0: the client is gone. 1: reading failed. 128 + the signal's number. A handler's SystemExit has its own. Raises
-    UsageError if standard input or output is closed, or `record` cannot be written.
+    0: the client is gone. 1: reading or writing failed. 128 + the signal's number. A handler's SystemExit has its own.
+    Raises UsageError if standard input or output is closed, or `record` cannot be written.
     """
     deadline = Deadline()
     try:
@@ -142,7 +146,7 @@ class _Program:
     """One process with one client."""
 
     def __init__(self, agent: Servable, claim: Claim, limits: Limits, record: Path | None, deadline: Deadline) -> None:
-        stream = _open(claim)
+        stream = self._stream = _open(claim)
         self._agent = agent
         self._limits = limits
         # What the connection allows itself, twice over: beyond that it is stuck.
@@ -168,6 +172,9 @@ class _Program:
             code = _exit_code(request)
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
+        if (problem := self._stream.problem) is not None:
+            logger.error("writing standard output failed: %s", problem)
+            code = code or 1
         if self._ending is not None:
             code = 128 + self._ending
         return code, connection.leaked
@@ -199,7 +206,7 @@ class _Program:
             leave(128 + self._ending, "signalled again while closing")
 
 
-def _open(claim: Claim) -> Stream:
+def _open(claim: Claim) -> FdStream | ThreadedStream:
     if sys.platform == "win32":
         from acp_server.agent.threads import ThreadedStream
 

@@ -6,8 +6,10 @@ Without threads: it waits until a descriptor is ready. Where that cannot be wait
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +19,8 @@ import anyio.lowlevel
 _READ_SIZE: Final = 64 * 1024
 _LARGEST_READ: Final = 1024 * 1024
 """A read of this size costs 15 us more than one of 64 KiB, for its memory; it pays only while it is being filled."""
+
+_GONE: Final = {errno.EPIPE, errno.ECONNRESET} | ({errno.EINVAL} if sys.platform == "win32" else set[int]())
 
 _TERMINAL_WRITE: Final = 256
 """Bytes that a terminal takes without blocking once it says that it is ready."""
@@ -33,6 +37,8 @@ class FdStream:
     def __init__(self, source: int, sink: int) -> None:
         self._input = _Input(source)
         self._output = _Output(sink)
+        self.problem: OSError | None = None
+        """Why nothing more could be written, if it is not that the client has gone."""
 
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
@@ -40,12 +46,21 @@ class FdStream:
 
     async def send(self, data: bytes) -> None:
         """See `acp_server.peer.stream.Stream`."""
-        await self._output.send(data)
+        try:
+            await self._output.send(data)
+        except OSError as error:
+            self.problem = None if is_gone(error) else error
+            raise
 
     async def aclose(self) -> None:
         """See `acp_server.peer.stream.Stream`."""
         self._input.close()
         self._output.close()
+
+
+def is_gone(error: OSError) -> bool:
+    """Whether a write failed because nobody is there to read, which is how a client ends things."""
+    return error.errno in _GONE
 
 
 def _can_wait(fd: int) -> bool:

@@ -14,6 +14,8 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 
+from acp_server.agent.stdio import is_gone
+
 _READ_SIZE: Final = 64 * 1024
 
 
@@ -25,6 +27,8 @@ class ThreadedStream:
         self._sink = sink
         self._reader = _Worker("acp_server reader")
         self._writer = _Worker("acp_server writer")
+        self.problem: OSError | None = None
+        """See `acp_server.agent.stdio.FdStream`."""
 
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
@@ -32,7 +36,11 @@ class ThreadedStream:
 
     async def send(self, data: bytes) -> None:
         """See `acp_server.peer.stream.Stream`."""
-        await self._writer.call(lambda: self._write(data))
+        try:
+            await self._writer.call(lambda: self._write(data))
+        except OSError as error:
+            self.problem = None if is_gone(error) else error
+            raise
 
     async def aclose(self) -> None:
         """See `acp_server.peer.stream.Stream`. A read or write that hangs is left to its thread."""

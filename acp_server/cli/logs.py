@@ -21,7 +21,8 @@ _AT_ONCE: Final = 512
 
 def configure(level: str, file: Path | None) -> None:
     """Send what is worth at least `level` to `file`, and errors to standard error as well; or, without a file, all of
-    it to standard error. Raises UsageError if the file cannot be opened."""
+    it to standard error. A new file can be read by its owner only; an existing one is continued. Raises UsageError if
+    it cannot be opened."""
     root = logging.getLogger()
     root.setLevel(level.upper())
     formatter = logging.Formatter(_FORMAT)
@@ -29,6 +30,8 @@ def configure(level: str, file: Path | None) -> None:
     handlers: list[logging.Handler] = [stderr]
     if file is not None:
         try:
+            # As a recording: what is in it is for the user alone.
+            os.close(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
             handlers.append(logging.FileHandler(file, encoding="utf-8", errors="backslashreplace"))
         except OSError as error:
             raise UsageError(f"cannot log to {file}: {error.strerror}") from None

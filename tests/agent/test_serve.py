@@ -16,7 +16,7 @@ from acp_server.agent.serve import Servable, run, serve
 from acp_server.errors import UsageError
 from acp_server.peer.connection import Limits
 from acp_server.testing.memory import memory_pair
-from tests.agent.processes.driver import line, plain, started
+from tests.agent.processes.driver import PLAIN, line, plain, started
 from tests.agent.processes.plain import Plain
 
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -87,6 +87,17 @@ def test_it_serves_over_whatever_it_is_given(backend: str, kind: str) -> None:
 # Broken pipes
 
 
+THREADED = """
+import sys
+import acp_server.agent.serve as module
+from acp_server.agent.threads import ThreadedStream
+from tests.agent.processes.plain import Plain, LIMITS
+module._open = lambda claim: ThreadedStream(claim.input, claim.output)
+sys.exit(module.run(Plain(), backend="{backend}", limits=LIMITS))
+"""
+"""The plain agent where the loop cannot wait for a pipe."""
+
+
 @pytest.mark.behaviour("G10")
 @BACKENDS
 def test_a_read_error_is_said_in_one_line_and_exits_1(backend: str) -> None:
@@ -111,6 +122,20 @@ def test_a_client_that_reads_no_more_ends_the_agent(backend: str) -> None:
         agent.request(2, "echo")
         assert agent.exit_code() == 0
         assert "cleaned up: closed" in agent.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.behaviour("G8")
+@pytest.mark.parametrize("threaded", [False, True])
+@BACKENDS
+def test_an_output_that_takes_nothing_is_said_in_one_line_and_exits_1(backend: str, threaded: bool) -> None:
+    with open("/dev/full", "wb") as full:
+        code = [sys.executable, "-c", THREADED.format(backend=backend)]
+        with started(code if threaded else [sys.executable, PLAIN, backend], stdout=full.fileno()) as agent:
+            agent.request(1, "echo")
+            assert agent.exit_code() == 1
+            (said,) = [text for text in agent.stderr.splitlines() if not text.startswith("printed")]
+            assert said.removeprefix("ERROR ") == "writing standard output failed: [Errno 28] No space left on device"
 
 
 @pytest.mark.behaviour("G15")
@@ -322,15 +347,7 @@ def test_what_can_be_served_is_told_by_its_methods() -> None:
 @pytest.mark.parametrize("end", ["eof", signal.SIGTERM])
 @BACKENDS
 def test_with_threads_instead_of_readiness_it_ends_just_the_same(backend: str, end: str | int) -> None:
-    code = f"""
-import sys
-import acp_server.agent.serve as module
-from acp_server.agent.threads import ThreadedStream
-from tests.agent.processes.plain import Plain, LIMITS
-module._open = lambda claim: ThreadedStream(claim.input, claim.output)
-sys.exit(module.run(Plain(), backend="{backend}", limits=LIMITS))
-"""
-    with started([sys.executable, "-c", code]) as program:
+    with started([sys.executable, "-c", THREADED.format(backend=backend)]) as program:
         assert program.call(1, "echo", a=1) == {"a": 1}
         program.begin(2, "hang")
         program.signal(end) if isinstance(end, int) else program.close_input()

@@ -211,6 +211,22 @@ def test_the_log_can_go_to_a_file_at_any_level_and_errors_are_still_on_standard_
         assert "fail failed" in agent.stderr
 
 
+@pytest.mark.parametrize("before", [None, 0o640])
+def test_a_new_log_file_is_for_its_owner_only_and_an_old_one_is_continued(before: int | None, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    if before is not None:
+        log.write_text("earlier\n")
+        log.chmod(before)
+    # With a umask that takes nothing away.
+    with started([*COMMAND, "serve", failing(tmp_path), "--log-file", str(log)], umask=0) as agent:
+        agent.request(1, "fail")
+        agent.next()
+        assert agent.finish() == 0
+    assert log.stat().st_mode & 0o777 == (0o600 if before is None else before)
+    assert log.read_text().startswith("earlier\n") == (before is not None)
+    assert "fail failed" in log.read_text()
+
+
 def test_a_log_file_that_cannot_be_written_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     done = run("--log-file", str(tmp_path / "no" / "such"))
     assert (done.returncode, done.stdout) == (2, "")
