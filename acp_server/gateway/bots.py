@@ -14,7 +14,7 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
-from acp_server.client import Patience, RemoteAgent, RemoteTurn, spawn_agent
+from acp_server.client import Patience, RemoteAgent, RemoteTurn, SessionTaken, spawn_agent
 from acp_server.client.process import AgentProcess
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.gateway.conversation import KnownSession
@@ -77,10 +77,14 @@ class Bot:
         with anyio.move_on_after(self._limits.start_seconds):
             try:
                 held = await process.open(known)
-            except ConnectionClosed:
-                # It has died between two chats, or just now. This chat has not said anything yet, so once more.
-                logger.info("bot %s: the agent is gone; it is started anew", self.name)
-                self._forget(process)
+            except (ConnectionClosed, SessionTaken) as error:
+                # This chat has not said anything yet, so once more.
+                if isinstance(error, SessionTaken):
+                    self._retire(process, "does not tell its sessions apart")
+                else:
+                    # It has died between two chats, or just now.
+                    logger.info("bot %s: the agent is gone; it is started anew", self.name)
+                    self._forget(process)
                 process = self._start()
                 held = await process.open(known)
             self._keys[held.session.id] = held.key

@@ -17,7 +17,7 @@ from typing import Final
 import anyio
 
 from acp_server.client import RemoteAgent, RemoteSession, SessionTaken
-from acp_server.errors import AcpError, MalformedResponse, RpcError
+from acp_server.errors import AcpError, RpcError
 from acp_server.schema.methods import METHODS
 
 logger = logging.getLogger("acp_server.gateway")
@@ -27,7 +27,7 @@ _LOAD = METHODS["session/load"].capability
 _CLOSE = METHODS["session/close"].capability
 _DELETE = METHODS["session/delete"].capability
 
-_TRIES: Final = 5
+_TRIES: Final = 3
 """How many new sessions are asked for before an agent that repeats the ids of others is given up."""
 
 
@@ -47,21 +47,18 @@ class Sessions:
         """The ids that the agent has never said anything about, so what it does with them is not known."""
 
     async def open(self) -> tuple[RemoteSession, str]:
-        """A new session, and its key. Raises AcpError."""
-        for _ in range(_TRIES):
-            with self._opening() as hit:
-                try:
-                    session = await self._agent.new_session(self._cwd)
-                except SessionTaken as error:
-                    # Whatever the other one is now, it is not sure to know what was said in it.
-                    self._distrust(error.session_id)
-                    logger.warning("bot %s: a new session is not used: %s", self._bot, error)
-                    continue
-                if session.id not in hit:
-                    return session, self._keep(session, secrets.token_hex(8))
-            logger.warning("bot %s: a new session is not used: %r may be an earlier one as well", self._bot, session.id)
-            await self._free(session)
-        raise MalformedResponse("session/new", "the ids of other sessions, again and again")
+        """A new session, and its key. Raises AcpError; SessionTaken if the agent gives ids to it that others have."""
+        tries = 1
+        while True:
+            try:
+                return await self._new()
+            except SessionTaken as error:
+                logger.warning("bot %s: a new session is not used: %s", self._bot, error)
+                # Whatever the other one is now, it is not sure to know what was said in it.
+                self._distrust(error.session_id)
+                if tries == _TRIES:
+                    raise
+            tries += 1
 
     async def find(self, key: str, id: str) -> RemoteSession | None:
         """The session with this key, taken up again if it is of an earlier run. None if there is none to be had."""
@@ -98,6 +95,14 @@ class Sessions:
         if agent.link.announced(_DELETE) and self._keeps_sessions and not self._is_used(id):
             with self._asking_for(id):
                 await _try(lambda: agent.delete_session(id))
+
+    async def _new(self) -> tuple[RemoteSession, str]:
+        with self._opening() as hit:
+            session = await self._agent.new_session(self._cwd)
+            if session.id not in hit:
+                return session, self._keep(session, secrets.token_hex(8))
+        await self._free(session)
+        raise SessionTaken(session.id)
 
     async def _take_up(self, id: str) -> RemoteSession | None:
         agent = self._agent

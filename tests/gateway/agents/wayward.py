@@ -11,7 +11,7 @@ A prompt is answered with all that its session was prompted with, except:
     go          what was held is answered first
 
 `chatter N` says N pieces, one in 20 ms, in a thread. With the capability `hold` the answers to `session/load`,
-`session/resume` and `session/delete` are held; with `refuse` they are errors.
+`session/resume` and `session/delete` are held; with `refuse` they are errors. With `one` all sessions are one.
 """
 
 import json
@@ -89,8 +89,8 @@ def asked(id: Any, method: str, session: str, params: dict[str, Any]) -> None:
         able |= {"sessionCapabilities": {name: {} for name in names if name in capabilities}}
         send(id=id, result={"protocolVersion": 1, "agentCapabilities": able})
     elif method == "session/new":
-        opened += 1
-        said[str(opened)] = []
+        opened = 1 if "one" in capabilities else opened + 1
+        said.setdefault(str(opened), [])
         send(id=id, result={"sessionId": str(opened)})
     elif method == "session/prompt":
         prompted(id, session, [block["text"] for block in params["prompt"]])
