@@ -11,11 +11,13 @@ A prompt is answered with all that its session was prompted with, except:
     go          what was held is answered first
 
 `chatter N` says N pieces, one in 20 ms, in a thread. With the capability `hold` the answers to `session/load`,
-`session/resume` and `session/delete` are held; with `refuse` they are errors. With `one` all sessions are one.
+`session/resume` and `session/delete` are held; with `refuse` they are errors. With `one` all sessions are one;
+with `deaf` the agent ends by force only.
 """
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -117,6 +119,8 @@ def asked(id: Any, method: str, session: str, params: dict[str, Any]) -> None:
 
 def main() -> None:
     note(f"start {os.getpid()}")
+    if "deaf" in capabilities:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for line in sys.stdin:
         message = json.loads(line)
         id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
@@ -132,6 +136,8 @@ def main() -> None:
             asked(id, method, session, params)
         elif method == "session/cancel" and hanging.get(session, ("",))[0] == "late":
             late.append(hanging.pop(session)[1])
+    while "deaf" in capabilities:
+        time.sleep(3600)
 
 
 if __name__ == "__main__":

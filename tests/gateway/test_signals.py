@@ -1,0 +1,108 @@
+"""What signals do to a gateway, and to agents that do not want to end with it."""
+
+import json
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .serving import PATIENCE, TOKEN, Server, ask, client, cozepy, gone, serving, until
+
+AGENT = str(Path(__file__).parent / "agents" / "wayward.py")
+
+
+@pytest.fixture
+def deaf(tmp_path: Path) -> Iterator[Server]:
+    """A gateway whose agent ends by force only."""
+    (tmp_path / "asked").touch()
+    with serving(tmp_path, agent=[sys.executable, AGENT, str(tmp_path / "asked"), "deaf"]) as server:
+        yield server
+
+
+def hang(coze: Any, server: Server) -> Iterator[cozepy.ChatEvent]:
+    """The events of a chat that does not end by itself, from when its agent is there."""
+    events = iter(coze.chat.stream(**ask("hang")))
+    assert next(events).event == cozepy.ChatEventType.CONVERSATION_CHAT_CREATED
+    until(lambda: "does hang" in (server.log.parent / "asked").read_text())
+    return events
+
+
+def ended(server: Server, agents: list[Any], status: int) -> str:
+    """See it end with this exit status, and its agents with it; what it has written at last."""
+    server.killed = True
+    assert server.process.wait(PATIENCE) == status
+    gone(agents)
+    assert server.process.stderr is not None
+    return server.process.stderr.read()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_the_chats_the_agents_and_then_the_gateway(deaf: Server, number: signal.Signals) -> None:
+    with client(deaf) as coze:
+        events = hang(coze, deaf)
+        agents = deaf.agents()
+        deaf.process.send_signal(number)
+        last = [event.chat for event in events if event.chat is not None][-1]
+        assert last.last_error == cozepy.ChatError(code=5000, msg="the gateway was stopped")
+    assert ended(deaf, agents, 130 if number == signal.SIGINT else -number) == ""
+
+
+def test_a_gateway_that_is_to_outlive_its_terminal_does(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with serving(tmp_path) as server, client(server) as coze:
+            server.process.send_signal(signal.SIGHUP)
+            assert coze.chat.create_and_poll(**ask("echo x")).chat.status == cozepy.ChatStatus.COMPLETED
+            server.process.send_signal(signal.SIGHUP)
+            assert coze.chat.create_and_poll(**ask("echo x")).chat.status == cozepy.ChatStatus.COMPLETED
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("when", ["Shutting down", "Waiting for application shutdown"])
+def test_a_second_ctrl_c_ends_it_at_once_and_leaves_nothing(deaf: Server, when: str) -> None:
+    with client(deaf) as coze:
+        hang(coze, deaf)
+        agents = deaf.agents()
+        deaf.process.send_signal(signal.SIGINT)
+        until(lambda: when in deaf.log.read_text())
+        began = time.monotonic()
+        deaf.process.send_signal(signal.SIGINT)
+        assert ended(deaf, agents, 130) == ""
+        # It would wait three seconds for the agent.
+        assert time.monotonic() - began < 2
+
+
+def test_two_ctrl_c_in_one_moment_leave_nothing(deaf: Server) -> None:
+    with client(deaf) as coze:
+        hang(coze, deaf)
+        agents = deaf.agents()
+        deaf.process.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+        deaf.process.send_signal(signal.SIGINT)
+        assert ended(deaf, agents, 130) == ""
+
+
+def test_a_second_ctrl_c_waits_for_no_client(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
+        query = {"role": "user", "content": "flood", "content_type": "text"}
+        body = json.dumps({"bot_id": "1", "user_id": "u", "stream": True, "additional_messages": [query]})
+        head = f"POST /v3/chat HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer {TOKEN}\r\n"
+        slow.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        server.ear.wait("begin flood")
+        assert slow.recv(1)
+        agents = server.agents()
+        server.process.send_signal(signal.SIGINT)
+        until(lambda: "Waiting for connections to close" in server.log.read_text())
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGINT)
+        assert ended(server, agents, 130) == ""
+        # It would wait five seconds for the client.
+        assert time.monotonic() - began < 3
