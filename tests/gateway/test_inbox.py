@@ -127,7 +127,8 @@ async def test_a_long_message_is_passed_on_in_pieces_between_which_others_have_t
         group.cancel_scope.cancel()
     assert sum(map(len, box.said)) == 1_000_000
     assert max(map(len, box.said)) <= 65536
-    assert turns >= len(box.taken) > 10
+    # Which of the two begins a round is the scheduler's choice.
+    assert turns + 1 >= len(box.taken) > 10
 
 
 @pytest.mark.parametrize(
