@@ -10,10 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server import Agent, Limits
+from acp_server import Agent, Limits, RpcError
 from acp_server.agent.record import RecordedStream, Recorder
 from acp_server.client import connect_agent
+from acp_server.errors import INVALID_REQUEST
 from acp_server.testing import ScriptedAgent, ScriptedClient, memory_pair, scripted
+from acp_server.wire.batch import BATCH_LIMIT
 from tests.session.editor import CANCELLED, END_TURN, editing
 
 from .blocks import DOCS, blocks, opened, run
@@ -81,6 +83,7 @@ async def test_agents_methods() -> None:
         assert await client.result("_index/count", {"limit": 7, "_meta": {"x": 1}}) == 7
         refused = await editor.refusal("_index/build", {"paths": "a"})
         assert (refused["code"], refused["data"]["problems"][0]["path"]) == (-32602, "paths")
+        assert await editor.refusal("_index/build", [["a"]]) == {"code": -32602, "message": "Invalid params"}
         await client.notify("_index/opened", {"path": "a.txt"})
         await editor.settled()
         assert example["opened"] == ["a.txt"]
@@ -195,6 +198,18 @@ def test_the_table_of_limits_is_true() -> None:
     assert table == {field.name: str(field.default) for field in dataclasses.fields(Limits)}
 
 
+def test_the_error_of_ones_own_is_raised_as_the_guide_says() -> None:
+    [source] = re.findall(r"`(RpcError\(.*?\))`", (DOCS / "agents.md").read_text("utf-8"))
+    error = eval(source, {"RpcError": RpcError})
+    assert error.to_wire() == {"code": 5, "message": "Out of tokens", "data": {"left": 0}}
+
+
+def test_the_bound_of_a_batch_is_true() -> None:
+    said = re.search(r"batch may have (\d+) messages\. .*single error \((-\d+)\)", (DOCS / "agents.md").read_text())
+    assert said
+    assert [*map(int, said.groups())] == [BATCH_LIMIT, INVALID_REQUEST]
+
+
 # clients.md
 
 
@@ -254,6 +269,8 @@ async def test_clients_sessions() -> None:
 
 async def test_clients_errors() -> None:
     check = run("clients.md", "errors")["check"]
+    with pytest.raises(FileNotFoundError):
+        await check(["/no/such/command"])
     with anyio.fail_after(30):
         assert await check(AGENT) == "acp-server answers -32601"
         dying = [sys.executable, "-c", "import sys; sys.exit('no licence')"]

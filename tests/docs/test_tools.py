@@ -56,7 +56,8 @@ async def test_tools_first() -> None:
         assert await editor.ask(session, "bank") == END_TURN
         assert editor.said() == ["3 meanings. ", "count: completed, '0\\n1\\n'"]
         assert editor.client.updates()[0]["title"] == "Look a word up"
-        assert example["kernel"]()
+        assert await example["kernel"]()
+        assert example["room"]() > 0
         described = {tool["name"]: tool for tool in example["agent"].tools.describe()}
         assert described["look_up"]["input_schema"]["properties"]["most"] == {"type": "integer", "default": 3}
 
