@@ -49,11 +49,14 @@ class RpcError(AcpError):
     """A JSON-RPC error object (JSON-RPC 2.0, section 5.1).
 
     Raise it in a handler to answer the request with it: `code`, `message` and `data` go to the peer as they are.
-    A request to the peer raises it when the peer answers with an error.
+    A request to the peer raises it when the peer answers with an error. A handler that does not catch it answers its
+    own request with it, and the log says so.
     """
 
     code: int = INTERNAL_ERROR
     default_message: ClassVar[str] = "Internal error"
+    received: bool = False
+    """Whether it is a peer's answer to a request."""
 
     def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
         if code is not None:

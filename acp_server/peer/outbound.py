@@ -64,7 +64,9 @@ class Outbound(Asked):
         if response.malformed is not None:
             raise MalformedResponse(self.method, response.malformed)
         if response.error is not None:
-            raise RpcError.from_wire(response.error)
+            error = RpcError.from_wire(response.error)
+            error.received = True
+            raise error
         return response.result
 
 

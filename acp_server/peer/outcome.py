@@ -27,7 +27,6 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
         return value, None
     cause = call.node.cause
     failures = [] if error is None else list(failures_in(error))
-    disconnected = all(isinstance(failure, ConnectionClosed) for failure in failures)
     if cause is not None:
         if not all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures):
             logger.warning("%s failed while it was being cancelled (%s)", call.method, cause.value, exc_info=error)
@@ -38,13 +37,25 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
         # Internal cancellation looks to the peer like any other (ACP, Cancellation).
         logger.warning("%s was cancelled from inside, though nobody asked for it", call.method, exc_info=error)
         return NOTHING, RequestCancelled()
-    if len(failures) == 1 and isinstance(failures[0], RpcError):
-        return NOTHING, failures[0]
-    if disconnected:
+    answer = refusal(error)
+    if answer is failures[0]:
+        if answer.received:
+            # Nobody has raised it on purpose, and to the peer it may look like something else.
+            logger.warning("%s failed with the peer's answer to a request of ours: %s", call.method, answer)
+    elif isinstance(answer, RequestCancelled):
         logger.info("%s ended because the connection is closed", call.method)
-        return NOTHING, RequestCancelled()
-    logger.error("%s failed", call.method, exc_info=error)
-    return NOTHING, InternalError()
+    else:
+        logger.error("%s failed", call.method, exc_info=error)
+    return NOTHING, answer
+
+
+def refusal(error: BaseException | None) -> RpcError:
+    """The error that a request is answered with if nobody cancelled it and its handler raised this."""
+    failures = [] if error is None else list(failures_in(error))
+    if all(isinstance(failure, ConnectionClosed) for failure in failures):
+        return RequestCancelled()
+    only = failures[0] if len(failures) == 1 else None
+    return only if isinstance(only, RpcError) else InternalError()
 
 
 def unwritable(call: Call, problem: EncodeError) -> RpcError:

@@ -9,25 +9,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
 
 import anyio.lowlevel
 
 from acp_server.errors import (
-    ConnectionClosed,
-    InternalError,
     RequestCancelled,
-    RpcError,
     ToolCancelled,
     ToolFailed,
     ToolRejected,
     TurnEnded,
     UsageError,
 )
+from acp_server.peer.outcome import refusal
 from acp_server.session.history import Message, TurnError, TurnRecord, Usage
 from acp_server.session.state import TurnState
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.failure import failures_in
 from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
@@ -46,11 +43,13 @@ _PACE: Final = 0.02
 """Seconds for which a handler may talk before the rest of the program gets a chance to run."""
 
 
-_REQUEST_CANCELLED: Final = TurnError(RequestCancelled.code, RequestCancelled.default_message)
-
 _NOTES: Final = 16
 _LONGEST_KEY: Final = 64
 _LONGEST_VALUE: Final = 512
+
+
+OwnStopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal"]
+"""Why a turn ends of its own accord."""
 
 
 class Turn:
@@ -68,8 +67,7 @@ class Turn:
         self.give_up: Callable[[], None] | None = give_up
         """Answers the prompt now, without waiting any longer for a handler that was cut and does not end. None once the
         turn has left its session."""
-        self.stop_reason: Literal["end_turn", "max_tokens", "max_turn_requests", "refusal"] = "end_turn"
-        """Why the turn ended, unless it is cancelled or fails. The handler sets it."""
+        self._stop_reason: OwnStopReason = "end_turn"
         self.state = TurnState.CREATED
         self.ended_at: float | None = None
         """When it ended, in seconds since the epoch."""
@@ -147,12 +145,24 @@ class Turn:
 
     def add_usage(self, *, input_tokens: int = 0, output_tokens: int = 0, total_tokens: int | None = None) -> None:
         """Count what one call of a model has cost. `total_tokens`: if it is more than the sum. Raises UsageError for
-        negative numbers."""
+        anything but whole numbers from 0 on."""
         total = input_tokens + output_tokens if total_tokens is None else total_tokens
-        if min(input_tokens, output_tokens, total) < 0:
-            raise UsageError("a number of tokens cannot be negative")
+        if not all(type(number) is int and number >= 0 for number in (input_tokens, output_tokens, total)):
+            raise UsageError("a number of tokens is a whole number, and not negative")
         before = self.record.usage or Usage(0, 0, 0)
         self.record.usage = Usage(before.input + input_tokens, before.output + output_tokens, before.total + total)
+
+    @property
+    def stop_reason(self) -> OwnStopReason:
+        """Why it ends, unless it is cancelled or fails (ACP, Stop Reasons). Set it if that is not `end_turn`; raises
+        UsageError for anything else than those."""
+        return self._stop_reason
+
+    @stop_reason.setter
+    def stop_reason(self, reason: OwnStopReason) -> None:
+        if reason not in get_args(OwnStopReason):
+            raise UsageError(f"{reason!r} is not one of {', '.join(get_args(OwnStopReason))}")
+        self._stop_reason = reason
 
     @property
     def meta_data(self) -> Mapping[str, str]:
@@ -288,7 +298,7 @@ class Turn:
         if state is TurnState.CANCELED:
             self.record.stop_reason = "cancelled"
         elif state is TurnState.COMPLETED:
-            self.record.stop_reason = self.stop_reason
+            self.record.stop_reason = self._stop_reason
         if not state.successors:
             if self.tool_calls and self.session.tools is not None:
                 self.session.tools.finish(self)
@@ -308,7 +318,8 @@ class Turn:
         elif cause is not None and cause.asked_for:
             self.move(TurnState.CANCELED)
         else:
-            self.record.last_error = _REQUEST_CANCELLED if cause is not None else _told(error)
+            told = RequestCancelled() if cause is not None else refusal(error)
+            self.record.last_error = TurnError(told.code, told.message)
             self.move(TurnState.FAILED)
 
     def answer(self) -> dict[str, Any]:
@@ -333,16 +344,6 @@ class Turn:
         self._questions -= 1
         if not self._questions and self.node.cause is None:
             self.move(TurnState.IN_PROGRESS)
-
-
-def _told(error: BaseException | None) -> TurnError:
-    """What the client is told of what a handler raised; see `acp_server.peer.outcome`."""
-    failures = [] if error is None else list(failures_in(error))
-    if len(failures) == 1 and isinstance(failures[0], RpcError):
-        return TurnError(failures[0].code, failures[0].message)
-    if all(isinstance(failure, ConnectionClosed) for failure in failures):
-        return _REQUEST_CANCELLED
-    return TurnError(InternalError.code, InternalError.default_message)
 
 
 def _fits(text: object, longest: int) -> bool:

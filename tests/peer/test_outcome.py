@@ -133,7 +133,9 @@ async def test_our_request_that_the_peer_cancelled_is_an_ordinary_error_to_the_h
 
 
 @pytest.mark.behaviour("C14")
-async def test_one_child_that_fails_answers_for_all_and_its_siblings_are_withdrawn() -> None:
+async def test_one_child_that_fails_answers_for_all_and_its_siblings_are_withdrawn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def handle(call: Call) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(call.request_peer, "slow")
@@ -148,6 +150,9 @@ async def test_one_child_that_fails_answers_for_all_and_its_siblings_are_withdra
         withdrawn = [(await peer.next())["params"]["requestId"] for _ in range(2)]
         assert sorted(withdrawn) == sorted(asked.keys() - {failing})
         assert await peer.answer(1) == {"code": -32001, "message": "no such thing"}
+    # Nobody has raised it on purpose, so its author is told.
+    (line,) = logged(caplog, logging.WARNING)
+    assert line == "handle failed with the peer's answer to a request of ours: no such thing (-32001)"
 
 
 async def test_a_group_of_several_errors_is_a_failure_of_ours(caplog: pytest.LogCaptureFixture) -> None:

@@ -44,6 +44,18 @@ def test_many_small_pieces_are_kept_as_few_large_ones(count: int, pieces: int) -
     assert record.events == [chunk("".join(f"{number}," for number in range(count)))]
 
 
+def test_no_tool_call_of_a_failed_turn_is_shown_as_one_that_still_runs() -> None:
+    record = TurnRecord([])
+    record.add({"sessionUpdate": "tool_call", "toolCallId": "a", "title": "look"})
+    # Of calls that the turn did not begin itself.
+    record.add({"sessionUpdate": "tool_call_update", "toolCallId": "b", "status": "in_progress"})
+    record.add({"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "see"})
+    record.add({"sessionUpdate": "plan", "entries": [], "status": "in_progress"})
+    record.status = "failed"
+    shown = [(event.get("toolCallId"), event.get("status")) for event in record.replay()]
+    assert shown == [("a", "failed"), ("b", "failed"), ("c", None), (None, "in_progress")]
+
+
 def test_a_tool_call_is_kept_once_in_its_last_state() -> None:
     record = TurnRecord([])
     record.add({"sessionUpdate": "tool_call", "toolCallId": "a", "title": "look", "status": "pending"})

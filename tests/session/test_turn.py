@@ -9,6 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server import Agent, Turn, TurnEnded, schema
+from acp_server.errors import UsageError
 from tests.session.editor import CANCELLED, END_TURN, editing
 
 pytestmark = pytest.mark.anyio
@@ -93,6 +94,19 @@ async def test_the_handler_sets_the_stop_reason(reason: Any) -> None:
 
     async with editing(agent) as editor:
         assert await editor.ask(await editor.open()) == {"stopReason": reason}
+
+
+@pytest.mark.parametrize("reason", ["bogus", "cancelled", None, ["end_turn"]])
+async def test_what_is_no_reason_of_its_own_to_stop_is_refused(reason: Any) -> None:
+    agent = Agent("stops")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        with pytest.raises(UsageError, match="is not one of end_turn, max_tokens, max_turn_requests, refusal"):
+            turn.stop_reason = reason
+
+    async with editing(agent) as editor:
+        assert await editor.ask(await editor.open()) == END_TURN
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"session": {"notices": {}, "compaction": {}}}])

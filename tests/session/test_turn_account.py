@@ -68,12 +68,14 @@ async def test_the_tokens_of_a_turn_that_outstays_its_cancel_are_told_as_well() 
         release.set()
 
 
-@pytest.mark.parametrize("tokens", [{"input_tokens": -1}, {"output_tokens": -1}, {"total_tokens": -1}])
-async def test_a_negative_number_of_tokens_is_refused(tokens: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "tokens", [{"input_tokens": -1}, {"output_tokens": -1}, {"total_tokens": -1}, {"input_tokens": 1.5}]
+)
+async def test_what_is_no_number_of_tokens_is_refused(tokens: dict[str, Any]) -> None:
     seen: list[Any] = []
 
     async def count(turn: Turn) -> None:
-        with pytest.raises(UsageError, match="negative"):
+        with pytest.raises(UsageError, match="whole number, and not negative"):
             turn.add_usage(**tokens)
         seen.append(turn.usage)
 
