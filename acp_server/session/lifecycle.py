@@ -23,7 +23,7 @@ from acp_server.session.history import SessionRecord, iso
 from acp_server.session.hooks import Hooks
 from acp_server.session.params import absolute, read
 from acp_server.session.profile import ClientProfile
-from acp_server.session.session import Session
+from acp_server.session.session import Session, log_unsaved
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
@@ -249,8 +249,8 @@ class Lifecycle:
         if session.unsaved:
             try:
                 await _save(session)
-            except Exception:
-                logger.exception("session %s was not saved", session.id)
+            except Exception as error:
+                log_unsaved(session, error)
         await session.close()
 
     def _lock(self, session_id: str) -> anyio.Lock:

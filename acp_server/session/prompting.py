@@ -26,7 +26,7 @@ from acp_server.peer.outcome import program_end
 from acp_server.schema.prompt import PromptRequest
 from acp_server.session.hooks import Hooks, PromptHook
 from acp_server.session.params import problem, read
-from acp_server.session.session import Session
+from acp_server.session.session import Session, log_unsaved
 from acp_server.session.state import TurnState
 from acp_server.session.turn import Turn
 from acp_server.tasks.failure import failures_in
@@ -147,9 +147,9 @@ class _Prompt:
             saving = session.saving()
             if saving is not None:
                 await saving
-        except Exception:
+        except Exception as error:
             # What the user asked for is done and was shown: that is the answer.
-            logger.exception("session %s was not saved", self._turn.session.id)
+            log_unsaved(session, error)
 
     def _was_cut(self, _node: Node) -> None:
         if self._call.started:

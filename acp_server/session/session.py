@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from acp_server.errors import AcpError
 from acp_server.session.client import Client
 from acp_server.session.history import SessionRecord, iso
 from acp_server.session.profile import ClientProfile
@@ -258,3 +259,10 @@ class Session:
                 await pending
         except Exception:
             logger.exception("closing session %s", self.id)
+
+
+def log_unsaved(session: Session, error: Exception) -> None:
+    """Say that a session could not be saved, where nobody waits for that to succeed."""
+    # What a store raises on purpose says enough, and it may be said for every turn.
+    told = isinstance(error, (AcpError, TimeoutError))
+    logger.error("session %s was not saved: %s", session.id, error, exc_info=None if told else error)

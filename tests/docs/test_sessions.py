@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_server import Agent, Turn
+from acp_server import Agent, ResourceNotFound, Turn
 from acp_server.session.history import SessionRecord
 from acp_server.session.sqlite import SqliteStore
 from acp_server.session.state import TurnState
@@ -67,6 +67,8 @@ async def test_sessions_files(tmp_path: Path) -> None:
     await store.delete(record.id)
     await store.delete(record.id)
     assert await store.load(record.id) is None
+    with pytest.raises(ResourceNotFound):
+        await store.save(record)
     assert not isinstance(store, TurnJournal)
 
     agent = Agent("files", store=store)
