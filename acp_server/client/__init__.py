@@ -10,7 +10,7 @@
 
     connect      spawn_agent, connect_agent
     remote       RemoteAgent: what can be asked of an agent
-    link         the connection under it
+    link         the connection under it; watched, its stream
     session      RemoteSession: its state, prompts, settings
     turn         RemoteTurn: updates, cancel, result
     handlers     Handlers: what the agent may ask of the program; routes and permission connect them

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from acp_server.client.watched import Watched
 from acp_server.errors import CapabilityMissing, ConnectionClosed
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.outbound import OnLate
@@ -29,7 +30,8 @@ Explain = Callable[[ConnectionClosed], Awaitable[ConnectionClosed]]
 
 
 class Link:
-    """A connection that is served in a task of its own. `on_lost` is called once, when it has ended."""
+    """A connection that is served in a task of its own. `on_lost` is called once, when it has ended; `on_loss` with the
+    beginning of each line that was too long to be read."""
 
     def __init__(
         self,
@@ -38,8 +40,10 @@ class Link:
         limits: Limits | None,
         explain: Explain | None,
         on_lost: Callable[[], None],
+        on_loss: Callable[[bytes], None],
     ) -> None:
-        self._stream = _Watched(stream)
+        limits = limits or Limits()
+        self._stream = Watched(stream, limits.line, on_loss)
         self.connection = Connection(self._stream, routes, limits)
         self.capabilities: AgentCapabilities | None = None
         """What the agent has announced; None before `initialize`."""
@@ -121,24 +125,3 @@ class Link:
         if not isinstance(error, anyio.get_cancelled_exc_class()):
             logger.error("an internal task failed", exc_info=error)
             self.connection.close()
-
-
-class _Watched:
-    """A stream that remembers how much came, and why reading from it failed: those who wait for an answer are told
-    before `run` raises."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.error: Exception | None = None
-        self.heard = 0
-        self._stream = stream
-        self.send = stream.send
-        self.aclose = stream.aclose
-
-    async def receive(self) -> bytes:
-        try:
-            data = await self._stream.receive()
-        except Exception as error:
-            self.error = error
-            raise
-        self.heard += len(data)
-        return data

@@ -18,6 +18,7 @@ from acp_server.client.process import AgentProcess
 from acp_server.client.routes import client_routes
 from acp_server.client.session import OnUpdate, RemoteSession
 from acp_server.client.strays import Strays
+from acp_server.client.watched import lost_update
 from acp_server.errors import AcpError, CapabilityMissing, ConnectionClosed, RpcError, UsageError
 from acp_server.peer.connection import Limits
 from acp_server.peer.outbound import OnLate
@@ -72,7 +73,7 @@ class RemoteAgent:
         self._permissions = Permissions(handlers.permission, self._is_cancelling)
         self._strays = Strays(self.sessions)
         routes = client_routes(handlers, self._permissions, self._strays.receive)
-        self.link = Link(stream, routes, limits, explain, self._lost)
+        self.link = Link(stream, routes, limits, explain, self._lost, self._dropped)
         if handlers.terminals is not None:
             self.link.connection.on_close(handlers.terminals.aclose)
 
@@ -210,6 +211,15 @@ class RemoteAgent:
     def _lost(self) -> None:
         for session in self.sessions.values():
             session.lost()
+
+    def _dropped(self, head: bytes) -> None:
+        is_update, session_id = lost_update(head)
+        line = f"a line of more than {self.link.connection.limits.line} bytes"
+        logger.warning("%s of the agent was dropped%s", line, "" if session_id is None else f", session {session_id!r}")
+        if is_update:
+            for session in list(self.sessions.values()) if session_id is None else [self.sessions.get(session_id)]:
+                if session is not None and session.turn is not None:
+                    session.turn.miss(line)
 
     def _is_cancelling(self, session_id: str) -> bool:
         session = self.sessions.get(session_id)

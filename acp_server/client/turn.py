@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.lowlevel
 
-from acp_server.errors import AcpError, RequestCancelled, UsageError
+from acp_server.errors import AcpError, MalformedResponse, RequestCancelled, UsageError
 from acp_server.schema import PromptRequest, PromptResponse, SessionUpdate
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class RemoteTurn:
     """A turn of a session; made by `RemoteSession.prompt` and begun by `async with`.
 
     Iterate over it for the updates, in the order in which the agent sent them. The iteration ends when the prompt is
-    answered, and raises what became of it otherwise: RpcError, ConnectionClosed, MalformedResponse.
+    answered, and raises what became of it otherwise: RpcError, ConnectionClosed, and MalformedResponse also if an
+    update was too long to be read, so that no turn looks complete that is not.
 
     Leaving the block before that cancels the turn and waits until the agent has confirmed it. If the task itself is
     cancelled, the prompt is withdrawn with `$/cancel_request` besides, and nothing is waited for.
@@ -52,6 +53,7 @@ class RemoteTurn:
         self._result: PromptResponse | None = None
         self._error: AcpError | None = None
         self._error_seen = False
+        self._missing: str | None = None
         self._left = False
 
     # -- for the program
@@ -138,6 +140,10 @@ class RemoteTurn:
             self._updates.append(update)
             self._signal()
 
+    def miss(self, what: str) -> None:
+        """An update has arrived that could not be read."""
+        self._missing = what
+
     async def ask(self) -> None:
         """Send the prompt and wait for its answer."""
         if self._asking.cancel_called:
@@ -156,6 +162,8 @@ class RemoteTurn:
                     self._result = PromptResponse(stop_reason="cancelled")
                 else:
                     self._error = error
+            if self._missing is not None and self._error is None and not self.cancelled:
+                self._result, self._error = None, MalformedResponse("session/prompt", f"{self._missing} came before it")
             self.settle()
 
     def settle(self) -> None:

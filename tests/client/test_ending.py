@@ -51,6 +51,24 @@ async def test_an_agent_that_does_not_go_by_itself_is_asked_to_before_it_is_kill
     assert await ear.line() == "terminated"
 
 
+@pytest.mark.parametrize("mode", ["deaf", "never reads", "leaves a child"])
+async def test_an_agent_that_is_killed_while_it_is_given_time_to_end_takes_no_more_of_it(
+    spawn: Spawn, ear: Ear, mode: str
+) -> None:
+    async def kill(agent: RemoteAgent) -> None:
+        await agent.link.connection.wait_closed()
+        assert agent.process is not None
+        agent.process.kill()
+        agent.process.kill()
+
+    patience = Patience(closed=PATIENCE, terminated=PATIENCE)
+    with anyio.fail_after(PATIENCE / 2):
+        async with anyio.create_task_group() as group, spawn(mode, patience=patience) as agent:
+            pids = await ear.pids()
+            group.start_soon(kill, agent)
+    gone(*pids)
+
+
 async def test_a_process_is_ended_by_closing_its_input_and_only_once(ear: Ear) -> None:
     process = await AgentProcess.start([sys.executable, "-S", "-E", FAKE, "good", ear.path])
     assert await ear.pids() == [process.pid]

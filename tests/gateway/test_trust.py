@@ -205,6 +205,16 @@ async def test_an_agent_that_works_in_silence_is_left_alone(api: Api, wayward: W
         assert (await http.get("/v3/chat/retrieve", params=ids(working))).json()["data"]["status"] == "in_progress"
 
 
+async def test_a_chat_whose_agent_says_something_that_is_too_long_to_be_read_does_not_look_complete(
+    api: Api, wayward: Wayward, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with api(agent=wayward.command()) as http:
+        assert (await retrieved(http, (await begin(http, "long"))["data"]))[0] == "failed"
+        assert (await say(http, "x"))[1] == "[2] x"
+        assert len(wayward.processes()) == 1
+    assert "of the agent was dropped, session '1'" in caplog.text
+
+
 async def test_an_agent_that_waits_for_its_user_is_not_disturbed(api: Api, wayward: Wayward) -> None:
     async with api(agent=wayward.command(), start_seconds=0.5) as http:
         chat = await waits(http)

@@ -9,6 +9,7 @@ A prompt is answered with all that its session was prompted with, except:
     ask         asks for permission, and is answered when it has it
     die         ends the agent
     go          what was held is answered first
+    long        is answered with one update of 33 MiB
 
 `chatter N` says N pieces, one in 20 ms, in a thread. With the capability `hold` the answers to `session/load`,
 `session/resume` and `session/delete` are held; with `refuse` they are errors. With `one` all sessions are one;
@@ -68,6 +69,8 @@ def prompted(id: Any, session: str, texts: list[str]) -> None:
         for answer in held:
             send(**answer)
         held.clear()
+    if word == "long":
+        say(session, "x" * (33 << 20))
     if word in ("hang", "late"):
         hanging[session] = (word, id)
     elif word == "chatter":
