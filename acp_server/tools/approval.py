@@ -21,6 +21,7 @@ from acp_server.schema.tool_call import Content, ToolCallContent, ToolCallUpdate
 from acp_server.session.session import Session
 from acp_server.session.settings import AUTO_APPROVE
 from acp_server.tasks.threads import Threads
+from acp_server.tools.asking import Asking
 from acp_server.tools.consent import ALLOW, CONFIRMED, DECLINED, DISMISSED, REJECT, Approval, UserAction
 from acp_server.tools.context import ToolContext
 from acp_server.tools.tool import Tool
@@ -29,6 +30,7 @@ from acp_server.tools.view import View, as_content
 logger = logging.getLogger("acp_server.tools")
 
 REFUSED: Final = "The user did not allow it, so it was not run."
+NEVER: Final = "The user does not allow this tool in this session, so it was not run."
 DISMISSED_WORDS: Final = "It was not approved, so it was not run."
 
 
@@ -105,28 +107,34 @@ def _question(approval: Approval, tool: Tool[Any], context: ToolContext, title: 
 
 
 async def decide(
-    tool: Tool[Any], question: Question, context: ToolContext, view: View, store: Approvals
+    tool: Tool[Any], question: Question, context: ToolContext, view: View, store: Approvals, asking: Asking
 ) -> tuple[UserAction, str]:
-    """What the user says, and what the model is told of it if that is no yes."""
+    """What the user says, and what the model is told of it if that is no yes. `asking.always` is set if that holds for
+    all calls of the tool."""
     session = context.session
     known = await _known(store, session, tool)
+    if asking.settled is not None:
+        known = asking.settled  # meanwhile
     if known is False:
-        return DECLINED, "The user does not allow this tool in this session, so it was not run."
+        return DECLINED, NEVER
     if known or (tool.auto_approve and session.config(AUTO_APPROVE) is True):
         view.attach(*question.previews)
         return CONFIRMED, ""
     view.keep(*question.previews)
     answer = None
     with anyio.move_on_after(tool.approval_timeout):
-        answer = await session.client.request_permission(question.call, list(question.options))
+        answer = await asking.request_permission(question.call, list(question.options))
+    if asking.settled is not None:
+        return (CONFIRMED, "") if asking.settled else (DECLINED, NEVER)
     if answer is None:
         return DISMISSED, f"Nobody approved it within {tool.approval_timeout:g} s, so it was not run."
     if answer.kind is None:
         if answer.option_id is not None:
             logger.warning("the client chose an option that was not offered, so %s is not run", tool.name)
         return DISMISSED, DISMISSED_WORDS
-    if answer.kind.endswith("_always") and not context.is_cancelled:
-        await _remember(store, session, tool, answer.allowed)
+    always = answer.kind.endswith("_always") and not context.is_cancelled
+    if always and await _remember(store, session, tool, answer.allowed):
+        asking.always = answer.allowed
     return (CONFIRMED, "") if answer.allowed else (DECLINED, REFUSED)
 
 
@@ -149,8 +157,10 @@ async def _known(store: Approvals, session: Session, tool: Tool[Any]) -> bool | 
         return None
 
 
-async def _remember(store: Approvals, session: Session, tool: Tool[Any], allowed: bool) -> None:
+async def _remember(store: Approvals, session: Session, tool: Tool[Any], allowed: bool) -> bool:
     try:
         await store.put(session, tool.name, allowed)
     except Exception:
         logger.exception("what the user decided about %s is not kept", tool.name)
+        return False
+    return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import anyio
 
@@ -24,6 +24,7 @@ from acp_server.tasks.job import Job
 from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
 from acp_server.tools.approval import decide, question
+from acp_server.tools.asking import Asking
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output, problems_in, shown
 from acp_server.tools.pieces import Pieces, yields, yields_async
@@ -69,6 +70,7 @@ class Execution:
         self._heard = anyio.Event()
         self._first_title = ""
         self._unfit: InvalidParams | None = None
+        self._asking: Asking | None = None
         self._ending: BaseException | None = None
         self._result: ToolResult | None = None
 
@@ -129,7 +131,10 @@ class Execution:
             asked = await question(tool, arguments, context, title)
             if self._is_over:
                 return None
-            context.action, why_not = await decide(tool, asked, context, self._view, self._approvals)
+            asking = self._asking = Asking(self._turn.session)
+            context.action, why_not = await decide(tool, asked, context, self._view, self._approvals, asking)
+            if asking.always is not None:
+                self._settle_others(asking.always)
             if not context.action.primary_confirmed and not tool.answers_refusal:
                 raise _Refused(why_not)
         if self._is_over:
@@ -143,6 +148,12 @@ class Execution:
             return await self._execute(arguments)
         finally:
             context.executing = False
+
+    def _settle_others(self, allowed: bool) -> None:
+        """The user has decided for all calls of the tool, so also for those that were asked about at the same time."""
+        for other in list(cast("dict[str, Execution]", self._turn.tool_calls or {}).values()):
+            if other is not self and other._tool.name == self._tool.name and other._asking is not None:
+                other._asking.settle(allowed)
 
     @property
     def _is_over(self) -> bool:
