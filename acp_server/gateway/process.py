@@ -34,6 +34,7 @@ logger = logging.getLogger("acp_server.gateway")
 
 THERE: Final = "_acp_server/there"
 """A method that no agent has. One that reads what it is sent says so at once, whatever else it does."""
+_SECOND_LOOK: Final = 0.05
 
 
 class Sign(Enum):
@@ -166,6 +167,8 @@ class Process:
         try:
             await self.agent.request(THERE, {}, timeout=seconds)
         except RequestTimeout:
+            # If it was the gateway that stood still, what was said meanwhile is about to be heard.
+            await anyio.sleep(_SECOND_LOOK)
             return Sign.NOISE if self.agent.link.heard > before else Sign.NONE
         except AcpError:
             pass

@@ -19,6 +19,7 @@ from acp_server.gateway.limits import Limits
 from .serving import BUSY, PATIENCE, TOKEN, TOKENS
 
 Api = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
+PATIENT = Patience(closed=5)
 
 
 @asynccontextmanager
@@ -28,6 +29,7 @@ async def gateway_in(
     bots: dict[str, list[str]] | None = None,
     store: Path | None = None,
     cancel: Cancel = "stop",
+    patience: Patience = PATIENT,
     **limits: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway, and a client of it."""
@@ -38,7 +40,7 @@ async def gateway_in(
         store=store,
         cancel=cancel,
         limits=Limits(**limits),
-        patience=Patience(closed=5),
+        patience=patience,
     )
     (folder / "tokens").write_text(TOKENS)
     gateway = Gateway(settings, read_tokens(folder / "tokens"))

@@ -11,12 +11,15 @@ import httpx
 import psutil
 import pytest
 
+from acp_server.client import Patience
+
 from .inside import Api, Counting, begin, ended, ids, say
 from .serving import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
 GONE = "the agent is gone"
+HURRY = Patience(closed=0.1, terminated=0.1)
 SILENT = "the agent does not answer"
 
 
@@ -93,7 +96,7 @@ async def retrieved(http: httpx.AsyncClient, chat: dict[str, Any]) -> tuple[str,
 async def test_an_agent_that_hangs_behind_a_cancel_is_ended_and_the_next_chat_gets_a_new_one(
     api: Api, wayward: Wayward, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with api(agent=wayward.command(), settle_seconds=0.3) as http:
+    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.3) as http:
         other = await started(http, wayward, "hang")
         waiting = await waits(http)
         hung = await started(http, wayward, "block")
@@ -112,7 +115,7 @@ async def test_an_agent_that_hangs_behind_a_cancel_is_ended_and_the_next_chat_ge
 async def test_an_agent_that_works_on_after_a_cancel_keeps_its_other_chats_and_gets_no_new_ones(
     api: Api, wayward: Wayward, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with api(agent=wayward.command(), settle_seconds=0.3) as http:
+    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.3) as http:
         other = await waits(http)
         await cancel(http, await started(http, wayward, "hang"))
         await until(lambda: "works on after a cancel" in caplog.text)
@@ -130,7 +133,7 @@ async def test_an_agent_that_works_on_after_a_cancel_keeps_its_other_chats_and_g
 async def test_an_agent_that_works_on_after_a_cancel_is_ended_at_once_if_it_has_no_other_chats(
     api: Api, wayward: Wayward
 ) -> None:
-    async with api(agent=wayward.command(), settle_seconds=0.2) as http:
+    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.2) as http:
         await cancel(http, await started(http, wayward, "hang"))
         await until(lambda: wayward.processes() == [None])
         assert (await say(http, "x"))[1] == "[1] x"
@@ -139,7 +142,7 @@ async def test_an_agent_that_works_on_after_a_cancel_is_ended_at_once_if_it_has_
 async def test_the_other_chats_of_an_agent_that_works_on_after_a_cancel_have_only_so_much_time(
     api: Api, wayward: Wayward
 ) -> None:
-    async with api(agent=wayward.command(), settle_seconds=0.2, drain_seconds=0.3) as http:
+    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.2, drain_seconds=0.3) as http:
         others = [await waits(http), await started(http, wayward, "hang")]
         await cancel(http, await started(http, wayward, "hang", 2))
         for other in others:
@@ -148,7 +151,7 @@ async def test_the_other_chats_of_an_agent_that_works_on_after_a_cancel_have_onl
 
 
 async def test_an_agent_that_confirms_a_cancel_somewhat_late_is_trusted(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), settle_seconds=0.5) as http:
+    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.5) as http:
         other = await started(http, wayward, "hang")
         await cancel(http, await started(http, wayward, "late"))
         await until(lambda: wayward.asked("_"))
@@ -161,7 +164,7 @@ async def test_an_agent_that_confirms_a_cancel_somewhat_late_is_trusted(api: Api
 
 
 async def test_an_agent_that_is_busy_with_another_chat_may_end_that_one_first(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), settle_seconds=0.4) as http:
+    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.4) as http:
         talking = await started(http, wayward, "chatter 120")
         await cancel(http, await started(http, wayward, "block"))
         assert (await say(http, "x"))[1] == "[1] x"
@@ -173,7 +176,7 @@ async def test_an_agent_that_is_busy_with_another_chat_may_end_that_one_first(ap
 async def test_a_drained_cancel_asks_nothing_of_the_agent_until_its_time_is_up(
     api: Api, wayward: Wayward, limits: dict[str, float]
 ) -> None:
-    async with api(agent=wayward.command(), cancel="drain", **limits) as http:
+    async with api(agent=wayward.command(), patience=HURRY, cancel="drain", **limits) as http:
         await cancel(http, await started(http, wayward, "hang"))
         if "drain_seconds" in limits:
             await until(lambda: wayward.processes() == [None])
@@ -181,7 +184,7 @@ async def test_a_drained_cancel_asks_nothing_of_the_agent_until_its_time_is_up(
 
 
 async def test_an_agent_that_opens_no_session_and_answers_nothing_is_ended(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), start_seconds=2.5) as http:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=2.5) as http:
         hung = await started(http, wayward, "block")
         unopened = (await begin(http, "x"))["data"]
         assert await retrieved(http, unopened) == ("failed", SILENT)
@@ -191,14 +194,14 @@ async def test_an_agent_that_opens_no_session_and_answers_nothing_is_ended(api: 
 
 
 async def test_an_agent_that_says_nothing_at_all_is_looked_after(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), start_seconds=1) as http:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=1) as http:
         hung = await started(http, wayward, "block")
         assert await retrieved(http, hung) == ("failed", GONE)
         assert (await say(http, "y"))[1] == "[1] y"
 
 
 async def test_an_agent_that_works_in_silence_is_left_alone(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), start_seconds=0.5) as http:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=0.5) as http:
         working = await started(http, wayward, "hang")
         await until(lambda: len(wayward.asked("_")) == 2)
         assert (await say(http, "x"))[1] == "[2] x"
@@ -216,7 +219,7 @@ async def test_a_chat_whose_agent_says_something_that_is_too_long_to_be_read_doe
 
 
 async def test_an_agent_that_waits_for_its_user_is_not_disturbed(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), start_seconds=0.5) as http:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=0.5) as http:
         chat = await waits(http)
         await anyio.sleep(1.7)
         await allow(http, chat)
