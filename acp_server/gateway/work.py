@@ -96,10 +96,7 @@ class Work:
             except Exception:
                 logger.exception("the work for chat %s failed", self._life.chat.id)
                 self._failure = Failure(Code.INTERNAL, "the gateway failed")
-            # What it said last is not said yet, if the chat waits for answers that it wants no more.
-            for question in reversed(self._questions):
-                question.settle(None)
-                self._withdraw(question)
+            self._dismiss()
             await self._inbox.catch_up()
         finally:
             try:
@@ -188,6 +185,13 @@ class Work:
                 self._life.ask(item)
             else:
                 self._life.take(item)
+
+    def _dismiss(self) -> None:
+        """The turn is over, so its agent waits for no answers. What it said meanwhile can be said now."""
+        # The last first: those that are not shown yet never will be.
+        for question in reversed(self._questions):
+            question.settle(None)
+            self._withdraw(question)
 
     def _withdraw(self, question: Question) -> None:
         self._inbox.remove(question)

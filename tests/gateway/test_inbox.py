@@ -1,5 +1,6 @@
 """What an agent says while its chat waits for tool outputs: held back in order, within the limits of a reply."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,12 @@ async def produced(http: Any, chat: dict[str, Any]) -> list[tuple[str, str]]:
 NUMBERS = "".join(f"{number} ".ljust(10_000) for number in range(20))
 
 
+async def submit(http: Any, chat: dict[str, Any], output: str) -> int:
+    call = chat["required_action"]["submit_tool_outputs"]["tool_calls"][0]["id"]
+    body = {"tool_outputs": [{"tool_call_id": call, "output": output}]}
+    return (await http.post("/v3/chat/submit_tool_outputs", params=ids(chat), json=body)).json()["code"]
+
+
 async def test_what_an_agent_says_while_its_chat_waits_follows_the_outputs(api: Api, tmp_path: Path) -> None:
     async with api() as http:
         chat = await ended(http, (await begin(http, "meanwhile 20"))["data"])
@@ -195,9 +202,7 @@ async def test_what_an_agent_says_while_its_chat_waits_follows_the_outputs(api: 
                 await anyio.sleep(0.01)
         before = await produced(http, chat)
         assert [kind for kind, _ in before] == ["function_call", "verbose"]
-        call = chat["required_action"]["submit_tool_outputs"]["tool_calls"][0]["id"]
-        body = {"tool_outputs": [{"tool_call_id": call, "output": "yes"}]}
-        assert (await http.post("/v3/chat/submit_tool_outputs", params=ids(chat), json=body)).json()["code"] == 0
+        assert await submit(http, chat, "yes") == 0
         chat = await ended(http, chat | {"status": "in_progress"})
         assert chat["status"] == "completed"
         after = (await produced(http, chat))[2:]
@@ -206,9 +211,49 @@ async def test_what_an_agent_says_while_its_chat_waits_follows_the_outputs(api: 
         assert "".join(content for _, content in after[4:-1]) == "There is it.files: yes. "
 
 
+@pytest.mark.parametrize("then", ["hang", "leave hang"])
+async def test_what_was_held_is_shown_while_the_agent_works_on(api: Api, tmp_path: Path, then: str) -> None:
+    async with api() as http:
+        chat = (await begin(http, f"meanwhile 20 {then}"))["data"]
+        with anyio.fail_after(PATIENCE):
+            while not (tmp_path / "said").exists():  # noqa: ASYNC110 - the agent tells nobody else
+                await anyio.sleep(0.01)
+            if then == "hang":
+                assert await submit(http, await ended(http, chat), "yes") == 0
+            while ("answer", NUMBERS + "Let me look. ") not in await produced(http, chat):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        found = (await http.get("/v3/chat/retrieve", params=ids(chat))).json()["data"]
+        assert found["status"] == "in_progress"
+
+
+async def test_an_agent_may_end_its_turn_and_leave_its_question_open(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    flush = Inbox.flush
+
+    def spy(inbox: Inbox) -> None:
+        flushed.append(inbox.size)
+        flush(inbox)
+
+    monkeypatch.setattr(Inbox, "flush", spy)
+    async with api(agent=[sys.executable, str(Path(__file__).parent / "agents" / "hasty.py")]) as http:
+        chat = await ended(http, (await begin(http, "x"))["data"])
+        assert chat["status"] == "requires_action"
+        (tmp_path / "go").mkdir()
+        with anyio.fail_after(PATIENCE):
+            while chat["status"] != "completed":
+                await anyio.sleep(0.01)
+                chat = (await http.get("/v3/chat/retrieve", params=ids(chat))).json()["data"]
+        assert [kind for kind, _ in await produced(http, chat)] == ["function_call", "verbose", "answer", "verbose"]
+        assert (await produced(http, chat))[2][1] == "".join(f"{number} ".ljust(10_000) for number in range(20))
+    # It was caught up with in pieces before.
+    assert flushed == [0]
+
+
 async def test_what_an_agent_has_said_while_its_chat_waits_is_there_when_it_ends_without_an_answer(api: Api) -> None:
     async with api() as http:
-        chat = (await begin(http, "meanwhile-leave 20"))["data"]
+        chat = (await begin(http, "meanwhile 20 leave"))["data"]
         with anyio.fail_after(PATIENCE):
             while chat["status"] != "completed":
                 await anyio.sleep(0.01)

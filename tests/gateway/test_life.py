@@ -7,6 +7,7 @@ import json
 import re
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -15,12 +16,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from acp_server.gateway.actions import Question
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.chat import MOVES, RUNNING, Chat, Failure, Status, Usage
+from acp_server.gateway.conversations import Lease
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.life import Life
+from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import Message
-from acp_server.schema import AgentMessageChunk, AgentThoughtChunk, TextContent, ToolCall, ToolCallProgress
+from acp_server.gateway.text import whole
+from acp_server.gateway.work import Work
+from acp_server.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    SessionUpdate,
+    TextContent,
+    ToolCall,
+    ToolCallProgress,
+)
 
 DOCUMENTED = {
     ("created", "in_progress"),
@@ -103,37 +115,57 @@ class Lives(RuleBasedStateMachine):
         if chat.status is not self.statuses[-1]:
             self.statuses.append(chat.status)
 
+    # -- on the way to the chat
+
+    def _shows(self, update: SessionUpdate) -> None:
+        self.life.take(update)
+
+    def _asks(self, question: Question) -> None:
+        self.life.ask(question)
+
+    def _withdraws(self, question: Question) -> None:
+        self.life.withdraw(question)
+
+    def _submits(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
+        return self.life.submit(outputs, stream)
+
+    def _finishes(self, usage: Usage, failure: Failure | None) -> None:
+        self.life.finish(usage, failure)
+
+    def _is_held(self, question: Question) -> bool:
+        return False
+
     # -- the agent
 
     @rule(text=st.text(max_size=3), id=st.sampled_from([None, "a", "b"]), thought=st.booleans())
     def says(self, text: str, id: str | None, thought: bool) -> None:
         kind = AgentThoughtChunk if thought else AgentMessageChunk
-        self.life.take(kind(content=TextContent(text=text), message_id=id))
+        self._shows(kind(content=TextContent(text=text), message_id=id))
 
     @rule(status=st.sampled_from(["pending", "in_progress", "completed", "failed"]), raw=st.sampled_from([None, {}]))
     def uses_a_tool(self, status: str, raw: Any) -> None:
         self.calls += 1
-        self.life.take(ToolCall(tool_call_id=f"t{self.calls}", title="Tool", status=status, raw_input=raw))
+        self._shows(ToolCall(tool_call_id=f"t{self.calls}", title="Tool", status=status, raw_input=raw))
 
     @rule(status=st.sampled_from(["in_progress", "completed", "failed"]), back=st.integers(0, 3))
     def goes_on_with_a_tool(self, status: str, back: int) -> None:
-        self.life.take(ToolCallProgress(tool_call_id=f"t{self.calls - back}", status=status))
+        self._shows(ToolCallProgress(tool_call_id=f"t{self.calls - back}", status=status))
 
     @rule()
     def asks(self) -> None:
         question = Choice(f"q{len(self.questions)}")
         self.questions.append(question)
-        self.life.ask(question)
+        self._asks(question)
 
     @precondition(lambda self: self.questions)
     @rule(data=st.data())
     def takes_a_question_back(self, data: st.DataObject) -> None:
-        self.life.withdraw(data.draw(st.sampled_from(self.questions)))
+        self._withdraws(data.draw(st.sampled_from(self.questions)))
 
     @rule(failed=st.booleans(), used=st.integers(0, 9))
     def ends_or_dies(self, failed: bool, used: int) -> None:
         over = self.life.over
-        self.life.finish(Usage(token_count=used), Failure(5000, "why") if failed else None)
+        self._finishes(Usage(token_count=used), Failure(5000, "why") if failed else None)
         if not over:
             assert self.chat.usage == Usage(token_count=used)
             assert self.statuses[-1] in (Status.FAILED if failed else Status.COMPLETED, Status.CANCELED)
@@ -158,10 +190,10 @@ class Lives(RuleBasedStateMachine):
         given = [ToolOutput(tool_call_id=id, output=o) for id, o in zip(asked, outputs, strict=False)]
         if before is not Status.REQUIRES_ACTION or len(given) < len(asked) or "bad" in outputs[: len(given)]:
             with pytest.raises(ApiError, match="4000"):
-                self.life.submit(given, stream)
+                self._submits(given, stream)
             assert self.chat.status is before
             return
-        shown, listener = self.life.submit(given, stream)
+        shown, listener = self._submits(given, stream)
         assert shown["status"] == "in_progress"
         if listener is not None:
             self.streams.append(Stream(listener, False))
@@ -206,10 +238,11 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def nobody_waits_for_an_answer_that_cannot_come(self) -> None:
         open_questions = [q for q in self.questions if not q.answered.is_set() and not q.withdrawn]
-        if self.life.over or self.chat.status is Status.CANCELED:
+        if self.life.over:
             assert not open_questions
-        if self.chat.status is Status.IN_PROGRESS:
-            assert not open_questions
+        elif self.chat.status in (Status.IN_PROGRESS, Status.CANCELED):
+            # Those that are held come to it next.
+            assert all(map(self._is_held, open_questions))
 
     @invariant()
     def every_stream_is_in_the_documented_order_and_ends_once(self) -> None:
@@ -244,8 +277,91 @@ class Lives(RuleBasedStateMachine):
         assert set(heard) <= {message.id for message in self.life.messages}
 
 
-Lives.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+class Works(Lives):
+    """The same with the work between the agent and the chat, which holds back what comes while the chat waits."""
+
+    @initialize(saved=st.booleans(), stream=st.booleans())
+    def begin(self, saved: bool, stream: bool) -> None:
+        super().begin(saved, stream)
+        nobody: Any = None
+        lease = Lease("2", "3", "4", 0, None)
+
+        async def make() -> Work:
+            return Work(self.life, nobody, lease, nobody, Limits(), heard=lambda _: [], prompt=[], meta={})
+
+        # It makes a scope, which belongs to an event loop. It is never entered here.
+        self.work = anyio.run(make)
+        self.shown = ""
+        self.never_shown: list[str] = []
+
+    def _shows(self, update: SessionUpdate) -> None:
+        if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent) and not self.life.over:
+            self.shown += whole(update.content.text)
+        self.work._updated(update)
+
+    def _asks(self, question: Question) -> None:
+        self.work._questions.append(question)
+        self.work._inbox.put(question)
+
+    def _withdraws(self, question: Question) -> None:
+        if self._is_held(question):
+            self.never_shown.append(question.id)
+        self.work._withdraw(question)
+
+    def _submits(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
+        return self.work.submit(outputs, stream)
+
+    def _finishes(self, usage: Usage, failure: Failure | None) -> None:
+        self.work._usage, self.work._failure = usage, failure
+        self.work._dismiss()
+        while self._passes_on():
+            pass
+        self.work._end()
+
+    def _passes_on(self) -> bool:
+        inbox = self.work._inbox
+        if not inbox._held or self.chat.status is Status.REQUIRES_ACTION:
+            return False
+        inbox._pass_on()
+        return True
+
+    def _is_held(self, question: Question) -> bool:
+        return any(getattr(held, "item", None) is question for held in self.work._inbox._held)
+
+    @rule()
+    def catches_up_a_little(self) -> None:
+        self._passes_on()
+
+    @invariant()
+    def all_that_was_said_comes_in_order(self) -> None:
+        said = "".join(
+            data["content"]
+            for stream in self.streams[:1]
+            for name, data in stream.heard
+            if name == "conversation.message.delta" and "reasoning_content" not in data
+        )
+        if self.streams and not self.streams[0].left:
+            assert self.shown.startswith(said)
+        answers = "".join(message.content for message in self.life.messages if message.type == "answer")
+        assert self.shown.startswith(answers)
+        if self.life.over:
+            assert answers == self.shown
+
+    @invariant()
+    def a_question_that_was_taken_back_before_it_was_shown_is_not_shown(self) -> None:
+        assert not {call["id"] for call in self.chat.tool_calls}.intersection(self.never_shown)
+
+    @invariant()
+    def nothing_is_left_behind(self) -> None:
+        inbox = self.work._inbox
+        assert (inbox.size == 0) == all(isinstance(getattr(held, "item", None), Question) for held in inbox._held)
+        assert not (self.life.over and inbox._held)
+        assert not self.life._held
+
+
+Lives.TestCase.settings = Works.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
 TestLives = Lives.TestCase
+TestWorks = Works.TestCase
 
 
 @pytest.mark.parametrize("status", list(Status))
@@ -262,3 +378,19 @@ def test_a_chat_that_cannot_be_stored_does_not_move(status: Status) -> None:
         with pytest.raises(OSError, match="disk full"):
             chat.move(target, usage=Usage(1, 2, 3), error=Failure(5000, "x"))
         assert chat.to_wire() == before
+
+
+def test_a_question_that_is_taken_back_while_it_is_held_is_never_shown() -> None:
+    works = Works()
+    works.begin(saved=True, stream=False)
+    first, second = Choice("first"), Choice("second")
+    works._asks(first)
+    works._shows(AgentMessageChunk(content=TextContent(text="meanwhile")))
+    works._asks(second)
+    assert works._is_held(second)
+    works._withdraws(second)
+    works._withdraws(first)
+    while works._passes_on():
+        pass
+    assert works.chat.status is Status.IN_PROGRESS
+    assert works.shown == "meanwhile"

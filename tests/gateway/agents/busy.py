@@ -92,16 +92,19 @@ async def act(turn: Turn, heard: list[str]) -> None:
         async with anyio.create_task_group() as group:
             for name in ("first", "second"):
                 group.start_soon(ask, turn, name)
-    elif work in ("meanwhile", "meanwhile-leave"):
+    elif work == "meanwhile":
+        number_of_pieces, *then = rest.split()
         async with anyio.create_task_group() as group:
             group.start_soon(ask, turn, "files")
             await anyio.wait_all_tasks_blocked()
-            for number in range(int(rest)):
+            for number in range(int(number_of_pieces)):
                 await turn.say(f"{number} ".ljust(10_000))
             await use_a_tool(turn, "it")
             os.mkdir("said")
-            if work == "meanwhile-leave":
+            if "leave" in then:
                 group.cancel_scope.cancel()
+        if "hang" in then:
+            await anyio.sleep_forever()
     elif work == "form":
         form = ElicitationSchema(
             properties={"city": StringPropertySchema(), "sure": BooleanPropertySchema()}, required=["city"]
