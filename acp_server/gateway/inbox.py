@@ -22,13 +22,14 @@ from acp_server.schema import (
     SessionUpdate,
     TextContent,
     ToolCall,
-    ToolCallUpdate,
+    ToolCallProgress,
 )
 from acp_server.schema.base import Record
 
 Item: TypeAlias = SessionUpdate | Question
 
 _Chunk: TypeAlias = AgentMessageChunk | AgentThoughtChunk
+_Tool: TypeAlias = ToolCall | ToolCallProgress
 
 _PIECE: Final = 64 * 1024
 """Characters of text that are held as one, and passed on as one."""
@@ -37,9 +38,30 @@ _VALUE: Final = 64
 
 
 @dataclass(slots=True)
-class _One:
-    item: Item
-    size: int
+class _Asked:
+    item: Question
+    size: int = 0
+
+
+class _Used:
+    """What became of one tool meanwhile: kept as one until it has ended, for nobody sees what lies between."""
+
+    def __init__(self, update: _Tool) -> None:
+        self.item = update
+        self.size = _weight(update)
+
+    def add(self, update: _Tool) -> None:
+        item = self.item
+        changes = {
+            "name": update.name or item.name,
+            "title": item.title or update.title,
+            "status": update.status or item.status,
+            "content": update.content or item.content,
+            "raw_input": item.raw_input if update.raw_input is None else update.raw_input,
+            "raw_output": item.raw_output if update.raw_output is None else update.raw_output,
+        }
+        self.item = item.model_copy(update=changes)
+        self.size = _weight(self.item)
 
 
 class _Said:
@@ -77,7 +99,9 @@ class Inbox:
         """What is held, in characters, about."""
         self._waits = waits
         self._take = take
-        self._held: deque[_One | _Said] = deque()
+        self._held: deque[_Said | _Used | _Asked] = deque()
+        self._running: dict[str, _Used] = {}
+        """Tools that are held and have not ended, by the ids of their calls."""
         self._woken = anyio.Event()
 
     def put(self, item: Item) -> None:
@@ -87,13 +111,13 @@ class Inbox:
         elif isinstance(item, AgentMessageChunk | AgentThoughtChunk):
             self._hold_text(item)
         elif isinstance(item, Question):
-            self._hold(_One(item, 0))
-        elif isinstance(item, ToolCall | ToolCallUpdate):
-            self._hold(_One(item, _weight(item)))
+            self._hold(_Asked(item))
+        elif isinstance(item, ToolCall | ToolCallProgress):
+            self._hold_tool(item)
 
     def remove(self, question: Question) -> None:
         """The agent does not want to know it any more."""
-        self._held = deque(held for held in self._held if not (isinstance(held, _One) and held.item is question))
+        self._held = deque(held for held in self._held if not (isinstance(held, _Asked) and held.item is question))
 
     def wake(self) -> None:
         """The chat waits no more, perhaps."""
@@ -116,7 +140,7 @@ class Inbox:
         """Pass on what is held now, whatever the chat waits for. Nobody answers a question any more."""
         while self._held:
             held = self._held[0]
-            if isinstance(held, _One) and isinstance(held.item, Question):
+            if isinstance(held, _Asked):
                 self._held.popleft()
                 held.item.settle(None)
             else:
@@ -133,17 +157,33 @@ class Inbox:
         elif text:
             self._hold(_Said(chunk, text))
 
-    def _hold(self, held: _One | _Said) -> None:
+    def _hold_tool(self, update: _Tool) -> None:
+        id, ends = update.tool_call_id, update.status in ("completed", "failed")
+        running = self._running.get(id)
+        if running is not None and not ends:
+            self.size -= running.size
+            running.add(update)
+            self.size += running.size
+            return
+        self._hold(used := _Used(update))
+        if ends:
+            self._running.pop(id, None)
+        else:
+            self._running[id] = used
+
+    def _hold(self, held: _Said | _Used | _Asked) -> None:
         self._held.append(held)
         self.size += held.size
 
     def _pass_on(self) -> None:
         held = self._held.popleft()
         self.size -= held.size
+        if isinstance(held, _Used) and self._running.get(held.item.tool_call_id) is held:
+            del self._running[held.item.tool_call_id]
         self._take(held.item)
 
 
-def _weight(update: ToolCall | ToolCallUpdate) -> int:
+def _weight(update: _Tool) -> int:
     """Without recursion, for an agent may nest as deep as it likes."""
     weight = 0
     values: list[Any] = [update]

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -12,10 +12,13 @@ from acp_server.gateway.inbox import Inbox, Item
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
+    Content,
     ImageContent,
     Plan,
     TextContent,
     ToolCall,
+    ToolCallContent,
+    ToolCallProgress,
 )
 
 from .inside import Api, begin, ended, ids
@@ -153,6 +156,30 @@ async def test_what_is_held_counts_with_its_size(item: Item, least: int) -> None
 async def test_what_no_client_will_see_is_not_held() -> None:
     box = Box()
     box.put(Plan(entries=[]), AgentMessageChunk(content=ImageContent(data="x" * 100_000, mime_type="image/png")))
+    assert box.inbox.size == 0
+
+
+async def test_what_a_tool_is_at_meanwhile_is_held_as_one_up_to_its_end() -> None:
+    box = Box()
+    done = ToolCallProgress(tool_call_id="1", status="completed")
+    box.put(tool("1", name="look"), chunk("a"), ToolCallProgress(tool_call_id="1", raw_input={"for": "x"}, title="No"))
+    before = box.inbox.size
+    for number in range(1000):
+        found: list[ToolCallContent] = [Content(content=TextContent(text=f"found {number}"))]
+        box.put(ToolCallProgress(tool_call_id="1", status="in_progress", content=found, raw_output=number))
+    assert box.inbox.size < before + 2000
+    box.put(tool("2"), done, tool("1"))
+    box.waits = False
+    await box.inbox.catch_up()
+    first, text, second, third, fourth = cast("list[Any]", box.taken)
+    assert (first.title, first.name, first.status) == ("Look", "look", "in_progress")
+    assert (first.raw_input, first.raw_output, first.content[0].content.text) == ({"for": "x"}, 999, "found 999")
+    assert (text.content.text, second.tool_call_id, third) == ("a", "2", done)
+    assert fourth == tool("1")
+    # What comes when it is caught up with is not held.
+    late = ToolCallProgress(tool_call_id="2", status="in_progress")
+    box.put(late)
+    assert box.taken[-1] is late
     assert box.inbox.size == 0
 
 
