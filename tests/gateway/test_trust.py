@@ -41,9 +41,9 @@ class Wayward(Counting):
 def _process(pid: int) -> psutil.Process | None:
     try:
         process = psutil.Process(pid)
-    except psutil.NoSuchProcess:
+        return None if process.status() == psutil.STATUS_ZOMBIE else process
+    except (psutil.NoSuchProcess, FileNotFoundError):  # It may end while it is looked at.
         return None
-    return None if process.status() == psutil.STATUS_ZOMBIE else process
 
 
 async def until(condition: Callable[[], object]) -> None:
