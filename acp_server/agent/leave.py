@@ -13,6 +13,8 @@ import threading
 import time
 from typing import Final, NoReturn
 
+from acp_server.tasks.parting import part
+
 logger = logging.getLogger("acp_server.agent")
 
 _LAST_WORDS: Final = 1.0
@@ -23,7 +25,7 @@ _THREADS_END: Final = 2.0
 
 
 def leave(code: int, why: str) -> NoReturn:
-    """End the process now, with one line in the log, running no cleanup."""
+    """End the process now, with one line in the log, running no cleanup but what is `before_the_end`."""
 
     def speak() -> None:
         logger.error("ending the process: %s", why)
@@ -37,6 +39,7 @@ def leave(code: int, why: str) -> NoReturn:
         thread.start()
         thread.join(_LAST_WORDS)
     finally:
+        part()
         os._exit(code)
 
 

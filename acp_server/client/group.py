@@ -1,7 +1,7 @@
 """Process groups: a process that we start leads one of its own, so that what it starts in turn ends with it.
 
 On Windows there is no such group to signal; there only the process itself is ended. It waits only for the end of a
-group.
+group. One that is left when our own process ends is killed, for its owner had no time to.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import os
 import signal
 import subprocess
 import sys
+import weakref
 from typing import Any, Final
 
 import anyio
 import anyio.abc
+
+from acp_server.tasks.parting import before_the_end
 
 _GLANCE: Final = 0.02
 """Seconds between two looks at whether a group is empty: nobody is told when a process ends that is not its child."""
@@ -32,6 +35,12 @@ class ProcessGroup:
     def __init__(self, process: anyio.abc.Process, exited: anyio.Event) -> None:
         self._process = process
         self._exited = exited
+        _groups.add(self)
+
+    @property
+    def is_led(self) -> bool:
+        """Whether the process itself still runs, as far as is known. As long as it does, the number is its own."""
+        return not self._exited.is_set() and self._process.returncode is None
 
     @property
     def is_there(self) -> bool:
@@ -80,6 +89,18 @@ class ProcessGroup:
                 self._process.kill()
             except ProcessLookupError:
                 pass
+
+
+_groups: Final[weakref.WeakSet[ProcessGroup]] = weakref.WeakSet()
+
+
+def _kill_what_is_left() -> None:
+    for group in list(_groups):
+        if group.is_led:
+            group.kill()
+
+
+before_the_end(_kill_what_is_left)
 
 
 def _has_living_member(group: int) -> bool:

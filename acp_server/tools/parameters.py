@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NotRequired, cast
 
@@ -124,7 +124,8 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """`value` as something the codec can write: models by their wire names, everything else as it is."""
+    """`value` as something the codec can write: models by their wire names, sets, paths and the like as pydantic has
+    them in JSON, everything else as it is."""
     if isinstance(value, (str, int, float, type(None))):
         return value
     # Copied first, in one step, for a thread may be filling it.
@@ -135,12 +136,18 @@ def jsonable(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
     from pydantic import BaseModel
+    from pydantic_core import to_jsonable_python
 
     from acp_server.schema.base import Model
 
     if isinstance(value, BaseModel):
         return value.to_wire() if isinstance(value, Model) else value.model_dump(mode="json", by_alias=True)
-    return value
+    if isinstance(value, Iterator):
+        return cast("Any", value)  # it would be empty afterwards
+    try:
+        return to_jsonable_python(value)
+    except ValueError:
+        return value
 
 
 def _is_plain(value: Any) -> bool:

@@ -204,7 +204,7 @@ async def test_a_result_that_json_cannot_express_is_an_internal_error(caplog: py
 
     @agent.method("_m")
     async def method(call: Call) -> Any:
-        return {"secret": {1, 2}}
+        return {"secret": {1, object()}}
 
     assert await outcome_of(agent) == {"code": INTERNAL_ERROR, "message": "Internal error"}
     assert "cannot be written as JSON" in caplog.text

@@ -1,8 +1,12 @@
 """Tools that are generators: what they yield goes out, they wait for slow clients, and let others have their turn."""
 
+import json
 import logging
 import threading
 from collections.abc import AsyncGenerator, Generator
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -264,14 +268,30 @@ async def test_a_function_runs_whatever_a_decorator_hides_of_it(function: Any, t
     assert text(seen[-1]) == ["real piece"]
 
 
+async def test_what_pydantic_has_a_form_for_in_json_is_a_result() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def odd() -> Any:
+        return {"folder": Path("/a"), "cost": Decimal("1.5"), "seen": {7}, "took": timedelta(seconds=2)}
+
+    results = calling(agent, "odd")
+    seen = await updates(agent)
+    raw = {"folder": "/a", "cost": "1.5", "seen": [7], "took": "PT2S"}
+    assert seen[-1]["rawOutput"] == raw
+    assert json.loads(results[0].message or "") == raw
+    # Who called it from code gets what it returned.
+    assert results[0].value["seen"] == {7}
+
+
 async def _rows() -> Any:
     return {object()}
 
 
 @pytest.mark.parametrize(
     "function",
-    [lambda: object(), lambda: {"a": {1, 2}}, _rows, lambda: iter([1])],
-    ids=["object", "set", "async", "iterator"],
+    [lambda: object(), lambda: {"a": {object()}}, _rows, lambda: iter([1]), lambda: b"\xff"],
+    ids=["object", "set", "async", "iterator", "bytes"],
 )
 async def test_what_json_cannot_express_is_no_result_and_the_log_says_why(
     function: Any, caplog: pytest.LogCaptureFixture

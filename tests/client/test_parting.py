@@ -1,0 +1,66 @@
+"""What we have started ends with us, also if there is no time to end it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.agent.processes.driver import environment
+from tests.client.processes import gone
+
+# Deaf to the end of its input and to the terminate signal, as is the child that it has; both live in one group.
+DEAF = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = os.fork()
+if child:
+    os.write(1, f"{os.getpid()} {child}\\n".encode())
+while True: time.sleep(100)
+"""
+
+START = """
+import os, sys, threading, time
+import anyio
+from acp_server.agent.leave import leave
+from acp_server.client.process import AgentProcess
+
+async def main():
+    process = await AgentProcess.start([sys.executable, "-S", "-c", sys.argv[1]])
+    os.write(1, await process.stream.receive())
+    END
+
+anyio.run(main, backend=sys.argv[2])
+"""
+
+ENDS = {
+    "by itself": "sys.exit(3)",
+    "by force": "leave(3, 'stuck')",
+    "by force from another thread while its loop is blocked": (
+        "threading.Thread(target=leave, args=(3, 'stuck')).start(); time.sleep(100)"
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_no_process_of_ours_outlives_us(end: str, backend: str) -> None:
+    command = [sys.executable, "-c", START.replace("END", ENDS[end]), DEAF, backend]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 3, done.stderr
+    gone(*(int(pid) for pid in done.stdout.split()))
+
+
+def test_whatever_fails_of_what_is_done_before_the_end_the_others_are_done() -> None:
+    code = """
+import logging
+from acp_server.tasks.parting import before_the_end
+logging.basicConfig(format="%(message)s")
+before_the_end(lambda: print("one"))
+before_the_end(lambda: 1 / 0)
+before_the_end(lambda: print("two"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "one\ntwo\n"
+    assert "what was to be done before the end of the process has failed" in done.stderr
