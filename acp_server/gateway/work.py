@@ -84,25 +84,23 @@ class Work:
                 await self._run()
                 group.cancel_scope.cancel()
         finally:
-            self.done.set()
-
-    async def _run(self) -> None:
-        try:
-            try:
-                with self._scope:
-                    self._failure = _outcome(await self._take_turn())
-            except (AcpError, OSError) as error:
-                self._failure = _failure(error)
-            except Exception:
-                logger.exception("the work for chat %s failed", self._life.chat.id)
-                self._failure = Failure(Code.INTERNAL, "the gateway failed")
-            self._dismiss()
-            await self._inbox.catch_up()
-        finally:
             try:
                 self._end()
             except Exception:
                 logger.exception("the end of chat %s went wrong", self._life.chat.id)
+            self.done.set()
+
+    async def _run(self) -> None:
+        try:
+            with self._scope:
+                self._failure = _outcome(await self._take_turn())
+        except (AcpError, OSError) as error:
+            self._failure = _failure(error)
+        except Exception:
+            logger.exception("the work for chat %s failed", self._life.chat.id)
+            self._failure = Failure(Code.INTERNAL, "the gateway failed")
+        self._dismiss()
+        await self._inbox.catch_up()
 
     def stop(self) -> None:
         """The chat is cancelled, so the agent is to stop. Never waits, see `done`."""
