@@ -74,23 +74,31 @@ class Bot:
         if known is not None and not self._is_its_id(known):
             known = None
         process = await self._certain()
-        with anyio.move_on_after(self._limits.start_seconds):
-            try:
-                held = await process.open(known)
-            except (ConnectionClosed, SessionTaken) as error:
-                # This chat has not said anything yet, so once more.
-                if isinstance(error, SessionTaken):
-                    self._retire(process, "does not tell its sessions apart")
-                else:
-                    # It has died between two chats, or just now.
-                    logger.info("bot %s: the agent is gone; it is started anew", self.name)
-                    self._forget(process)
-                process = self._start()
-                held = await process.open(known)
-            self._keys[held.session.id] = held.key
-            return held
-        self._start_soon(self._check, process, self._limits.start_seconds)
-        raise RequestTimeout("session/new", self._limits.start_seconds)
+        limits = self._limits
+        held: Held | None = None
+        began = anyio.current_time()
+        try:
+            with anyio.move_on_after(limits.start_seconds):
+                try:
+                    held = await process.open(known)
+                except (ConnectionClosed, SessionTaken) as error:
+                    # This chat has not said anything yet, so once more.
+                    if isinstance(error, SessionTaken):
+                        self._retire(process, "does not tell its sessions apart")
+                    else:
+                        # It has died between two chats, or just now.
+                        logger.info("bot %s: the agent is gone; it is started anew", self.name)
+                        self._forget(process)
+                    process = self._start()
+                    held = await process.open(known)
+        finally:
+            # Also if the chat was cancelled: there are clients that wait for half a minute only, again and again.
+            if held is None and anyio.current_time() - began >= min(limits.settle_seconds, limits.start_seconds):
+                self._start_soon(self._check, process, limits.start_seconds)
+        if held is None:
+            raise RequestTimeout("session/new", limits.start_seconds)
+        self._keys[held.session.id] = held.key
+        return held
 
     def discard(self, held: Held) -> None:
         """Nobody will prompt this session again."""
@@ -105,7 +113,7 @@ class Bot:
         is_its_id = self._is_its_id(known)
         self._leave(known.id, known.key)
         session = None if self._process is None else self._process.release(known.key)
-        if self._group is None or (self._process is None and not start):
+        if not self._is_running or (self._process is None and not start):
             return
         if session is not None and self._process is not None:
             self._start_soon(self._process.end, session, self._limits.start_seconds)
@@ -179,9 +187,14 @@ class Bot:
     # -- the process
 
     def _start_soon(self, function: Callable[..., Coroutine[Any, Any, object]], *args: Any) -> None:
-        """Start a task, unless the gateway does not run yet or is ending."""
-        if self._group is not None and not self._group.cancel_scope.cancel_called:
+        """Start a task, unless the gateway does not run."""
+        if self._group is not None and self._is_running:
             self._group.start_soon(function, *args)
+
+    @property
+    def _is_running(self) -> bool:
+        """Whether the gateway has begun to run and is not ending."""
+        return self._group is not None and not self._group.cancel_scope.cancel_called
 
     def _start(self) -> Process:
         """The process there is, or a new one."""

@@ -12,6 +12,10 @@ import psutil
 import pytest
 
 from acp_server.client import Patience
+from acp_server.gateway.bots import Bot
+from acp_server.gateway.conversation import KnownSession
+from acp_server.gateway.ids import Ids
+from acp_server.gateway.limits import Limits
 
 from .inside import Api, Counting, begin, ended, ids, say
 from .serving import PATIENCE
@@ -191,6 +195,28 @@ async def test_an_agent_that_opens_no_session_and_answers_nothing_is_ended(api: 
         assert (await say(http, "y"))[1] == "[1] y"
         assert await retrieved(http, hung) == ("failed", GONE)
         await until(lambda: wayward.processes()[0] is None)
+
+
+async def test_an_agent_that_opens_no_session_is_ended_although_nobody_waits_for_it_until_the_end(
+    api: Api, wayward: Wayward
+) -> None:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=2.5, settle_seconds=0.2) as http:
+        hung = await started(http, wayward, "block")
+        unopened = (await begin(http, "x"))["data"]
+        await anyio.sleep(0.5)
+        await cancel(http, unopened)
+        assert (await say(http, "y"))[1] == "[1] y"
+        assert await retrieved(http, hung) == ("failed", GONE)
+
+
+async def test_no_agent_is_started_for_what_is_let_go_when_the_gateway_ends(wayward: Wayward) -> None:
+    async with anyio.create_task_group() as group:
+        bot = Bot("1", wayward.command("load", "delete"), "/", Ids(), limits=Limits(), patience=HURRY)
+        bot.let_go(KnownSession("1", "old", "key"))
+        bot.use(group)
+        group.cancel_scope.cancel()
+        bot.let_go(KnownSession("1", "old", "key"))
+    assert wayward.processes() == []
 
 
 async def test_an_agent_that_says_nothing_at_all_is_looked_after(api: Api, wayward: Wayward) -> None:
