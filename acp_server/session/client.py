@@ -94,30 +94,31 @@ class Client:
         await self._ask("fs/write_text_file", params)
 
     async def request_permission(
-        self, tool_call: ToolCallUpdate, options: Sequence[PermissionOption]
+        self,
+        tool_call: ToolCallUpdate,
+        options: Sequence[PermissionOption],
+        *,
+        on_late: Callable[[PermissionAnswer], None] | None = None,
     ) -> PermissionAnswer:
         """Ask the user whether a tool may run (ACP, Tool Calls).
 
         Anything but an offered option that allows counts as not allowed: a choice that was never offered, the outcome
-        `cancelled`, and also an error or a malformed answer of the client's. Raises only ConnectionClosed.
+        `cancelled`, and also an error or a malformed answer of the client's. Raises only ConnectionClosed. `on_late`:
+        takes the result that comes when nobody waits for it any more; it must not wait.
         """
-        from acp_server.schema.permission import (
-            RequestPermissionRequest,
-            RequestPermissionResponse,
-            SelectedPermissionOutcome,
-        )
+        from acp_server.schema.permission import RequestPermissionRequest
 
         params = RequestPermissionRequest(session_id=self._session_id, tool_call=tool_call, options=list(options))
+
+        def late(result: Any) -> None:
+            assert on_late is not None
+            on_late(_permission(params.options, result))
+
         try:
-            result = await self._ask_user("session/request_permission", params)
-            outcome = read_result(RequestPermissionResponse, "session/request_permission", result).outcome
+            result = await self._ask_user("session/request_permission", params, late if on_late is not None else None)
         except (RpcError, MalformedResponse) as error:
-            logger.warning("the client did not answer a permission request, so it is not granted: %s", error)
-            return PermissionAnswer(None, None)
-        if not isinstance(outcome, SelectedPermissionOutcome):
-            return PermissionAnswer(None, None)
-        kind = next((option.kind for option in params.options if option.option_id == outcome.option_id), None)
-        return PermissionAnswer(outcome.option_id, kind)
+            return _no_permission(error)
+        return _permission(params.options, result)
 
     async def create_terminal(
         self,
@@ -205,13 +206,13 @@ class Client:
         """Tell the client anything else. See `Connection.notify`."""
         self.connection.notify(method, params)
 
-    async def _ask_user(self, method: str, params: Model) -> Any:
+    async def _ask_user(self, method: str, params: Model, on_late: Callable[[Any], None] | None = None) -> Any:
         turn = self._turns[0] if self._turns else None
         if turn is None:
-            return await self._ask(method, params)
+            return await self._ask(method, params, on_late)
         turn.question_asked()
         try:
-            return await self._ask(method, params)
+            return await self._ask(method, params, on_late)
         finally:
             turn.question_over()
 
@@ -229,3 +230,21 @@ class Client:
         terminal = Terminal(self.connection, self._session_id, created.terminal_id)
         # In one message, which also ends the command: the connection may be about to close.
         self.connection.background(terminal.release_quietly)
+
+
+def _permission(options: Sequence[PermissionOption], result: Any) -> PermissionAnswer:
+    from acp_server.schema.permission import RequestPermissionResponse, SelectedPermissionOutcome
+
+    try:
+        outcome = read_result(RequestPermissionResponse, "session/request_permission", result).outcome
+    except MalformedResponse as error:
+        return _no_permission(error)
+    if not isinstance(outcome, SelectedPermissionOutcome):
+        return PermissionAnswer(None, None)
+    kind = next((option.kind for option in options if option.option_id == outcome.option_id), None)
+    return PermissionAnswer(outcome.option_id, kind)
+
+
+def _no_permission(error: Exception) -> PermissionAnswer:
+    logger.warning("the client did not answer a permission request, so it is not granted: %s", error)
+    return PermissionAnswer(None, None)

@@ -123,7 +123,7 @@ async def decide(
     view.keep(*question.previews)
     answer = None
     with anyio.move_on_after(tool.approval_timeout):
-        answer = await asking.request_permission(question.call, list(question.options))
+        answer = await asking.ask(session.client, question.call, question.options)
     if asking.settled is not None:
         return (CONFIRMED, "") if asking.settled else (DECLINED, NEVER)
     if answer is None:

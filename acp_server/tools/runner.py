@@ -131,7 +131,7 @@ class Execution:
             asked = await question(tool, arguments, context, title)
             if self._is_over:
                 return None
-            asking = self._asking = Asking(self._turn.session)
+            asking = self._asking = Asking()
             context.action, why_not = await decide(tool, asked, context, self._view, self._approvals, asking)
             if asking.always is not None:
                 self._settle_others(asking.always)
