@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import anyio
 
 from acp_server.client import AgentExited, RemoteTurn
-from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, RpcError
+from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RpcError
 from acp_server.gateway.actions import Question
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.bots import Bot
@@ -272,4 +272,6 @@ def _failure(error: AcpError | OSError) -> Failure:
         return Failure(Code.INTERNAL, "the agent wants to be logged in to first")
     if isinstance(error, RpcError):
         return Failure(Code.INTERNAL, f"the agent failed: {error.message}")
+    if isinstance(error, MalformedResponse):
+        return Failure(Code.INTERNAL, "the agent said something that cannot be read")
     return Failure(Code.INTERNAL, "the agent cannot be used")

@@ -238,7 +238,8 @@ async def test_a_chat_whose_agent_says_something_that_is_too_long_to_be_read_doe
     api: Api, wayward: Wayward, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with api(agent=wayward.command()) as http:
-        assert (await retrieved(http, (await begin(http, "long"))["data"]))[0] == "failed"
+        ended = await retrieved(http, (await begin(http, "long"))["data"])
+        assert ended == ("failed", "the agent said something that cannot be read")
         assert (await say(http, "x"))[1] == "[2] x"
         assert len(wayward.processes()) == 1
     assert "of the agent was dropped, session '1'" in caplog.text
