@@ -14,7 +14,7 @@ import anyio
 from acp_server.client.watched import Watched
 from acp_server.errors import CapabilityMissing, ConnectionClosed
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.outbound import OnLate
+from acp_server.peer.outbound import OnLate, OnOver
 from acp_server.peer.route import Routes
 from acp_server.peer.stream import Stream
 from acp_server.schema import AgentCapabilities
@@ -81,25 +81,36 @@ class Link:
         self._tasks.spawn(function, *args)
 
     async def request(
-        self, method: str, params: Any = None, *, timeout: float | None = None, on_late: OnLate | None = None
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None = None,
+        on_late: OnLate | None = None,
+        on_over: OnOver | None = None,
     ) -> Any:
         """See `RemoteAgent.request`."""
         try:
-            return await self.connection.request(method, params, timeout=timeout, on_late=on_late)
+            return await self.connection.request(method, params, timeout=timeout, on_late=on_late, on_over=on_over)
         except ConnectionClosed as error:
             if self._explain is not None and not self._closing:
                 error = await self._explain(error)
             raise error from self._stream.error
 
     async def call(
-        self, method: str, params: Any, *, timeout: float | None = None, on_late: OnLate | None = None
+        self,
+        method: str,
+        params: Any,
+        *,
+        timeout: float | None = None,
+        on_late: OnLate | None = None,
+        on_over: OnOver | None = None,
     ) -> Any:
         """Send a request of the protocol, given as a model: its result as a model."""
         known = METHODS[method]
         self.need(method, known.capability)
-        return read_result(
-            known.result_type, method, await self.request(method, params, timeout=timeout, on_late=on_late)
-        )
+        result = await self.request(method, params, timeout=timeout, on_late=on_late, on_over=on_over)
+        return read_result(known.result_type, method, result)
 
     def announced(self, capability: str | None) -> bool:
         """Whether the agent has announced `capability`, written as in `acp_server.schema.methods`; True for None."""

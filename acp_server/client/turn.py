@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.lowlevel
@@ -155,7 +155,7 @@ class RemoteTurn:
                 # Nothing is waited for between this and the sending of the request.
                 self._asked.set()
                 call = self.session.agent.link.call
-                self._result = await call("session/prompt", self.request, on_late=self._answered_late)
+                self._result = await call("session/prompt", self.request, on_over=self.settle)
             except AcpError as error:
                 if self.cancelled and isinstance(error, RequestCancelled):
                     # Not what the protocol wants for a cancelled turn, but what some agents answer.
@@ -174,9 +174,6 @@ class RemoteTurn:
     def _withdraw(self) -> None:
         self.cancel()
         self._asking.cancel()
-
-    def _answered_late(self, _result: Any) -> None:
-        self.settle()
 
     def _signal(self) -> None:
         if self._changed is not None:

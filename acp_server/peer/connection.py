@@ -17,7 +17,7 @@ import anyio.lowlevel
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.inbound import Inbound
 from acp_server.peer.lane import Lane
-from acp_server.peer.outbound import OnLate, Outbox, in_notification
+from acp_server.peer.outbound import OnLate, OnOver, Outbox, in_notification
 from acp_server.peer.outcome import program_end
 from acp_server.peer.report import report
 from acp_server.peer.route import NoticeHandler, Routes
@@ -95,18 +95,25 @@ class Connection:
     # -- sending
 
     async def request(
-        self, method: str, params: Any = None, *, timeout: float | None = None, on_late: OnLate | None = None
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None = None,
+        on_late: OnLate | None = None,
+        on_over: OnOver | None = None,
     ) -> Any:
         """Ask the peer and wait for its result (JSON-RPC 2.0, section 4).
 
         Being cancelled meanwhile withdraws the request: the peer gets one `$/cancel_request`, unless it has not seen
         the request or has answered it. `timeout`: seconds until the same happens with RequestTimeout. `on_late`: takes
         the result if it comes when nobody waits for it any more, to release what it created; it must not wait.
+        `on_over`: called once nothing more will come of a request that nobody waits for.
 
         Raises RpcError for the peer's error answer (RequestCancelled for -32800), ConnectionClosed, RequestTimeout,
         MalformedResponse, and EncodeError for params that JSON cannot express.
         """
-        return await self._outbox.request(method, params, timeout, on_late)
+        return await self._outbox.request(method, params, timeout, on_late, on_over)
 
     def notify(self, method: str, params: Any = None) -> None:
         """Queue a notification; never waits. Raises ConnectionClosed and EncodeError."""

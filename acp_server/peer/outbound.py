@@ -28,14 +28,19 @@ in_notification: ContextVar[bool] = ContextVar("in_notification", default=False)
 OnLate = Callable[[Any], None]
 """Takes the result of a request whose caller is gone. It must not wait or raise."""
 
+OnOver = Callable[[], None]
+"""Called when a request whose caller is gone is answered, in whichever way, or was never sent. It must not wait or
+raise."""
+
 
 class Outbound(Asked):
     """One request of ours. `on_late` gets a result that nobody waits for any more, so that what it created is
-    released."""
+    released; `on_over` is told when there is nothing left to come of such a request."""
 
-    def __init__(self, method: str, on_late: OnLate | None, signal: Signal) -> None:
-        super().__init__(method, on_late is not None)
-        self.on_late = on_late
+    def __init__(self, method: str, on_late: OnLate | None, on_over: OnOver | None, signal: Signal) -> None:
+        super().__init__(method, on_late is not None or on_over is not None)
+        self._on_late = on_late
+        self._on_over = on_over
         self.response: Response | None = None
         """The answer, from its arrival on; the caller may be woken later."""
         # Its answer may not wait for earlier notifications to be handled, since one of them is waiting for it.
@@ -49,12 +54,22 @@ class Outbound(Asked):
     def abandon(self) -> None:
         """The caller is gone. A result that is here by now, or that comes later, goes to `on_late`."""
         response = self.response
-        if self.on_late is None or response is None or response.error is not None or response.malformed is not None:
+        if response is None:
             return
-        try:
-            self.on_late(response.result)
-        except Exception:
-            logger.exception("releasing the late result of %s failed", self.method)
+        if self._on_late is not None and response.error is None and response.malformed is None:
+            try:
+                self._on_late(response.result)
+            except Exception:
+                logger.exception("releasing the late result of %s failed", self.method)
+        self.over()
+
+    def over(self) -> None:
+        """The caller is gone, and nothing is to come any more."""
+        if self._on_over is not None:
+            try:
+                self._on_over()
+            except Exception:
+                logger.exception("what was to be done behind a late answer to %s failed", self.method)
 
     def result(self) -> Any:
         """The peer's result. Raises RpcError, MalformedResponse or ConnectionClosed."""
@@ -83,14 +98,16 @@ class Outbox:
         self._lost = False
         self._closed = False
 
-    async def request(self, method: str, params: Any, timeout: float | None, on_late: OnLate | None) -> Any:
+    async def request(
+        self, method: str, params: Any, timeout: float | None, on_late: OnLate | None, on_over: OnOver | None
+    ) -> Any:
         """See `Connection.request`."""
         signals = self._signals
         await signals.checkpoint_if_cancelled()
         if self._lost:
             raise ConnectionClosed(method)
         signal = signals.make()
-        asked = Outbound(method, on_late, signal)
+        asked = Outbound(method, on_late, on_over, signal)
         ticket = self._writer.put(self._endpoint.ask(asked, params))
         try:
             if timeout is None:
@@ -148,5 +165,7 @@ class Outbox:
         if unseen:
             asked.wants_late_answer = False
         cancel = self._endpoint.withdraw(asked)
-        if cancel is not None and not unseen:
+        if unseen:
+            asked.over()
+        elif cancel is not None:
             self._writer.put(cancel)

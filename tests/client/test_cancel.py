@@ -130,6 +130,26 @@ async def test_an_agent_that_never_confirms_a_cancel_holds_up_nobody_for_long(mo
             assert (await turn.wait()).stop_reason == "end_turn"
 
 
+@pytest.mark.behaviour("C4")
+async def test_an_agent_that_answers_a_withdrawn_prompt_with_an_error_gets_the_next_one_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(acp_server.client.session, "SETTLE_SECONDS", 60.0)
+    async with talking() as (agent, peer):
+        session = await agent.new_session("/project")
+        with anyio.CancelScope() as scope:
+            async with session.prompt("hello") as turn:
+                prompt = await peer.expect_request("session/prompt")
+                scope.cancel()
+                await turn.wait()
+        await peer.expect("$/cancel_request")
+        await peer.refuse(prompt, -32800, "Request cancelled")
+        with anyio.fail_after(8):
+            async with session.prompt("again") as turn:
+                await peer.finish(await peer.expect_request("session/prompt"))
+                assert (await turn.wait()).stop_reason == "end_turn"
+
+
 @pytest.mark.behaviour("C1")
 async def test_cancelling_the_task_cancels_the_turn_and_withdraws_the_prompt_without_waiting() -> None:
     async with talking() as (agent, peer):

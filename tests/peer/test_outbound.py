@@ -233,6 +233,42 @@ async def test_a_late_answer_that_created_nothing_has_nothing_to_release(answer:
         assert late == []
 
 
+@pytest.mark.behaviour("C4", "C5")
+@pytest.mark.parametrize("answer", [error(0, -32800), result(0, "done"), {"jsonrpc": "2.0", "id": 0}])
+async def test_that_a_withdrawn_request_is_over_is_told_once_whatever_the_answer(answer: Any) -> None:
+    async with serving() as end, anyio.create_task_group() as group:
+        answers = Answers(end.connection)
+        over: list[str] = []
+        group.start_soon(lambda: answers.ask("a", on_over=lambda: over.append("over")))
+        await end.next()
+        answers.cancel("a")
+        await end.next()
+        assert over == []
+        end.send(answer, answer)
+        assert await end.barrier() == []
+        assert over == ["over"]
+
+
+async def test_a_request_that_was_never_sent_is_over_at_once_and_one_that_is_heard_is_not_told_of() -> None:
+    async with serving() as end, anyio.create_task_group() as group:
+        answers = Answers(end.connection)
+        over: list[str] = []
+        group.start_soon(lambda: answers.ask("heard", on_over=lambda: over.append("heard")))
+        asked = await end.next()
+        end.send(error(asked["id"], -32800))
+        await until(lambda: answers.of)
+        end.faults.stall_sending()
+        end.connection.notify("x")
+        await end.faults.stalled.wait()
+        group.start_soon(lambda: answers.ask("unsent", on_over=lambda: over.append("unsent")))
+        await until(lambda: end.connection.endpoint.ledger.outgoing)
+        answers.cancel("unsent")
+        await until(lambda: "unsent" in answers.of)
+        assert over == ["unsent"]
+        end.faults.release()
+        assert [message["method"] for message in await end.barrier()] == ["x"]
+
+
 @pytest.mark.behaviour("C5")
 async def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
     async with serving() as end, anyio.create_task_group() as group:
