@@ -175,7 +175,7 @@ class Bot:
         """Look after an agent that has chats and says nothing."""
         before = None
         while True:
-            await anyio.sleep(self._limits.start_seconds)
+            await anyio.sleep(self._limits.silence_seconds)
             if process.moves is not None and process.moves == before:
                 await self._check(process, self._limits.start_seconds)
             before = process.moves

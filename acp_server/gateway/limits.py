@@ -43,6 +43,9 @@ class Limits:
     """How long a connection may be without a request; one whose head is not complete is none."""
     start_seconds: float = 60.0
     """How long an agent may take to start, and to open a session."""
+    silence_seconds: float = 600.0
+    """How long an agent may say nothing at all while chats wait for it, before it is asked whether it is there. One
+    that does one thing at a time, and answers nobody meanwhile, has as long as this for it."""
     answer_seconds: float = 3600.0
     """How long a chat may wait for tool outputs before its question counts as dismissed."""
     settle_seconds: float = 5.0

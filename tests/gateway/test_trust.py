@@ -220,14 +220,14 @@ async def test_no_agent_is_started_for_what_is_let_go_when_the_gateway_ends(wayw
 
 
 async def test_an_agent_that_says_nothing_at_all_is_looked_after(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, start_seconds=1) as http:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=1, silence_seconds=1) as http:
         hung = await started(http, wayward, "block")
         assert await retrieved(http, hung) == ("failed", GONE)
         assert (await say(http, "y"))[1] == "[1] y"
 
 
 async def test_an_agent_that_works_in_silence_is_left_alone(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, start_seconds=0.5) as http:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=0.5, silence_seconds=0.5) as http:
         working = await started(http, wayward, "hang")
         await until(lambda: len(wayward.asked("_")) == 2)
         assert (await say(http, "x"))[1] == "[2] x"
@@ -246,7 +246,7 @@ async def test_a_chat_whose_agent_says_something_that_is_too_long_to_be_read_doe
 
 
 async def test_an_agent_that_waits_for_its_user_is_not_disturbed(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, start_seconds=0.5) as http:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=0.5, silence_seconds=0.5) as http:
         chat = await waits(http)
         await anyio.sleep(1.7)
         await allow(http, chat)
