@@ -94,7 +94,7 @@ class Bot:
         finally:
             # Also if the chat was cancelled: there are clients that wait for half a minute only, again and again.
             if held is None and anyio.current_time() - began >= min(limits.settle_seconds, limits.start_seconds):
-                self._start_soon(self._check, process, limits.start_seconds)
+                self._start_soon(self._look_after, process)
         if held is None:
             raise RequestTimeout("session/new", limits.start_seconds)
         self._keys[held.session.id] = held.key
@@ -137,6 +137,15 @@ class Bot:
             await process.when_certain()
             if process is self._process:
                 return process
+
+    async def _look_after(self, process: Process) -> None:
+        """It has not opened a session in time. If it does not answer, it may be one that does one thing at a time: its
+        chats are left to it for a while, and others get another."""
+        if process.agent is None:
+            return
+        with process.doubted():
+            if await process.sign(self._limits.start_seconds) is not Sign.ANSWER:
+                self._retire(process, "does not answer")
 
     async def _check(self, process: Process, seconds: float, cancelled: RemoteTurn | None = None) -> None:
         """See whether the agent is there, and end it if not. Whoever wants to talk to it waits for the outcome.

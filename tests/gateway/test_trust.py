@@ -187,8 +187,10 @@ async def test_a_drained_cancel_asks_nothing_of_the_agent_until_its_time_is_up(
         assert (await say(http, "x"))[1] == ("[1] x" if "drain_seconds" in limits else "[2] x")
 
 
-async def test_an_agent_that_opens_no_session_and_answers_nothing_is_ended(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, start_seconds=2.5) as http:
+async def test_an_agent_that_opens_no_session_and_answers_nothing_gets_no_new_chats_and_is_ended_in_the_end(
+    api: Api, wayward: Wayward
+) -> None:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=2.5, drain_seconds=0.5) as http:
         hung = await started(http, wayward, "block")
         unopened = (await begin(http, "x"))["data"]
         assert await retrieved(http, unopened) == ("failed", SILENT)
@@ -197,10 +199,21 @@ async def test_an_agent_that_opens_no_session_and_answers_nothing_is_ended(api: 
         await until(lambda: wayward.processes()[0] is None)
 
 
-async def test_an_agent_that_opens_no_session_is_ended_although_nobody_waits_for_it_until_the_end(
+async def test_an_agent_that_does_one_thing_at_a_time_may_end_it(api: Api, wayward: Wayward) -> None:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=2) as http:
+        napping = await started(http, wayward, "nap 6")
+        unopened = (await begin(http, "x"))["data"]
+        assert await retrieved(http, unopened) == ("failed", SILENT)
+        assert (await say(http, "y"))[1] == "[1] y"
+        assert await retrieved(http, napping) == ("completed", "")
+        await until(lambda: wayward.processes()[0] is None)
+
+
+async def test_an_agent_that_opens_no_session_gets_no_new_chats_although_nobody_waits_for_it_until_the_end(
     api: Api, wayward: Wayward
 ) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, start_seconds=2.5, settle_seconds=0.2) as http:
+    limits = {"start_seconds": 2.5, "settle_seconds": 0.2, "drain_seconds": 0.5}
+    async with api(agent=wayward.command(), patience=HURRY, **limits) as http:
         hung = await started(http, wayward, "block")
         unopened = (await begin(http, "x"))["data"]
         await anyio.sleep(0.5)

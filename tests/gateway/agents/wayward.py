@@ -4,6 +4,7 @@ LOG gets what it is asked for, and at its start `start PID`.
 A prompt is answered with all that its session was prompted with, except:
 
     block       the agent reads nothing more, for ever
+    nap N       is answered after N seconds, in which the agent reads nothing
     hang        is not answered, not even when it is cancelled
     late        is answered when it is cancelled, but only behind the next request
     ask         asks for permission, and is answered when it has it
@@ -63,6 +64,8 @@ def prompted(id: Any, session: str, texts: list[str]) -> None:
     note(f"does {texts[-1]}")
     if word == "block":
         time.sleep(3600)
+    if word == "nap":
+        time.sleep(float(rest))
     if word == "die":
         os._exit(1)
     if word == "go":
