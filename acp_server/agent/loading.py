@@ -26,11 +26,18 @@ class Loading:
         if self.agent is None:
             self.agent = agent
             self.options = {name: value for name, value in options.items() if value is not None}
-        raise SystemExit(0)
+        raise _Stop(0)
 
     def is_stop(self, error: BaseException) -> bool:
-        """Whether that is how the program was ended by `stop`."""
-        return self.agent is not None and isinstance(error, SystemExit)
+        """Whether the program was ended by `stop`, whatever it made of that."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, _Stop):
+            cause = cause.__context__
+        return cause is not None and isinstance(error, SystemExit)
+
+
+class _Stop(SystemExit):
+    pass
 
 
 _current: ContextVar[Loading | None] = ContextVar("acp_server loading", default=None)

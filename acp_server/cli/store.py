@@ -9,6 +9,8 @@ import logging
 from pathlib import Path
 from typing import Final
 
+import anyio
+
 from acp_server.errors import InternalError, UsageError
 from acp_server.session.history import SessionRecord, TurnRecord
 from acp_server.session.sqlite import SqliteStore, StoreBusy
@@ -46,6 +48,7 @@ class UserStore:
         self._memory = MemoryStore()
         self._problem: InternalError | None = None
         """Why the file is not open."""
+        self._trying = anyio.Lock()
 
     async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
         """See `TurnJournal`."""
@@ -81,24 +84,35 @@ class UserStore:
         await (await self._opened() or self._memory).delete(session_id)
 
     async def _opened(self) -> SqliteStore | None:
+        if self._is_open:
+            return self._file
+        # Those that come first wait for each other. Later ones do not, for there is a reason by then.
+        if self._may_open and (self._problem is None or not self._trying.locked()):
+            async with self._trying:
+                if self._may_open:
+                    await self._try()
+        return self._file if self._is_open else None
+
+    @property
+    def _may_open(self) -> bool:
+        return not self._is_open and (self._problem is None or isinstance(self._problem, StoreBusy))
+
+    async def _try(self) -> None:
         if self._file is None:
             from platformdirs import user_state_path
 
             self._file = SqliteStore(user_state_path("acp-server", appauthor=False) / "sessions.db")
-        if not self._is_open and (self._problem is None or isinstance(self._problem, StoreBusy)):
-            try:
-                await self._file.open()
-                await self._move(self._file)
-            except InternalError as problem:
-                if self._problem is None:
-                    logger.error(
-                        "sessions are kept in memory only, as long as %s",
-                        "the file is locked" if isinstance(problem, StoreBusy) else "this program runs",
-                    )
-                self._problem = problem
-            else:
-                self._is_open = True
-        return self._file if self._is_open else None
+        try:
+            # Only the first time is it waited for.
+            await self._file.open(None if self._problem is None else 0)
+            await self._move(self._file)
+        except InternalError as problem:
+            if self._problem is None:
+                how_long = "the file is locked" if isinstance(problem, StoreBusy) else "this program runs"
+                logger.error("sessions are kept in memory only, as long as %s", how_long)
+            self._problem = problem
+        else:
+            self._is_open = True
 
     async def _move(self, file: SqliteStore) -> None:
         while kept := (await self._memory.list(None, None)).sessions:

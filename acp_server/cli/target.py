@@ -31,11 +31,11 @@ def load(target: str) -> tuple[Servable, dict[str, Any]]:
     sys.path.insert(0, os.getcwd())
     with loading() as noted:
         module = _from_file(Path(place), noted) if _is_file(place) else _from_name(place, noted)
-        agent = noted.agent if attribute is None else None
-        if agent is None:
-            attribute = attribute or _ATTRIBUTE
-            agent = _servable(_attribute(module, place, attribute, noted), f"{place}:{attribute}", noted)
-    return agent, noted.options if noted.agent is agent else {}
+    if attribute is None and noted.agent is not None:
+        return noted.agent, noted.options
+    attribute = attribute or _ATTRIBUTE
+    agent, options = _servable(_attribute(module, place, attribute, noted), f"{place}:{attribute}")
+    return agent, noted.options if noted.agent is agent else options
 
 
 def _split(target: str) -> tuple[str, str | None]:
@@ -106,7 +106,8 @@ def _is_agent(value: object) -> bool:
     return isinstance(value, Servable) and not isinstance(value, type)
 
 
-def _servable(value: Any, name: str, noted: Loading) -> Servable:
+def _servable(value: Any, name: str) -> tuple[Servable, dict[str, Any]]:
+    options: dict[str, Any] = {}
     if not _is_agent(value) and callable(value):
         if inspect.iscoroutinefunction(value):
             raise UsageError(f"{name} is an async function; expected an agent or a function that returns one")
@@ -114,16 +115,17 @@ def _servable(value: Any, name: str, noted: Loading) -> Servable:
             inspect.signature(value).bind()
         except TypeError:
             raise UsageError(f"{name} is no agent, and cannot be called without arguments to make one") from None
-        try:
-            value = value()
-        except (Exception, SystemExit) as error:
-            if not noted.is_stop(error):
-                raise _failed(f"{name}()", error) from None
-            value = noted.agent
+        with loading() as noted:
+            try:
+                value = value()
+            except (Exception, SystemExit) as error:
+                if not noted.is_stop(error):
+                    raise _failed(f"{name}()", error) from None
+                value, options = noted.agent, noted.options
         name += "()"
     if not _is_agent(value):
         raise UsageError(f"{name} is of type {type(value).__name__}; expected an agent")
-    return value
+    return value, options
 
 
 def _failed(what: str, error: BaseException) -> UsageError:

@@ -40,7 +40,7 @@ class SessionTaken(AcpError):
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        super().__init__(f"the agent has given the id {session_id!r} to more than one session")
+        super().__init__(f"the id {session_id!r} stands for another session by now")
 
 
 class UnsupportedVersion(AcpError):

@@ -44,7 +44,11 @@ def misfit(form: ElicitationSchema, content: dict[str, Any]) -> str | None:
     # One that is wanted and not described can be anything.
     fields |= {name: core_schema.typed_dict_field(core_schema.any_schema()) for name in required - fields.keys()}
     try:
-        SchemaValidator(core_schema.typed_dict_schema(fields, extra_behavior="forbid")).validate_python(content)
+        validator = SchemaValidator(core_schema.typed_dict_schema(fields, extra_behavior="forbid"))
+    except SchemaError:
+        return None  # There are names or choices in it that nobody can write: let the agent see to it.
+    try:
+        validator.validate_python(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"])

@@ -6,14 +6,20 @@ not made.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
 
+from acp_server.errors import ResourceNotFound, SessionClosed
 from acp_server.peer.context import Call
 from acp_server.schema.base import Model
 from acp_server.session.hooks import Hooks
 from acp_server.session.params import problem, read
 from acp_server.session.session import Session
 from acp_server.session.settings import choices
+from acp_server.tasks.grace import grace
+
+T = TypeVar("T")
 
 
 class Choosing:
@@ -31,16 +37,8 @@ class Choosing:
         session = self._find(request.session_id)
         if not session.settings.has_mode(request.mode_id):
             raise problem("modeId", "is not one of this session's modes")
-        hook, before = self._hooks.set_mode, session.mode
-        if hook is not None:
-            await hook(session, request.mode_id)
-        session.touch()
-        try:
-            await session.change(lambda: session.settings.set_mode(request.mode_id))
-        except Exception:
-            if hook is not None and before is not None:
-                await hook(session, before)
-            raise
+        tell = self._hooks.set_mode and partial(self._hooks.set_mode, session)
+        await self._choose(session, request.mode_id, lambda: session.mode, session.settings.set_mode, tell)
         return SetSessionModeResponse()
 
     async def set_config_option(self, call: Call) -> Model:
@@ -55,14 +53,34 @@ class Choosing:
         if request.value not in choices(option):
             raise problem("value", "is not one of this option's values")
         value = session.settings.taken(request.config_id, request.value)
-        hook, before = self._hooks.set_config_option, session.config(request.config_id)
-        if hook is not None:
-            await hook(session, request.config_id, value)
-        session.touch()
-        try:
-            await session.change(lambda: session.settings.choose(request.config_id, value))
-        except Exception:
-            if hook is not None and before is not None:
-                await hook(session, request.config_id, before)
-            raise
+        tell = self._hooks.set_config_option and partial(self._hooks.set_config_option, session, request.config_id)
+        choose = partial(session.settings.choose, request.config_id)
+        await self._choose(session, value, lambda: session.config(request.config_id), choose, tell)
         return SetSessionConfigOptionResponse(config_options=list(session.settings.shown()))
+
+    async def _choose(
+        self,
+        session: Session,
+        value: T,
+        now: Callable[[], T | None],
+        choose: Callable[[T], Callable[[], None]],
+        tell: Callable[[T], Awaitable[None]] | None,
+    ) -> None:
+        """Make a choice, of which the agent's own function is told before; and, if it cannot be made, that it was not.
+
+        Raises what that function does, what saving the session does, and ResourceNotFound if it was closed meanwhile.
+        """
+        async with session.choosing:
+            before = now()
+            if tell is not None:
+                await tell(value)
+            session.touch()
+            try:
+                await session.change(lambda: choose(value))
+            except BaseException as error:
+                if tell is not None and before is not None:
+                    with grace():
+                        await tell(before)
+                if isinstance(error, SessionClosed):
+                    raise ResourceNotFound("Session not found", data={"sessionId": session.id}) from None
+                raise

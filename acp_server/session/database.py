@@ -73,20 +73,22 @@ class Foreign(Exception):
 
 
 class Database:
-    """An open file at `path`, which is made if there is none; so are its folders.
+    """An open file at `path`, which is made if there is none; so are its folders. `patience`: seconds to wait for
+    another program that is in the way of that; `BUSY` if it is not given.
 
     All methods raise sqlite3.Error and OSError, and making one raises Foreign besides. What they change is there in
     full or not at all, and it stays there if the program or the machine ends in the moment after.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience: float | None = None) -> None:
         self._path = path
         _make_private(path)
         with ExitStack() as opened:
-            self._connection = _connect(path)
+            self._connection = _connect(path, BUSY if patience is None else patience)
             opened.callback(self._connection.close)
             self._owner: Owner | None = None
-            _patiently(lambda: _set_up(self._connection))
+            _patiently(lambda: _set_up(self._connection), patience)
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY * 1000:.0f}")
             self._open = opened.pop_all()
         # Also at the end of the program, if nobody closes it.
         self.close = weakref.finalize(self, self._open.close)
@@ -262,8 +264,8 @@ def _make_private(path: Path) -> None:
         pass
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+def _connect(path: Path, patience: float) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
 
 
 def _set_up(connection: sqlite3.Connection) -> None:
@@ -311,9 +313,9 @@ def _version(connection: sqlite3.Connection) -> int:
     return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
-def _patiently(step: Callable[[], T]) -> T:
+def _patiently(step: Callable[[], T], patience: float | None = None) -> T:
     """Do `step`, again and again while another program is in the way, for some locks are refused without waiting."""
-    end = time.monotonic() + BUSY
+    end = time.monotonic() + (BUSY if patience is None else patience)
     while True:
         try:
             return step()

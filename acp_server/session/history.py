@@ -284,6 +284,9 @@ class SessionRecord:
     mode: str | None = None
     config: dict[str, str | bool] = field(default_factory=dict[str, "str | bool"])
     turns: list[TurnRecord] = field(default_factory=list[TurnRecord])
+    chosen: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]], repr=False)
+    """What the user or the agent has chosen, `("mode",)` or `("config", id)`, also if it was so before. A store that
+    others use as well takes what it has written out of it."""
     stored: Any = field(default=None, repr=False)
     """What its store notes on it, for itself alone: that it has it, and how. None until it is first kept."""
 

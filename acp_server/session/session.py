@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from acp_server.errors import AcpError
+from acp_server.errors import AcpError, SessionClosed
 from acp_server.session.client import Client
 from acp_server.session.history import SessionRecord, iso
 from acp_server.session.profile import ClientProfile
@@ -76,6 +76,8 @@ class Session:
         self._threads = Threads.current()
         self._turn_left: anyio.Event | None = None
         self._changing = anyio.Lock()
+        self.choosing: Final = anyio.Lock()
+        """Held by the client's choices, which are made one after the other, with what the agent does about them."""
 
     @property
     def id(self) -> str:
@@ -206,9 +208,11 @@ class Session:
 
     async def change(self, choose: Callable[[], Callable[[], None]]) -> None:
         """`choose` something, which returns how to undo it, and save the session; if that fails, undo it. Raises like
-        both."""
+        both, and SessionClosed."""
         # One after the other, or one that fails could bring back what another has failed with.
         async with self._changing:
+            if self.closed:
+                raise SessionClosed
             undo = choose()
             try:
                 await self.save()

@@ -58,6 +58,7 @@ class Settings:
             raise ValueError(f"{mode_id!r} is not one of this session's modes")
         record = self._record
         before, record.mode = record.mode, mode_id
+        record.chosen.add(("mode",))
 
         def undo() -> None:
             # Unless somebody has changed it since.
@@ -78,6 +79,7 @@ class Settings:
         if value not in choices(option):
             raise ValueError(f"{value!r} is not one of the values of {config_id!r}")
         config = self._record.config
+        self._record.chosen.add(("config", config_id))
         before, config[config_id] = config.get(config_id), value
 
         def undo() -> None:

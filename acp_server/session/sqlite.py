@@ -81,9 +81,10 @@ class SqliteStore:
         # The turns that are in the file as they are, and in which session.
         self._kept: weakref.WeakKeyDictionary[TurnRecord, str] = weakref.WeakKeyDictionary()
 
-    async def open(self) -> None:
-        """Open the file now, to see whether that works."""
-        await self._in_thread(lambda _database: None)
+    async def open(self, patience: float | None = None) -> None:
+        """Open the file now, to see whether that works. `patience`: seconds to wait for another program that has locked
+        it, if not the usual two; if it is none, nothing is said in the log if it has."""
+        await self._in_thread(lambda _database: None, patience)
 
     async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
         """See `SessionStore`."""
@@ -95,7 +96,8 @@ class SqliteStore:
         # All of it is read here and now, for it goes on changing.
         row = session_row(record)
         known = self._known(record)
-        changes = None if known is None else differences(known.head, row.head, known.doubts)
+        chosen = frozenset(record.chosen)
+        changes = None if known is None else differences(known.head, row.head, known.doubts | chosen)
         turns: list[TurnRecord] = []
         for turn in reversed(record.turns):
             if self._kept.get(turn) == record.id:
@@ -112,6 +114,7 @@ class SqliteStore:
                 record.stored = replace(known, doubts=known.doubts.union(changes))
             raise
         record.stored = _Stored(self, record.id, row.head)
+        record.chosen -= chosen
         for turn, kept in zip(turns, rows, strict=True):
             if not kept.running:
                 self._kept[turn] = record.id
@@ -178,15 +181,15 @@ class SqliteStore:
         stored = record.stored
         return stored if isinstance(stored, _Stored) and stored.store is self and stored.id == record.id else None
 
-    async def _in_thread(self, work: Callable[[Database], T]) -> T:
+    async def _in_thread(self, work: Callable[[Database], T], patience: float | None = None) -> T:
         limiter = self._limiter.get(None)
         if limiter is None:
             limiter = CapacityLimiter(1)
             self._limiter.set(limiter)
         # Whoever is cancelled does not wait for a disk that hangs; what was begun is done in full or not at all.
-        return await to_thread.run_sync(self._perform, work, limiter=limiter, abandon_on_cancel=True)
+        return await to_thread.run_sync(self._perform, work, patience, limiter=limiter, abandon_on_cancel=True)
 
-    def _perform(self, work: Callable[[Database], T]) -> T:
+    def _perform(self, work: Callable[[Database], T], patience: float | None = None) -> T:
         from acp_server.session.database import BUSY, PROBLEMS, Database, Gone, explain, is_busy
 
         if not self._lock.acquire(timeout=BUSY):
@@ -196,13 +199,14 @@ class SqliteStore:
             if self._closed:
                 raise InternalError("The session store is closed")
             if self._database is None:
-                self._database = Database(self.path)
+                self._database = Database(self.path, patience)
             return work(self._database)
         except Gone:
             raise ResourceNotFound(DELETED) from None
         except PROBLEMS as error:
-            logger.error("the session store %s: %s", self.path, error)
             kind = StoreBusy if is_busy(error) else InternalError
+            if kind is InternalError or patience != 0:
+                logger.error("the session store %s: %s", self.path, error)
             raise kind(f"The session store cannot be used: {explain(error)}") from error
         finally:
             self._lock.release()

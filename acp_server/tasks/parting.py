@@ -8,24 +8,31 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 from collections.abc import Callable
 from typing import Final
 
 logger = logging.getLogger("acp_server.tasks")
 
 _functions: Final[list[Callable[[], object]]] = []
+_whose: int | None = None
+"""The process whose end it is. One that was forked off and ends is not."""
 
 
 def before_the_end(function: Callable[[], object]) -> None:
     """Have `function` called right before the process ends. It must be quick, must not wait, and may be called in any
     thread."""
+    global _whose
     if not _functions:
         atexit.register(part)
+        _whose = os.getpid()
     _functions.append(function)
 
 
 def part() -> None:
     """The process ends: call them. Never raises."""
+    if os.getpid() != _whose:
+        return
     for function in _functions:
         try:
             function()

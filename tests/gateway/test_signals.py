@@ -92,12 +92,15 @@ def test_a_second_ctrl_c_waits_for_no_client(tmp_path: Path) -> None:
     with serving(tmp_path) as server, socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
-        query = {"role": "user", "content": "flood", "content_type": "text"}
+        query = {"role": "user", "content": "heap", "content_type": "text"}
         body = json.dumps({"bot_id": "1", "user_id": "u", "stream": True, "additional_messages": [query]})
         head = f"POST /v3/chat HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer {TOKEN}\r\n"
         slow.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-        server.ear.wait("begin flood")
-        assert slow.recv(1)
+        server.ear.wait("begin heap")
+        # Into the middle of the large event.
+        heard = 0
+        while heard < 100_000:
+            heard += len(slow.recv(50_000))
         agents = server.agents()
         server.process.send_signal(signal.SIGINT)
         until(lambda: "Waiting for connections to close" in server.log.read_text())

@@ -240,7 +240,7 @@ def test_a_file_that_another_program_is_just_making_is_no_stranger(path: Path, m
                 others[0].join(0.2)
             return cursor
 
-    def connect(path: Path) -> sqlite3.Connection:
+    def connect(path: Path, _patience: float) -> sqlite3.Connection:
         return sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False, factory=Connection)
 
     monkeypatch.setattr(database, "_connect", connect)

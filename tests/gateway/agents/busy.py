@@ -138,6 +138,10 @@ async def act(turn: Turn, heard: list[str]) -> None:
     elif work == "flood":
         while True:
             await turn.say("x" * 10_000)
+    elif work == "heap":
+        # More than the pipes to a client that does not read take, in one event, for which no stream is cut.
+        await turn.say("x" * 12_000_000)
+        await anyio.sleep_forever()
     elif work == "flood-tools":
         await flood_with_tools(turn)
 
