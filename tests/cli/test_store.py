@@ -191,6 +191,12 @@ async def test_the_users_store_is_in_memory_only_as_long_as_another_program_has_
         record = SessionRecord("new", "/p")
         await store.save(record)
         assert await store.load("new") is record
+        # Nobody waits for it a second time.
+        monkeypatch.setattr(database, "BUSY", 60.0)
+        with anyio.fail_after(8):
+            async with anyio.create_task_group() as group:
+                for _ in range(5):
+                    group.start_soon(store.save, record)
         for asked in (store.load("old"), store.list(None, None)):
             with pytest.raises(InternalError, match="another program has locked it"):
                 await asked
@@ -204,3 +210,4 @@ async def test_the_users_store_is_in_memory_only_as_long_as_another_program_has_
         assert found is not None
         assert found.title == "kept"
     assert caplog.text.count("as long as the file is locked") == 1
+    assert caplog.text.count("database is locked") == 1

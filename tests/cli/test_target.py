@@ -42,6 +42,15 @@ bot.run(backend="trio", limits=Limits(grace=7))
 behind = agent
 1 / 0
 """
+MAKING = """
+import sys
+from acp_server import Agent
+def make():
+    Agent("made").run(backend="trio")
+def cannot():
+    sys.exit("no key")
+Agent("main").run()
+"""
 GOING_ON = """
 from acp_server import Agent
 first, agent = Agent("first"), Agent("second")
@@ -82,6 +91,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "package" / "module.py").write_text("from my_agent import agent\n")
     (tmp_path / "running.py").write_text(RUNNING)
     (tmp_path / "running_neighbour.py").write_text("from running import bot\n")
+    (tmp_path / "making.py").write_text(MAKING)
     (tmp_path / "going_on.py").write_text(GOING_ON)
     (tmp_path / "failing_behind.py").write_text(FAILING_BEHIND)
     (tmp_path / "in_a_loop.py").write_text(IN_A_LOOP)
@@ -144,6 +154,14 @@ def test_a_program_that_runs_its_agent_is_loaded_up_to_there_and_that_is_its_age
     expected: dict[str, Any] = {"running": {"backend": "trio", "limits": Limits(grace=7)}}
     expected["in a loop"] = {"backend": "trio"}
     assert options == (expected["running"] if name == "run" else expected.get(name, {}))
+
+
+def test_a_function_that_is_named_makes_the_agent_whatever_its_file_has_run(folder: Path) -> None:
+    agent, options = load("making.py:make")
+    assert isinstance(agent, Agent)
+    assert (agent.name, options) == ("made", {"backend": "trio"})
+    with pytest.raises(UsageError, match="SystemExit: no key"):
+        load("making.py:cannot")
 
 
 def test_a_file_named_like_a_module_that_is_in_use_does_not_take_its_place(folder: Path) -> None:

@@ -50,6 +50,22 @@ def test_no_process_of_ours_outlives_us(end: str, backend: str) -> None:
     gone(*(int(pid) for pid in done.stdout.split()))
 
 
+def test_a_process_that_was_forked_off_ends_nobody_else_s() -> None:
+    code = """
+import os, sys
+from acp_server.tasks.parting import before_the_end
+before_the_end(lambda: os.write(1, b"once "))
+child = os.fork()
+if not child:
+    sys.exit(0)
+os.waitpid(child, 0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "once "
+
+
 def test_whatever_fails_of_what_is_done_before_the_end_the_others_are_done() -> None:
     code = """
 import logging

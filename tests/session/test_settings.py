@@ -3,9 +3,10 @@
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from acp_server import Agent, RpcError, Session, Turn, schema
+from acp_server import Agent, RpcError, Session, SessionClosed, Turn, schema
 from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from acp_server.session.settings import Option
 from tests.session.editor import END_TURN, editing
@@ -267,6 +268,63 @@ async def test_a_choice_that_was_made_anew_meanwhile_is_not_undone() -> None:
             assert await editor.code(each) == INTERNAL_ERROR
         assert (sessions[0].config("model"), sessions[0].config("voice")) == ("small", "alto")
         store.fails.clear()
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "fails"])
+async def test_the_agent_hears_of_choices_one_after_the_other_and_last_of_the_one_that_stands(ending: str) -> None:
+    store = TestStore()
+    agent, sessions = settable(store)
+    told: list[str] = []
+
+    @agent.set_mode
+    async def mode(_session: Session, mode: str) -> None:
+        told.append(mode)
+        await anyio.lowlevel.checkpoint()
+
+    async with editing(agent) as editor:
+        id = await editor.open()
+        store.waits["save"] = hangs = anyio.Event()
+        first = await editor.client.request("session/set_mode", {"sessionId": id, "modeId": "code"})
+        await store.reached.wait()
+        second = await editor.client.request("session/set_mode", {"sessionId": id, "modeId": "ask"})
+        await editor.settled()
+        assert told == ["code"]
+        if ending == "cancelled":
+            await editor.withdraw(second)
+            await editor.settled()
+            hangs.set()
+            assert await editor.answer(first) == {}
+            assert await editor.code(second) == REQUEST_CANCELLED
+            assert (told, sessions[0].mode) == (["code"], "code")
+        else:
+            store.fails.add("save")
+            store.waits.clear()
+            hangs.set()
+            assert await editor.code(first) == INTERNAL_ERROR
+            store.fails.clear()
+            await editor.client.response(second)
+            assert told[:2] == ["code", "ask"]
+            assert (told[-1], sessions[0].mode) == ("ask", "ask")
+
+
+async def test_a_choice_for_a_session_that_is_closed_meanwhile_is_refused() -> None:
+    agent, sessions = settable()
+    asked, go_on = anyio.Event(), anyio.Event()
+
+    @agent.set_mode
+    async def mode(_session: Session, _mode: str) -> None:
+        asked.set()
+        await go_on.wait()
+
+    async with editing(agent) as editor:
+        id = await editor.open()
+        choice = await editor.client.request("session/set_mode", {"sessionId": id, "modeId": "code"})
+        await asked.wait()
+        assert await editor.client.result("session/close", {"sessionId": id}) == {}
+        go_on.set()
+        assert await editor.code(choice) == RESOURCE_NOT_FOUND
+        with pytest.raises(SessionClosed):
+            await sessions[0].set_mode("code")
 
 
 async def test_a_choice_outlives_the_connection_but_not_its_offer() -> None:

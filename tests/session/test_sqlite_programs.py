@@ -101,6 +101,22 @@ async def test_a_program_changes_in_the_file_only_what_it_has_changed_itself(
     assert [session.id for session in (await store.list("/q", None)).sessions] == ["s"]
 
 
+async def test_what_is_chosen_anew_is_written_also_if_it_was_so_before(store: SqliteStore, other: SqliteStore) -> None:
+    ours = SessionRecord("s", "/p", mode="ask")
+    await store.save(ours)
+    theirs = await other.load("s")
+    assert theirs is not None
+    theirs.mode = "code"
+    await other.save(theirs)
+    # As far as we know it is the mode that there is.
+    ours.chosen.add(("mode",))
+    await store.save(ours)
+    assert not ours.chosen
+    found = await store.load("s")
+    assert found is not None
+    assert found.mode == "ask"
+
+
 async def test_what_failed_to_be_written_is_written_again_also_if_it_is_as_it_was_before(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
