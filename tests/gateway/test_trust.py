@@ -119,7 +119,7 @@ async def test_an_agent_that_hangs_behind_a_cancel_is_ended_and_the_next_chat_ge
 async def test_an_agent_that_works_on_after_a_cancel_keeps_its_other_chats_and_gets_no_new_ones(
     api: Api, wayward: Wayward, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.3) as http:
+    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=1) as http:
         other = await waits(http)
         await cancel(http, await started(http, wayward, "hang"))
         await until(lambda: "works on after a cancel" in caplog.text)
@@ -155,21 +155,21 @@ async def test_the_other_chats_of_an_agent_that_works_on_after_a_cancel_have_onl
 
 
 async def test_an_agent_that_confirms_a_cancel_somewhat_late_is_trusted(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.5) as http:
+    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=1) as http:
         other = await started(http, wayward, "hang")
         await cancel(http, await started(http, wayward, "late"))
         await until(lambda: wayward.asked("_"))
         assert (await say(http, "x"))[1] == "[3] x"
         # Longer than it would have been trusted for.
-        await anyio.sleep(0.7)
+        await anyio.sleep(1.4)
         assert (await say(http, "y"))[1] == "[4] y"
         assert (await http.get("/v3/chat/retrieve", params=ids(other))).json()["data"]["status"] == "in_progress"
         assert len(wayward.processes()) == 1
 
 
 async def test_an_agent_that_is_busy_with_another_chat_may_end_that_one_first(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.4) as http:
-        talking = await started(http, wayward, "chatter 120")
+    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.8) as http:
+        talking = await started(http, wayward, "chatter 250")
         await cancel(http, await started(http, wayward, "block"))
         assert (await say(http, "x"))[1] == "[1] x"
         assert await retrieved(http, talking) == ("completed", "")
@@ -201,7 +201,7 @@ async def test_an_agent_that_opens_no_session_and_answers_nothing_gets_no_new_ch
 
 async def test_an_agent_that_does_one_thing_at_a_time_may_end_it(api: Api, wayward: Wayward) -> None:
     async with api(agent=wayward.command(), patience=HURRY, start_seconds=2) as http:
-        napping = await started(http, wayward, "nap 6")
+        napping = await started(http, wayward, "nap 9")
         unopened = (await begin(http, "x"))["data"]
         assert await retrieved(http, unopened) == ("failed", SILENT)
         assert (await say(http, "y"))[1] == "[1] y"
@@ -233,14 +233,14 @@ async def test_no_agent_is_started_for_what_is_let_go_when_the_gateway_ends(wayw
 
 
 async def test_an_agent_that_says_nothing_at_all_is_looked_after(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, start_seconds=1, silence_seconds=1) as http:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=3, silence_seconds=1) as http:
         hung = await started(http, wayward, "block")
         assert await retrieved(http, hung) == ("failed", GONE)
         assert (await say(http, "y"))[1] == "[1] y"
 
 
 async def test_an_agent_that_works_in_silence_is_left_alone(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, start_seconds=0.5, silence_seconds=0.5) as http:
+    async with api(agent=wayward.command(), patience=HURRY, silence_seconds=0.5) as http:
         working = await started(http, wayward, "hang")
         await until(lambda: len(wayward.asked("_")) == 2)
         assert (await say(http, "x"))[1] == "[2] x"
@@ -259,7 +259,7 @@ async def test_a_chat_whose_agent_says_something_that_is_too_long_to_be_read_doe
 
 
 async def test_an_agent_that_waits_for_its_user_is_not_disturbed(api: Api, wayward: Wayward) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, start_seconds=0.5, silence_seconds=0.5) as http:
+    async with api(agent=wayward.command(), patience=HURRY, silence_seconds=0.5) as http:
         chat = await waits(http)
         await anyio.sleep(1.7)
         await allow(http, chat)
