@@ -64,7 +64,7 @@ def gone(*pids: int) -> None:
 def _runs(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+    except (psutil.NoSuchProcess, FileNotFoundError):  # It may end while it is looked at.
         return False
 
 

@@ -89,9 +89,16 @@ class Server:
 def gone(processes: list[psutil.Process]) -> None:
     """Fail if one of these does not end. One that only waits to be collected by its parent has ended."""
     end = time.monotonic() + PATIENCE
-    while [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]:
+    while any(_runs(process) for process in processes):
         assert time.monotonic() < end, processes
         time.sleep(0.01)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, FileNotFoundError):  # It may end while it is looked at.
+        return False
 
 
 @contextmanager

@@ -42,8 +42,15 @@ async def cancel(talk: Talk, by: str, session: str, id: int) -> None:
 async def gone(pid: int) -> None:
     """Wait until no such process runs."""
     with anyio.fail_after(10):
-        while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110
+        while _runs(pid):  # noqa: ASYNC110 - nobody is told of the end of a process that is not its child
             await anyio.sleep(0.01)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, FileNotFoundError):  # It may end while it is looked at.
+        return False
 
 
 def output(call: dict[str, Any]) -> str:
