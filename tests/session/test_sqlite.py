@@ -3,11 +3,9 @@
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -19,37 +17,10 @@ from acp_server.session.history import SessionRecord
 from acp_server.session.sqlite import SqliteStore
 from acp_server.session.store import MemoryStore, TurnJournal, encode_cursor
 
+from .files import rows, texts
 from .records import SESSIONS, end, shown, turn
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "sessions.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    with SqliteStore(path, page_size=3) as store:
-        yield store
-
-
-@pytest.fixture
-def other(path: Path) -> Iterator[SqliteStore]:
-    """The same file, as another program has it."""
-    with SqliteStore(path, page_size=3) as store:
-        yield store
-
-
-def texts(record: SessionRecord | None) -> list[str]:
-    assert record is not None
-    return [turn.prompt[0]["text"] for turn in record.turns]
-
-
-def rows(path: Path, query: str) -> list[Any]:
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(query).fetchall()
 
 
 # What it keeps

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
@@ -26,17 +26,6 @@ as_nobody = pytest.mark.skipif(os.name != "nt" and os.geteuid() == 0, reason="no
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for long for another program."""
     monkeypatch.setattr("acp_server.session.database.BUSY", 0.05)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "sessions.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    with SqliteStore(path) as store:
-        yield store
 
 
 def change(path: Path, *statements: str) -> None:

@@ -1,0 +1,5 @@
+"""Shared fixtures."""
+
+from tests.session.files import other, path, store
+
+__all__ = ["other", "path", "store"]
