@@ -6,6 +6,7 @@ so that an error names the member that was meant and a known member with a bad p
 complete and the published schema lists.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
@@ -19,16 +20,16 @@ Choose = Callable[[JsonObject], str | None]
 """From a received object to the name of the member to read it as; None if it is none of them."""
 
 
-class _Union:
+class _Union(ABC):
     """A union of models whose member is chosen by a function of the received object."""
 
     expected = "an object"
     """What an error says was expected, when no member could be chosen."""
     members: tuple[type[Record], ...] = ()
 
+    @abstractmethod
     def chooser(self) -> Choose:
         """The function that chooses among `members`."""
-        raise NotImplementedError
 
     @property
     def unknown(self) -> str | None:
