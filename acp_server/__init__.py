@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from acp_server.errors import ToolRejected as ToolRejected
     from acp_server.errors import TurnEnded as TurnEnded
     from acp_server.peer.connection import Connection as Connection
-    from acp_server.peer.connection import Limits as Limits
     from acp_server.peer.context import Call as Call
+    from acp_server.peer.limits import Limits as Limits
     from acp_server.session.client import Client as Client
     from acp_server.session.client import PermissionAnswer as PermissionAnswer
     from acp_server.session.session import Session as Session
@@ -130,8 +130,9 @@ _NAMES = {
         "AcpError AuthRequired CapabilityMissing ConnectionClosed InvalidParams RequestCancelled RequestTimeout "
         "ResourceNotFound RpcError SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded"
     ),
-    "peer.connection": "Connection Limits",
+    "peer.connection": "Connection",
     "peer.context": "Call",
+    "peer.limits": "Limits",
     "session.client": "Client PermissionAnswer",
     "session.session": "Session",
     "session.sqlite": "SqliteStore",

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overl
 
 from acp_server.agent.handlers import check_takes, prompt_hook
 from acp_server.errors import InvalidParams, ResourceNotFound, UsageError
-from acp_server.peer.connection import Connection, Limits
+from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
+from acp_server.peer.limits import Limits
 from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks

@@ -22,7 +22,8 @@ from acp_server.agent.loading import current
 from acp_server.agent.record import RecordedStream, Recorder
 from acp_server.agent.signals import Signals
 from acp_server.errors import UsageError
-from acp_server.peer.connection import Connection, Limits
+from acp_server.peer.connection import Connection
+from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
 from acp_server.tasks.cause import Cause
 

@@ -11,7 +11,7 @@ from acp_server.client.handlers import Handlers
 from acp_server.client.process import AgentProcess, Command, Patience
 from acp_server.client.remote import RemoteAgent
 from acp_server.errors import ConnectionClosed
-from acp_server.peer.connection import Limits
+from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
 
 

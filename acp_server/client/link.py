@@ -13,7 +13,8 @@ import anyio
 
 from acp_server.client.watched import Watched
 from acp_server.errors import CapabilityMissing, ConnectionClosed
-from acp_server.peer.connection import Connection, Limits
+from acp_server.peer.connection import Connection
+from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate, OnOver
 from acp_server.peer.route import Routes
 from acp_server.peer.stream import Stream

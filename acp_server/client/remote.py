@@ -20,7 +20,7 @@ from acp_server.client.session import OnUpdate, RemoteSession
 from acp_server.client.strays import Strays
 from acp_server.client.watched import lost_update
 from acp_server.errors import AcpError, CapabilityMissing, ConnectionClosed, RpcError, UsageError
-from acp_server.peer.connection import Limits
+from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate
 from acp_server.peer.stream import Stream
 from acp_server.schema import (

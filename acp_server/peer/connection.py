@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
@@ -17,6 +16,7 @@ import anyio.lowlevel
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.inbound import Inbound
 from acp_server.peer.lane import Lane
+from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate, OnOver, Outbox, in_notification
 from acp_server.peer.outcome import program_end
 from acp_server.peer.report import report
@@ -25,12 +25,11 @@ from acp_server.peer.stream import Stream
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
-from acp_server.tasks.grace import DEFAULT_GRACE, Watch, grace
+from acp_server.tasks.grace import Watch, grace
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.threads import Threads
 from acp_server.tasks.tree import Node, TaskTree
 from acp_server.wire.endpoint import CANCEL_METHOD, Answered, Dropped, Endpoint, Event
-from acp_server.wire.framing import DEFAULT_LINE_LIMIT
 from acp_server.wire.messages import Notification, Request
 
 logger = logging.getLogger("acp_server.peer")
@@ -38,23 +37,6 @@ logger = logging.getLogger("acp_server.peer")
 _UNREAD_LIMIT = 64 * 1024 * 1024
 """Bytes that the peer has not taken above which no more is read from it: it would only make more of them. What it
 sends meanwhile, cancels too, is heard when it reads again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The bounds of a connection. Times in seconds, sizes in bytes."""
-
-    line: int = DEFAULT_LINE_LIMIT
-    """The longest message that is read."""
-    running: int | None = None
-    """How many requests run at once; more wait their turn. None: as many as come."""
-    drain: float = 1.0
-    """How long running requests and notifications may go on when the input has ended."""
-    grace: float = DEFAULT_GRACE
-    """How long a cancelled request may clean up before it is answered all the same; and, at the end, all of them, and
-    then those who have `Connection.on_close` called."""
-    flush: float = 2.0
-    """How long the last frames may take to be written."""
 
 
 class Connection:

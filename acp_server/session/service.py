@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import ResourceNotFound
-from acp_server.peer.connection import Connection, Limits
+from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
+from acp_server.peer.limits import Limits
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks

@@ -1,6 +1,5 @@
 """Every Python example in the guides runs and does what the guide says of it; so do the facts in their tables."""
 
-import dataclasses
 import os
 import re
 import sys
@@ -10,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server import Agent, Limits, RpcError
+from acp_server import Agent, RpcError
 from acp_server.agent.record import RecordedStream, Recorder
 from acp_server.client import connect_agent
 from acp_server.errors import INVALID_REQUEST
@@ -190,12 +189,6 @@ async def test_agents_store() -> None:
 async def test_agents_embed() -> None:
     with anyio.fail_after(10):
         await run("agents.md", "embed")["main"]()
-
-
-def test_the_table_of_limits_is_true() -> None:
-    text = (DOCS / "agents.md").read_text("utf-8")
-    table = dict(re.findall(r"^\| `(\w+)` \| ([\w.]+)(?: s| bytes)? \|", text, re.MULTILINE))
-    assert table == {field.name: str(field.default) for field in dataclasses.fields(Limits)}
 
 
 def test_the_error_of_ones_own_is_raised_as_the_guide_says() -> None:

@@ -1,0 +1,36 @@
+"""`Limits`: every bound of a connection that can be set, with its unit and its default. `docs/limits.md` has the same.
+
+A bound is added here as one field, and in the table of that page; a test compares the two. It is enforced where what it
+counts is made, with `Connection.limits`. Nothing is enforced here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from acp_server.tasks.grace import DEFAULT_GRACE
+from acp_server.wire.framing import DEFAULT_LINE_LIMIT
+
+Unit: TypeAlias = Literal["bytes", "characters", "seconds", "number"]
+
+
+def _limit(default: Any, unit: Unit) -> Any:
+    return field(default=default, metadata={"unit": unit})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of a connection. Each field says what it counts; `docs/limits.md` says what the peer gets there."""
+
+    line: int = _limit(DEFAULT_LINE_LIMIT, "bytes")
+    """The longest message that is read."""
+    running: int | None = _limit(None, "number")
+    """Requests that run at once; more wait their turn. None: as many as come."""
+    drain: float = _limit(1.0, "seconds")
+    """How long running requests and notifications may go on when the input has ended."""
+    grace: float = _limit(DEFAULT_GRACE, "seconds")
+    """How long a cancelled request may clean up before it is answered all the same; and, at the end, all of them, and
+    then those who have `Connection.on_close` called."""
+    flush: float = _limit(2.0, "seconds")
+    """How long the last frames may take to be written."""
