@@ -202,6 +202,8 @@ class Connection:
         elif isinstance(event, Dropped):
             logger.debug("dropped: %s", event.reason)
         else:
+            if event.reason is not None:
+                logger.debug("not JSON: %s", event.reason)
             self.writer.put(event.frame)
 
     def _notice(self, notification: Notification) -> None:

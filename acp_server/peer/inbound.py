@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.errors import EncodeError, MethodNotFound
 from acp_server.peer.context import Call
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from acp_server.peer.resolve import Resolver
 
 logger = logging.getLogger("acp_server.peer")
+
+_NAME: Final = 200
+"""Characters of a name that the peer made up which are repeated to it."""
 
 
 class Inbound:
@@ -63,7 +66,7 @@ class Inbound:
         """Register a request and start it. Called in the reader, so that what follows on the wire finds it."""
         route = self._routes.requests.get(request.method)
         if route is None:
-            self._write(self._endpoint.refuse(request, MethodNotFound(data={"method": request.method})))
+            self._write(self._endpoint.refuse(request, MethodNotFound(data={"method": request.method[:_NAME]})))
             return
         call = Call(self._connection, request, self.tree.open(request.id, request.method), self)
         node = call.node

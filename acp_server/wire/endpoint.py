@@ -8,11 +8,12 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 
 from acp_server.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, EncodeError, RpcError
 from acp_server.wire import codec
-from acp_server.wire.batch import BATCH_LIMIT, Batch, Slot
+from acp_server.wire.batch import BATCH_BYTES, BATCH_LIMIT, Batches, Slot
 from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Line, LineFramer, TooLong
 from acp_server.wire.head import classify_head
 from acp_server.wire.ledger import Asked, Ledger
@@ -20,7 +21,8 @@ from acp_server.wire.messages import Ignored, Invalid, Message, Notification, Re
 
 CANCEL_METHOD: Final = "$/cancel_request"
 
-_NOT_JSON = Invalid(PARSE_ERROR, "Parse error")
+_BATCHES_FULL: Final = "Internal error: the answers of unfinished batches take too much memory"
+_FULL: Final = {"limit": "batches"}
 
 
 @dataclass(slots=True, eq=False)
@@ -34,9 +36,11 @@ class Answered:
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """Bytes to be written now, which nobody asked for: an error for a message that could not be acted on."""
+    """Bytes to be written now that answer no request: an error for a message that could not be acted on, or the array
+    of a batch that holds such errors. `reason`: more about it, for the log; it may quote what the peer sent."""
 
     frame: bytes
+    reason: Exception | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -52,13 +56,16 @@ Event: TypeAlias = Request | Notification | Answered | Outgoing | Dropped
 class Endpoint:
     """The protocol state of one connection (JSON-RPC 2.0, and ACP's `$/cancel_request`).
 
-    `line_limit`: the longest accepted message in bytes.
+    `line_limit`: the longest accepted message in bytes. `batch_bytes`: how much the answers in unfinished batches may
+    take together; beyond it the requests of a new batch are refused with -32603, which also replaces an answer without
+    room.
     """
 
-    __slots__ = ("_framer", "_line_limit", "ledger")
+    __slots__ = ("_batches", "_framer", "_line_limit", "ledger")
 
-    def __init__(self, line_limit: int = DEFAULT_LINE_LIMIT) -> None:
+    def __init__(self, line_limit: int = DEFAULT_LINE_LIMIT, batch_bytes: int = BATCH_BYTES) -> None:
         self._framer = LineFramer(line_limit)
+        self._batches = Batches(batch_bytes)
         self._line_limit = line_limit
         self.ledger = Ledger()
 
@@ -82,25 +89,31 @@ class Endpoint:
         try:
             value = codec.decode(line)
         except codec.DecodeError as error:
-            yield Dropped(f"not JSON: {error}")
             message = classify_head(line, "not JSON")
-            yield self._event(message if isinstance(message, Response) else _NOT_JSON)
+            if isinstance(message, Response):
+                yield self._response(message)
+            else:
+                yield Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error)
             return
         if type(value) is list and value:
-            yield from self._batch(cast("list[Any]", value))
+            yield from self._batch(cast("list[Any]", value), len(line))
         else:
-            yield self._event(classify(value))
+            yield self._event(classify(value), len(line))
 
-    def _batch(self, values: list[Any]) -> Iterator[Event]:
+    def _batch(self, values: list[Any], size: int) -> Iterator[Event]:
         if len(values) > BATCH_LIMIT:
             message = f"Invalid request: more than {BATCH_LIMIT} messages in one batch"
             yield self._event(Invalid(INVALID_REQUEST, message))
             return
-        batch = Batch()
+        full = self._batches.full
+        batch = self._batches.begin()
         for value in values:
-            event = self._event(classify(value))
+            message = classify(value)
+            if full and isinstance(message, Request):
+                message = Invalid(INTERNAL_ERROR, _BATCHES_FULL, message.id, _FULL)
+            event = self._event(message, size // len(values))
             if isinstance(event, Outgoing):
-                batch.open().fill(event.frame)
+                batch.add(event.frame)
                 continue
             if isinstance(event, Request):
                 event.slot = batch.open()
@@ -108,9 +121,10 @@ class Endpoint:
         if array := batch.seal():
             yield Outgoing(array)
 
-    def _event(self, message: Message) -> Event:
+    def _event(self, message: Message, size: int = 0) -> Event:
         if isinstance(message, Request):
             if self.ledger.accept(message):
+                message.size = size
                 return message
             message = Invalid(
                 INVALID_REQUEST,
@@ -118,15 +132,18 @@ class Endpoint:
                 data={"duplicateId": message.id},
             )
         if isinstance(message, Notification):
+            message.size = size
             return message
         if isinstance(message, Response):
             return self._response(message)
         if isinstance(message, Ignored):
             return Dropped(message.reason)
+        if message.id is None and message.data is None:
+            return Outgoing(_plain_error_frame(message.code, message.message))
         error: dict[str, Any] = {"code": message.code, "message": message.message}
         if message.data is not None:
             error["data"] = message.data
-        # An id in flight belongs to somebody else's answer: echoing it here would resolve the wrong call.
+        # An id in flight belongs to the answer of another request: echoing it here would resolve the wrong call.
         id = None if self.ledger.owed(message.id) is not None else message.id
         return Outgoing(_error_frame(id, error))
 
@@ -177,7 +194,17 @@ class Endpoint:
         if not self.ledger.settle(request):
             return None
         slot: Slot | None = request.slot
-        return frame if slot is None else slot.fill(frame)
+        if slot is None:
+            return frame
+        if not slot.has_room(frame):
+            frame = _error_frame(request.id, {"code": INTERNAL_ERROR, "message": _BATCHES_FULL, "data": _FULL})
+        return slot.fill(frame)
+
+
+@lru_cache(maxsize=32)
+def _plain_error_frame(code: int, message: str) -> bytes:
+    # The messages are a handful of constants: one frame serves any number of bad lines.
+    return _error_frame(None, {"code": code, "message": message})
 
 
 def _error_frame(id: RequestId, error: dict[str, Any]) -> bytes:

@@ -20,6 +20,12 @@ RequestId: TypeAlias = int | str | None
 
 Params: TypeAlias = dict[str, Any] | list[Any]
 
+ID_LIMIT: Final = 1024
+"""The most characters of an id that is a string: it is kept, and repeated, for as long as its request lasts."""
+
+_BAD_ID: Final = "Invalid request: id must be a 64-bit integer, a string or null"
+_LONG_ID: Final = f"Invalid request: id is longer than {ID_LIMIT} characters"
+
 _PARAMS: Final = frozenset[object]({dict, list, type(None)})
 
 
@@ -32,6 +38,8 @@ class Request:
     params: Params | None
     slot: Slot | None = None
     """The place in a batch that the answer fills, or None for a message of its own."""
+    size: int = 0
+    """Bytes that it took on the wire; a member of a batch has its share."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +48,8 @@ class Notification:
 
     method: str
     params: Params | None
+    size: int = 0
+    """See `Request.size`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +86,7 @@ def is_request_id(value: Any) -> bool:
     """Whether a decoded value may be an id. `type` and not `isinstance`: True is an int to Python, but not to JSON."""
     if type(value) is int:
         return -(2**63) <= value < 2**63
-    return type(value) is str or value is None
+    return value is None or (type(value) is str and len(value) <= ID_LIMIT)
 
 
 def classify(value: Any) -> Message:
@@ -91,7 +101,7 @@ def classify(value: Any) -> Message:
     has_id = "id" in message
     id = message.get("id")
     if has_id and not is_request_id(id):
-        return Invalid(INVALID_REQUEST, "Invalid request: id must be a 64-bit integer, a string or null")
+        return Invalid(INVALID_REQUEST, _LONG_ID if type(id) is str else _BAD_ID)
     if message.get("jsonrpc") != "2.0":
         return Invalid(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0"', id)
     method = message["method"]

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from acp_server.wire.batch import Batch
+from acp_server.wire.batch import Batches
 
 
 @pytest.mark.behaviour("H3")
 def test_the_array_keeps_the_order_of_the_places() -> None:
-    batch = Batch()
+    batch = Batches().begin()
     first, second, third = batch.open(), batch.open(), batch.open()
     assert third.fill(b"3\n") is None
     assert batch.seal() is None
@@ -19,11 +19,11 @@ def test_the_array_keeps_the_order_of_the_places() -> None:
 
 @pytest.mark.behaviour("H3")
 def test_a_batch_without_places_has_no_answer() -> None:
-    assert Batch().seal() is None
+    assert Batches().begin().seal() is None
 
 
 def test_nothing_goes_out_while_members_may_still_come() -> None:
-    batch = Batch()
+    batch = Batches().begin()
     assert batch.open().fill(b"1\n") is None
     assert batch.open().fill(b"2\n") is None
     array = batch.seal()
@@ -33,7 +33,7 @@ def test_nothing_goes_out_while_members_may_still_come() -> None:
 
 @pytest.mark.behaviour("H8")
 def test_places_are_told_apart_by_position() -> None:
-    batch = Batch()
+    batch = Batches().begin()
     first, second = batch.open(), batch.open()
     batch.seal()
     assert (first.position, second.position) == (0, 1)

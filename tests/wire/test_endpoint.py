@@ -8,7 +8,7 @@ import pytest
 from acp_server.errors import EncodeError, InternalError, RpcError
 from acp_server.wire.endpoint import CANCEL_METHOD, Answered, Dropped, Endpoint, Event, Outgoing
 from acp_server.wire.ledger import Asked, AskState
-from acp_server.wire.messages import Notification, Request
+from acp_server.wire.messages import ID_LIMIT, Notification, Request
 from tests.wire.live import cancel, notification, request, strict
 
 FULL_ERROR = {"code": 1, "message": "m", "data": {"a": [1]}}
@@ -152,9 +152,9 @@ def test_a_request_is_registered_when_it_comes_out() -> None:
 )
 def test_what_cannot_be_parsed_is_answered_with_a_null_id_and_logged(line: bytes) -> None:
     endpoint = Endpoint()
-    log, error = receive(endpoint, line + b"\n")
-    assert isinstance(log, Dropped)
+    (error,) = receive(endpoint, line + b"\n")
     assert isinstance(error, Outgoing)
+    assert error.reason is not None
     assert strict(error.frame) == {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
     assert accepted(endpoint, 7)
 
@@ -164,6 +164,34 @@ def test_what_cannot_be_parsed_is_answered_with_a_null_id_and_logged(line: bytes
 def test_what_is_no_message_is_answered_with_one_error_object(value: Any) -> None:
     answer = refused(Endpoint(), value)
     assert (answer["id"], answer["error"]["code"]) == (None, -32600)
+
+
+@pytest.mark.behaviour("A3")
+def test_an_id_that_is_too_long_to_be_kept_is_refused() -> None:
+    endpoint = Endpoint()
+    answer = refused(endpoint, request("x" * (ID_LIMIT + 1), "m"))
+    assert answer == {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": -32600, "message": f"Invalid request: id is longer than {ID_LIMIT} characters"},
+    }
+    assert accepted(endpoint, "x" * ID_LIMIT)
+
+
+@pytest.mark.behaviour("A8", "A9")
+def test_any_number_of_bad_lines_shares_the_frame_that_answers_them() -> None:
+    frames = {id(event.frame) for event in Endpoint().receive(b"17\n" * 100) if isinstance(event, Outgoing)}
+    assert len(frames) == 1
+
+
+def test_a_message_tells_how_many_bytes_it_took() -> None:
+    line = json.dumps(request(7, "x")).encode()
+    batch = json.dumps([request(8, "x"), notification("n")]).encode()
+    one, first, second = Endpoint().receive(line + b"\n" + batch + b"\n")
+    assert isinstance(one, Request)
+    assert isinstance(first, Request)
+    assert isinstance(second, Notification)
+    assert (one.size, first.size, second.size) == (len(line), len(batch) // 2, len(batch) // 2)
 
 
 @pytest.mark.behaviour("A5")
@@ -231,8 +259,7 @@ def test_an_answer_finds_its_request(members: Any) -> None:
 def test_a_malformed_answer_fails_the_one_who_waits_and_nobody_else(line: bytes) -> None:
     endpoint = Endpoint(line_limit=900)
     asked, other = waiting(endpoint), waiting(endpoint)
-    *logged, event = receive(endpoint, line + b"\n")
-    assert all(isinstance(entry, Dropped) for entry in logged)
+    (event,) = receive(endpoint, line + b"\n")
     assert isinstance(event, Answered)
     assert event.asked is asked
     assert event.response.malformed
@@ -312,7 +339,6 @@ def test_a_last_message_without_its_newline_is_read_if_it_is_whole() -> None:
 def test_half_a_message_at_the_end_is_a_parse_error() -> None:
     endpoint = Endpoint()
     assert receive(endpoint, json.dumps(request(7, "x")).encode()[:-5]) == []
-    log, error = endpoint.receive_eof()
-    assert isinstance(log, Dropped)
+    (error,) = endpoint.receive_eof()
     assert isinstance(error, Outgoing)
     assert strict(error.frame)["error"]["code"] == -32700

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_server.errors import InternalError, RequestCancelled
-from acp_server.wire.batch import BATCH_LIMIT
+from acp_server.wire.batch import BATCH_BYTES, BATCH_LIMIT, Batches
 from acp_server.wire.endpoint import Answered, Dropped, Endpoint, Event, Outgoing
 from acp_server.wire.ledger import Asked
 from acp_server.wire.messages import Notification, Request
@@ -16,8 +16,8 @@ from tests.wire.live import cancel, notification, request, strict
 class Side:
     """An endpoint, what came out of it, and the requests that it has to answer."""
 
-    def __init__(self) -> None:
-        self.endpoint = Endpoint()
+    def __init__(self, batch_bytes: int = BATCH_BYTES) -> None:
+        self.endpoint = Endpoint(batch_bytes=batch_bytes)
         self.owed: list[Request] = []
 
     def receive(self, message: Any) -> list[Event]:
@@ -157,3 +157,50 @@ def test_junk_among_answers_is_answered_alone() -> None:
     assert isinstance(answered, Answered)
     assert isinstance(complaint, Outgoing)
     assert codes(complaint.frame) == [(None, -32600)]
+
+
+def test_requests_of_a_new_batch_are_refused_while_unfinished_batches_hold_too_much() -> None:
+    side = Side(batch_bytes=10_000)
+    side.receive([request(0, "hangs"), *[1] * 100])
+    events = side.receive([request(1, "x"), notification("n"), request(2, "x"), 17])
+    note, array = events
+    assert isinstance(note, Notification)
+    assert isinstance(array, Outgoing)
+    assert codes(array.frame) == [(1, -32603), (2, -32603), (None, -32600)]
+    assert strict(array.frame)[0]["error"]["data"] == {"limit": "batches"}
+    assert len(side.owed) == 1
+    # A message of its own is as welcome as ever, and so is a batch when the room is free again.
+    side.receive(request(3, "x"))
+    assert side.answer(1) is not None
+    assert codes(side.answer(0))[:2] == [(0, None), (None, -32600)]
+    side.receive([request(4, "x")])
+    assert codes(side.answer(2)) == [(4, None)]
+
+
+def test_an_answer_that_unfinished_batches_cannot_hold_is_replaced_by_an_error() -> None:
+    side = Side(batch_bytes=10_000)
+    side.receive([request(id, "x") for id in range(3)])
+    big = "x" * 20_000
+    assert side.endpoint.answer(side.owed[1], big) is None
+    assert side.endpoint.answer(side.owed[0], 0) is None
+    # The last one completes the array and need not be held.
+    array = strict(side.endpoint.answer(side.owed[2], big) or b"")
+    assert [(member["id"], member.get("error", {}).get("code")) for member in array] == [
+        (0, None),
+        (1, -32603),
+        (2, None),
+    ]
+    assert array[2]["result"] == big
+
+
+def test_finished_batches_hold_nothing() -> None:
+    batches = Batches()
+    for _ in range(3):
+        batch = batches.begin()
+        place = batch.open()
+        batch.add(b"1\n")
+        batch.seal()
+        assert batches.held > 0
+        place.fill(b"2\n")
+        batches.begin().seal()
+    assert batches.held == 0
