@@ -18,13 +18,13 @@
     terminals    LocalTerminals: ready-made handlers for terminal/*; their output in output
     process      an agent's process; its group and the tail of its standard error
     strays       which session an id means, and what an update of it belongs to
-    errors       AgentExited, SessionTaken, UnsupportedVersion
+    errors       AgentExited, CancelUnanswered, SessionTaken, UnsupportedVersion
 
 It never imports the agent's side.
 """
 
 from acp_server.client.connect import connect_agent, spawn_agent
-from acp_server.client.errors import AgentExited, SessionTaken, UnsupportedVersion
+from acp_server.client.errors import AgentExited, CancelUnanswered, SessionTaken, UnsupportedVersion
 from acp_server.client.files import LocalFiles, LocalReader
 from acp_server.client.handlers import Handlers, allow_once, reject_once
 from acp_server.client.process import Patience
@@ -35,6 +35,7 @@ from acp_server.client.turn import RemoteTurn
 
 __all__ = [
     "AgentExited",
+    "CancelUnanswered",
     "Handlers",
     "LocalFiles",
     "LocalReader",

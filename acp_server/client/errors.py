@@ -43,6 +43,17 @@ class SessionTaken(AcpError):
         super().__init__(f"the id {session_id!r} stands for another session by now")
 
 
+class CancelUnanswered(AcpError, TimeoutError):
+    """The agent did not answer a cancelled prompt, so that the prompt was withdrawn `seconds` after its cancel.
+
+    What the agent still says of that turn is no part of it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"the agent had not answered a cancelled session/prompt after {seconds:.1f} s")
+
+
 class UnsupportedVersion(AcpError):
     """The agent does not speak the version of the protocol that this client speaks (ACP, Initialization)."""
 

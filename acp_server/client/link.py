@@ -63,6 +63,10 @@ class Link:
         """How many bytes the agent has sent."""
         return self._stream.heard
 
+    def time(self) -> float:
+        """The time by the event loop's clock, in seconds; also in a plain callback."""
+        return self._tasks.time()
+
     async def aclose(self) -> None:
         """Close the connection: what runs for the agent is cut, what waits for it fails. Idempotent.
 

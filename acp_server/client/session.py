@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from acp_server.client.errors import SessionTaken
-from acp_server.client.turn import SETTLE_SECONDS, RemoteTurn
+from acp_server.client.turn import RemoteTurn
 from acp_server.errors import UsageError
 from acp_server.schema import (
     AvailableCommand,
@@ -150,7 +150,7 @@ class RemoteSession:
         while (before := self.turn) is not None:
             if not before.cancelled:
                 raise UsageError("a turn of this session is still under way")
-            with anyio.move_on_after(SETTLE_SECONDS):
+            with anyio.CancelScope(deadline=before.patience):
                 await before.over.wait()
             # An agent that never answers a cancelled prompt must not hold up the session for ever.
             before.settle()

@@ -10,6 +10,7 @@ request of the agent, no other session.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
@@ -18,25 +19,30 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.lowlevel
 
+from acp_server.client.errors import CancelUnanswered
 from acp_server.errors import AcpError, MalformedResponse, RequestCancelled, UsageError
 from acp_server.schema import PromptRequest, PromptResponse, SessionUpdate
+from acp_server.tasks.failure import is_cancellation
+from acp_server.tasks.grace import DEFAULT_GRACE
 
 if TYPE_CHECKING:
     from acp_server.client.session import RemoteSession
 
-SETTLE_SECONDS: Final = 5.0
-"""How long a cancelled turn may take to be answered before it is given up."""
+SETTLE_SECONDS: Final = DEFAULT_GRACE + 1.0
+"""How long the agent may take to answer a cancelled prompt before the prompt is withdrawn. An agent of ours may clean
+up for all of its grace, and its answer needs time for the way."""
 
 
 class RemoteTurn:
     """A turn of a session; made by `RemoteSession.prompt` and begun by `async with`.
 
     Iterate over it for the updates, in the order in which the agent sent them. The iteration ends when the prompt is
-    answered, and raises what became of it otherwise: RpcError, ConnectionClosed, and MalformedResponse also if an
-    update was too long to be read, so that no turn looks complete that is not.
+    answered, and raises what became of it otherwise: RpcError, ConnectionClosed, CancelUnanswered, and
+    MalformedResponse also if an update was too long to be read, so that no turn looks complete that is not.
 
-    Leaving the block before that cancels the turn and waits until the agent has confirmed it. If the task itself is
-    cancelled, the prompt is withdrawn with `$/cancel_request` besides, and nothing is waited for.
+    Leaving the block before that cancels the turn and waits until the agent has confirmed it. However a turn was
+    cancelled, an agent that does not answer within `SETTLE_SECONDS` has its prompt withdrawn with `$/cancel_request`.
+    If the task itself is cancelled, by a scope or natively, the prompt is withdrawn at once and nothing is waited for.
     """
 
     def __init__(self, session: RemoteSession, request: PromptRequest) -> None:
@@ -44,12 +50,17 @@ class RemoteTurn:
         self.request = request
         self.cancelled = False
         """Whether `session/cancel` has been sent for it."""
+        self.patience = math.inf
+        """Until when the agent may answer, by the clock of the event loop."""
         self.over = anyio.Event()
-        """Set when nothing more will come of it: it is answered, or it was given up."""
+        """Set when nothing more will come of it: it is answered, late answers included, or the session goes on without
+        it."""
         self._updates: deque[SessionUpdate] = deque()
         self._changed: anyio.Event | None = None
         self._asking = anyio.CancelScope()
         self._asked = anyio.Event()
+        # From then on there is a result or an error, and the program waits no longer.
+        self._ended = anyio.Event()
         self._result: PromptResponse | None = None
         self._error: AcpError | None = None
         self._error_seen = False
@@ -80,12 +91,13 @@ class RemoteTurn:
         on a turn that is over, or not yet begun.
         """
         if self._asked.is_set() and not self.cancelled and not self.over.is_set():
-            self.cancelled = True
             self.session.send_cancel()
+            self.cancelled = True
+            self.patience = self._asking.deadline = self.session.agent.link.time() + SETTLE_SECONDS
 
     async def wait(self) -> PromptResponse:
         """Wait for the answer, leaving the updates where they are; raises like `result`."""
-        await self.over.wait()
+        await self._ended.wait()
         return self.result
 
     def __aiter__(self) -> AsyncIterator[SessionUpdate]:
@@ -95,7 +107,7 @@ class RemoteTurn:
         # Before anything is taken, so that a cancel loses nothing; and so that many updates in a row starve nobody.
         await anyio.lowlevel.checkpoint()
         while not self._updates:
-            if self.over.is_set():
+            if self._ended.is_set():
                 if self._error is not None:
                     self._error_seen = True
                     raise self._error
@@ -121,13 +133,14 @@ class RemoteTurn:
     ) -> None:
         self._left = True
         self._updates.clear()
-        if not self.over.is_set():
+        if not self._ended.is_set():
             self.cancel()
             try:
-                with anyio.move_on_after(SETTLE_SECONDS):
-                    await self.over.wait()
+                # A native cancel, on asyncio, would not keep anyio from waiting.
+                if error is None or not is_cancellation(error):
+                    await self._ended.wait()
             finally:
-                if not self.over.is_set():
+                if not self._ended.is_set():
                     self._withdraw()
         elif kind is None and self._error is not None and not self._error_seen:
             raise self._error
@@ -136,7 +149,7 @@ class RemoteTurn:
 
     def put(self, update: SessionUpdate) -> None:
         """An update has arrived while this turn was under way."""
-        if not self._left:
+        if not self._left and not self._ended.is_set():
             self._updates.append(update)
             self._signal()
 
@@ -145,35 +158,47 @@ class RemoteTurn:
         self._missing = what
 
     async def ask(self) -> None:
-        """Send the prompt and wait for its answer."""
-        if self._asking.cancel_called:
-            # Withdrawn before the agent could hear of it, so it will not answer.
-            self.settle()
-            return
+        """Send the prompt and wait for its answer, or until it is withdrawn."""
         with self._asking:
-            try:
-                # Nothing is waited for between this and the sending of the request.
-                self._asked.set()
-                call = self.session.agent.link.call
-                self._result = await call("session/prompt", self.request, on_over=self.settle)
-            except AcpError as error:
-                if self.cancelled and isinstance(error, RequestCancelled):
-                    # Not what the protocol wants for a cancelled turn, but what some agents answer.
-                    self._result = PromptResponse(stop_reason="cancelled")
-                else:
-                    self._error = error
-            if self._missing is not None and self._error is None and not self.cancelled:
-                self._result, self._error = None, MalformedResponse("session/prompt", f"{self._missing} came before it")
-            self.settle()
+            # A prompt that was withdrawn before the agent could hear of it is not sent.
+            if not self._asking.cancel_called:
+                await self._ask()
+        if not self._ended.is_set():
+            waited = self.session.agent.link.time() - self.patience + SETTLE_SECONDS
+            self._end(None, CancelUnanswered(max(waited, 0.0)))
 
     def settle(self) -> None:
         """Nothing more will come of it."""
         self.over.set()
+
+    async def _ask(self) -> None:
+        # Nothing is waited for between this and the sending of the request.
+        self._asked.set()
+        result: PromptResponse | None = None
+        failure: AcpError | None = None
+        try:
+            result = await self.session.agent.link.call("session/prompt", self.request, on_over=self.settle)
+        except AcpError as error:
+            if self.cancelled and isinstance(error, RequestCancelled):
+                # Not what the protocol wants for a cancelled turn, but what some agents answer.
+                result = PromptResponse(stop_reason="cancelled")
+            else:
+                failure = error
+        if self._missing is not None and failure is None and not self.cancelled:
+            result, failure = None, MalformedResponse("session/prompt", f"{self._missing} came before it")
+        self._end(result, failure)
+        self.settle()
+
+    def _end(self, result: PromptResponse | None, error: AcpError | None) -> None:
+        self._result, self._error = result, error
+        self._ended.set()
         self._signal()
 
     def _withdraw(self) -> None:
         self.cancel()
         self._asking.cancel()
+        if not self._asked.is_set():
+            self.settle()
 
     def _signal(self) -> None:
         if self._changed is not None:

@@ -1,10 +1,13 @@
 """Ending a turn early: by `cancel`, by leaving its block, by a cancel of the task, by the loss of the agent."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 import anyio
 import pytest
 
-import acp_server.client.session
 import acp_server.client.turn
+from acp_server.client import CancelUnanswered
 from acp_server.errors import InternalError, RequestCancelled
 from tests.client.talking import SESSION, prompted, said, talking, text
 
@@ -117,24 +120,73 @@ async def test_an_error_in_the_block_cancels_the_turn_and_comes_out() -> None:
 
 async def test_an_agent_that_never_confirms_a_cancel_holds_up_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acp_server.client.turn, "SETTLE_SECONDS", 0.01)
-    monkeypatch.setattr(acp_server.client.session, "SETTLE_SECONDS", 0.01)
     async with talking() as (agent, peer):
         session = await agent.new_session("/project")
-        async with session.prompt("hello"):
+        async with session.prompt("hello") as first:
             prompt = await peer.expect_request("session/prompt")
         await peer.expect("session/cancel")
         withdrawn = await peer.expect("$/cancel_request")
         assert withdrawn["params"] == {"requestId": prompt["id"]}
+        with pytest.raises(CancelUnanswered):
+            assert first.result
         async with session.prompt("again") as turn:
             await peer.finish(await peer.expect_request("session/prompt"))
             assert (await turn.wait()).stop_reason == "end_turn"
+
+
+async def test_the_iteration_of_a_cancelled_turn_ends_though_the_agent_never_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(acp_server.client.turn, "SETTLE_SECONDS", 0.01)
+    async with prompted() as (session, peer, turn, prompt):
+        await peer.update(said("before"))
+        await peer.barrier()
+        turn.cancel()
+        assert text(await anext(turn)) == "before"
+        with pytest.raises(CancelUnanswered):
+            await anext(turn)
+        assert (await peer.expect("$/cancel_request"))["params"] == {"requestId": prompt["id"]}
+        # What it goes on to say belongs to no turn, and leaving waits no second time.
+        await peer.update(said("after"))
+        await peer.barrier()
+        for again in (anext(turn), turn.wait()):
+            with pytest.raises(CancelUnanswered):
+                await again
+        monkeypatch.setattr(acp_server.client.turn, "SETTLE_SECONDS", 60.0)
+        assert not turn.over.is_set()
+        await peer.finish(prompt, "cancelled")
+        await turn.over.wait()
+        assert session.turn is None
+
+
+async def test_all_who_wait_for_a_turn_are_told_that_it_was_withdrawn() -> None:
+    async with talking() as (agent, peer):
+        session = await agent.new_session("/project")
+        turn = session.prompt("hello")
+        told: list[str] = []
+
+        async def wait() -> None:
+            with pytest.raises(CancelUnanswered):
+                await turn.wait()
+            told.append("told")
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                with anyio.CancelScope() as scope:
+                    async with turn:
+                        await peer.expect_request("session/prompt")
+                        group.start_soon(wait)
+                        await anyio.wait_all_tasks_blocked()
+                        scope.cancel()
+                        await anyio.sleep_forever()
+        assert told == ["told"]
 
 
 @pytest.mark.behaviour("C4")
 async def test_an_agent_that_answers_a_withdrawn_prompt_with_an_error_gets_the_next_one_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acp_server.client.session, "SETTLE_SECONDS", 60.0)
+    monkeypatch.setattr(acp_server.client.turn, "SETTLE_SECONDS", 60.0)
     async with talking() as (agent, peer):
         session = await agent.new_session("/project")
         with anyio.CancelScope() as scope:
@@ -183,6 +235,22 @@ async def test_cancelling_the_task_cancels_the_turn_and_withdraws_the_prompt_wit
             prompt = await peer.expect_request("session/prompt")
             await peer.update(said("new"))
             await peer.finish(prompt)
+
+
+@pytest.mark.behaviour("C1")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_native_cancel_of_run_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acp_server.client.turn, "SETTLE_SECONDS", 60.0)
+    async with talking() as (agent, peer):
+        session = await agent.new_session("/project")
+        running = asyncio.ensure_future(session.run("hello"))
+        prompt = await peer.expect_request("session/prompt")
+        running.cancel()
+        await asyncio.wait([running], timeout=5)
+        assert running.cancelled()
+        await peer.expect("session/cancel")
+        withdrawn = await peer.expect("$/cancel_request")
+        assert withdrawn["params"] == {"requestId": prompt["id"]}
 
 
 async def test_a_time_limit_around_run_withdraws_it() -> None:
@@ -248,3 +316,23 @@ async def test_a_turn_cut_at_any_step_leaves_nothing_running_at_the_agent(ticks:
         sent = [message["method"] for message in peer.received if "method" in message][2:]
         # Either the agent has never heard of it, or it has been told to stop, once in each way.
         assert sent in ([], ["session/cancel"], ["session/prompt", "session/cancel", "$/cancel_request"])
+
+
+async def test_a_session_goes_on_at_once_behind_a_turn_that_was_cut_before_its_prompt_could_be_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with talking() as (agent, peer):
+        session = await agent.new_session("/project")
+        waiting: list[Callable[[], Awaitable[None]]] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(agent.link, "spawn", waiting.append)
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(session.run, "hello")
+                    await anyio.wait_all_tasks_blocked()
+                    scope.cancel()
+        async with session.prompt("again") as turn:
+            await waiting[0]()
+            await peer.finish(await peer.expect_request("session/prompt"))
+            assert (await turn.wait()).stop_reason == "end_turn"
+        assert len(peer.all("session/prompt")) == 1
