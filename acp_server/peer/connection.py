@@ -44,7 +44,7 @@ class Connection:
 
     def __init__(self, stream: Stream, routes: Routes, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
-        self.endpoint = Endpoint(self.limits.line)
+        self.endpoint = Endpoint(self.limits.line, self.limits.batches)
         self.leaked = 0
         """How many tasks refused to end and were left behind when the connection closed."""
         self._stream = stream
@@ -58,7 +58,7 @@ class Connection:
         self._cleanups = Node(None, "cleanups")
         self.writer = Writer(stream, self._writer_broken)
         self.watch = Watch(self.limits.grace, self._house)
-        self._lane = Lane(self.work.spawn)
+        self._lane = Lane(self.work.spawn, self.limits.notifications)
         self._outbox = Outbox(self.endpoint, self.writer, self._lane.deliver)
         self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, self.watch, self.limits.running)
         self._reading = anyio.CancelScope()
@@ -215,7 +215,7 @@ class Connection:
             if notice.inline:
                 self._call_inline(method, notice.handler, params)
             else:
-                self._lane.notify(method, _bind(notice.handler, self, params))
+                self._lane.notify(method, _bind(notice.handler, self, params), notification.size)
 
     def _call_inline(self, method: str, handler: NoticeHandler, params: Any) -> None:
         try:

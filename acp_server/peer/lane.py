@@ -1,14 +1,20 @@
 """Runs the handlers of notifications one after the other, in the order of arrival.
 
 Plain functions are called on the spot. As soon as one has to wait, what arrives behind it waits too, and so do the
-answers to our own requests, so that nobody sees an answer before the notifications that were sent before it.
+answers to our own requests, so that no caller sees an answer before the notifications that were sent before it.
+
+What waits is bounded in bytes. Beyond the bound the notifications that arrive are dropped, and the log says so. The
+reader does not pause for them: the handler that all wait for may itself wait for an answer of the peer, and cancels
+have to get through. The newest are dropped and not the oldest, so that what is handled has no gap up to there.
 """
 
 from __future__ import annotations
 
+import logging
+import reprlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -18,28 +24,40 @@ from acp_server.peer.report import report
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import let_be
 
+logger = logging.getLogger("acp_server.peer")
+
 Step = Callable[[], Awaitable[None] | None]
+
+_OVERHEAD: Final = 500
+"""Bytes that a notification takes while it waits, beside those of its text: decoded, with what will handle it."""
 
 
 class Lane:
-    """The notifications of one connection. `start` starts a task for the coroutine function that it is given."""
+    """The notifications of one connection. `start` starts a task for the coroutine function that it is given. `limit`:
+    the bytes that those that wait may take."""
 
-    __slots__ = ("_inner", "_scope", "_start", "_steps", "_stopped")
+    __slots__ = ("_dropped", "_held", "_inner", "_limit", "_scope", "_start", "_steps", "_stopped")
 
-    def __init__(self, start: Callable[[Callable[..., Coroutine[Any, Any, None]], Awaitable[None]], None]) -> None:
+    def __init__(
+        self, start: Callable[[Callable[..., Coroutine[Any, Any, None]], Awaitable[None]], None], limit: int
+    ) -> None:
         self._start = start
-        # A notification, or (without a method) the delivery of an answer.
-        self._steps: deque[tuple[str | None, Step]] = deque()
+        self._limit = limit
+        # A notification with the bytes that it takes, or (without a method) the delivery of an answer.
+        self._steps: deque[tuple[str | None, Step, int]] = deque()
+        self._held = 0
+        # Since the log was last told.
+        self._dropped = 0
         self._scope: anyio.CancelScope | None = None
         self._inner: anyio.CancelScope | None = None
         self._stopped = False
 
-    def notify(self, method: str, step: Step) -> None:
-        """Handle a notification now, or behind those that are still being handled."""
+    def notify(self, method: str, step: Step, size: int) -> None:
+        """Handle a notification of `size` bytes now, or behind those that are still being handled."""
         if self._stopped:
             return
         if self._scope is not None:
-            self._steps.append((method, step))
+            self._wait(method, step, size + _OVERHEAD)
             return
         token = in_notification.set(True)
         try:
@@ -60,7 +78,7 @@ class Lane:
         if self._scope is None or self._stopped:
             wake()
         else:
-            self._steps.append((None, wake))
+            self._steps.append((None, wake, 0))
 
     def stop(self) -> None:
         """Cut what is running and forget what is left, except that nobody is left waiting for a delivery."""
@@ -80,7 +98,8 @@ class Lane:
             with self._scope, anyio.CancelScope() as self._inner:
                 await first
                 while self._steps:
-                    method, step = self._steps.popleft()
+                    method, step, size = self._steps.popleft()
+                    self._held -= size
                     if method is None:
                         step()
                     else:
@@ -88,6 +107,22 @@ class Lane:
         finally:
             self._scope = self._inner = None
             self._forget()
+            self._tell()
+
+    def _wait(self, method: str, step: Step, size: int) -> None:
+        if self._held + size <= self._limit or not self._held:
+            self._steps.append((method, step, size))
+            self._held += size
+            return
+        if not self._dropped:
+            name = reprlib.repr(method)
+            logger.warning("notifications are dropped from %s on: the handler of an earlier one takes too long", name)
+        self._dropped += 1
+
+    def _tell(self) -> None:
+        if self._dropped:
+            logger.warning("%d notifications were dropped", self._dropped)
+            self._dropped = 0
 
     async def _guard(self, method: str, pending: Awaitable[None]) -> None:
         try:
@@ -101,7 +136,8 @@ class Lane:
     def _forget(self) -> None:
         steps = list(self._steps)
         self._steps.clear()
-        for method, step in steps:
+        self._held = 0
+        for method, step, _ in steps:
             if method is None:
                 step()
 

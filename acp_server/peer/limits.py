@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from acp_server.tasks.grace import DEFAULT_GRACE
+from acp_server.wire.batch import BATCH_BYTES
 from acp_server.wire.framing import DEFAULT_LINE_LIMIT
 
 Unit: TypeAlias = Literal["bytes", "characters", "seconds", "number"]
@@ -25,6 +26,10 @@ class Limits:
 
     line: int = _limit(DEFAULT_LINE_LIMIT, "bytes")
     """The longest message that is read."""
+    batches: int = _limit(BATCH_BYTES, "bytes")
+    """What the answers in batches take that wait for a slow member; see `acp_server.wire.batch`."""
+    notifications: int = _limit(8 * 1024 * 1024, "bytes")
+    """What the notifications take that wait for the handler of an earlier one; see `acp_server.peer.lane`."""
     running: int | None = _limit(None, "number")
     """Requests that run at once; more wait their turn. None: as many as come."""
     drain: float = _limit(1.0, "seconds")

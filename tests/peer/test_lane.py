@@ -23,21 +23,21 @@ WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 class Track:
     """A lane, its tasks, and what its handlers did."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = 1024 * 1024) -> None:
         self.crashes: list[BaseException] = []
         self.house = Spawner(self.crashes.append)
-        self.lane = Lane(self.house.spawn)
+        self.lane = Lane(self.house.spawn, limit)
         self.did: list[str] = []
         self.gates: dict[str, anyio.Event] = {}
 
-    def plain(self, name: str) -> None:
+    def plain(self, name: str, size: int = 0) -> None:
         """A notification whose handler is a plain function."""
-        self.lane.notify(name, lambda: self.did.append(name))
+        self.lane.notify(name, lambda: self.did.append(name), size)
 
     def waiting(self, name: str) -> None:
         """A notification whose handler waits until its gate opens."""
         self.gates[name] = anyio.Event()
-        self.lane.notify(name, lambda: self._wait(name))
+        self.lane.notify(name, lambda: self._wait(name), 0)
 
     def raising(self, name: str, error: BaseException, *, later: bool) -> None:
         """A notification whose handler raises."""
@@ -50,7 +50,7 @@ class Track:
             await anyio.lowlevel.checkpoint()
             now()
 
-        self.lane.notify(name, soon if later else now)
+        self.lane.notify(name, soon if later else now, 0)
 
     def answer(self, name: str) -> None:
         self.lane.deliver(lambda: self.did.append(name))
@@ -219,7 +219,7 @@ async def test_a_handler_that_is_cut_may_clean_up_and_is_logged_if_that_fails(ca
             track.did.append("cleaned up")
             raise ValueError("boom")
 
-    track.lane.notify("a", cleans_up_badly)
+    track.lane.notify("a", cleans_up_badly, 0)
     await anyio.wait_all_tasks_blocked()
     track.lane.stop()
     await track.over()
@@ -242,7 +242,7 @@ async def test_a_handler_that_refuses_to_end_is_left_alone_in_the_end() -> None:
             except BaseException:
                 cuts += 1
 
-    track.lane.notify("stubborn", stubborn)
+    track.lane.notify("stubborn", stubborn, 0)
     track.waiting("never")
     await anyio.wait_all_tasks_blocked()
     track.lane.stop()
@@ -305,13 +305,52 @@ async def test_handlers_and_what_they_start_know_that_they_are_handlers_of_a_not
         return lambda: look(name)
 
     WHO.set("reader")
-    track.lane.notify("a", plain("plain"))
-    track.lane.notify("b", handler)
-    track.lane.notify("c", later("queued"))
-    track.lane.notify("d", plain("queued plain"))
+    track.lane.notify("a", plain("plain"), 0)
+    track.lane.notify("b", handler, 0)
+    track.lane.notify("c", later("queued"), 0)
+    track.lane.notify("d", plain("queued plain"), 0)
     await track.over()
     look("outside")
     assert seen == [
         *((name, "reader", True) for name in ("plain", "handler", "handler later", "child", "queued", "queued plain")),
         ("outside", "reader", False),
     ]
+
+
+# The bound
+
+
+async def test_notifications_without_room_are_dropped_and_answers_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "acp_server.peer")
+    track = Track(limit=10_000)
+    track.waiting("slow")
+    await until(lambda: "slow begins" in track.did)
+    for index in range(100):
+        track.plain(f"n{index}", 1_500)
+        track.answer(f"a{index}")
+    track.gates["slow"].set()
+    await track.over()
+    kept = [name for name in track.did if name.startswith("n")]
+    assert kept == [f"n{index}" for index in range(5)]
+    assert [name for name in track.did if name.startswith("a")] == [f"a{index}" for index in range(100)]
+    assert [record.getMessage() for record in caplog.records] == [
+        "notifications are dropped from 'n5' on: the handler of an earlier one takes too long",
+        "95 notifications were dropped",
+    ]
+
+
+async def test_a_notification_that_is_larger_than_the_bound_waits_alone() -> None:
+    track = Track(limit=10_000)
+    track.waiting("slow")
+    await until(lambda: "slow begins" in track.did)
+    track.plain("large", 1_000_000)
+    track.plain("behind")
+    track.gates["slow"].set()
+    await track.over()
+    assert track.did == ["slow begins", "slow ends", "large"]
+    # The room is free again.
+    track.waiting("next")
+    track.plain("welcome")
+    track.gates["next"].set()
+    await track.over()
+    assert track.did[-1] == "welcome"
