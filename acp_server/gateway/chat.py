@@ -111,7 +111,7 @@ class Chat:
         changes: dict[str, Any] = {"status": status, "tool_calls": tool_calls or []}
         if usage is not None:
             changes["usage"] = usage
-        if status is Status.COMPLETED:
+        if status in (Status.COMPLETED, Status.CANCELED):
             changes["completed_at"] = now
         elif status is Status.FAILED:
             changes |= {"failed_at": now, "last_error": error}
