@@ -170,7 +170,7 @@ class Chats:
         """Chats that were alive when the gateway ended have failed."""
         with self._store.transaction():
             for chat in self._store.chats_that_live():
-                chat.keep = self._store.put_chat
+                chat.keep = self._store.change_chat
                 chat.move(Status.IN_PROGRESS)
                 chat.move(Status.FAILED, error=_RESTARTED)
             for conversation in self._store.deleted_conversations():
@@ -202,10 +202,10 @@ class Chats:
             message.chat_id, message.bot_id = chat.id, chat.bot_id
         if chat.saved:
             lease = self._conversations.take_session(conversation, bot.name)
-            self._store.put_chat(chat)
+            self._store.add_chat(chat)
             for message in given:
                 self._store.add_message(message)
-            chat.keep = self._store.put_chat
+            chat.keep = self._store.change_chat
         else:
             # In a session of its own, so that nobody hears of it later.
             lease = Lease(conversation.id, conversation.section_id, bot.name, conversation.revision, None)
@@ -250,8 +250,7 @@ class Chats:
     def _store_late(self) -> None:
         """The store works again, as it seems."""
         for chat in self._unstored.values():
-            if self._store.chat(chat.id) is not None:
-                self._store.put_chat(chat)
+            self._store.change_chat(chat)
 
     def _purge(self, conversation_id: str) -> None:
         conversation = self._store.conversation(conversation_id)

@@ -58,7 +58,7 @@ class Conversations:
             meta_data=body.meta_data,
         )
         with self._store.transaction():
-            self._store.put_conversation(conversation)
+            self._store.add_conversation(conversation)
             for message in body.messages:
                 self._store.add_message(self.message(conversation, message))
         return conversation
@@ -181,7 +181,7 @@ class Conversations:
         """Let a chat have the conversation's session to itself. Nobody else finds it until it is given back."""
         known = conversation.know(None)
         if known is not None:
-            self._store.put_conversation(conversation)
+            self._store.change_conversation(conversation)
             if known.bot != bot:
                 self._let_go(known)
                 known = None
@@ -199,7 +199,7 @@ class Conversations:
             if conversation is None or conversation.deleted or conversation.revision != lease.revision:
                 return False
             before = conversation.know(known)
-            self._store.put_conversation(conversation)
+            self._store.change_conversation(conversation)
             self._store.mark_known(known.key, [*heard, *(message.id for message in self._store.produced(chat_id))])
         if before is not None:
             # Of another chat, which began while this one waited.
@@ -222,5 +222,5 @@ class Conversations:
         conversation.updated_at = int(time.time())
         conversation.name = conversation.name if name is None else name
         conversation.deleted = deleted
-        self._store.put_conversation(conversation)
+        self._store.change_conversation(conversation)
         return conversation

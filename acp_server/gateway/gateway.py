@@ -47,19 +47,19 @@ class Gateway:
 
     def __init__(self, settings: Settings, tokens: Tokens) -> None:
         """Raises UsageError if the store cannot be used."""
-        ids = Ids()
         self.tokens = tokens
         self.limits = settings.limits
         self._store = Store(settings.store)
-        make = partial(Bot, cwd=settings.cwd, ids=ids, limits=settings.limits, patience=settings.patience)
-        self._bots = Bots(
-            {id: make(id, command) for id, command in settings.bots.items()},
-            None if settings.agent is None else make(EVERY_OTHER, settings.agent),
-        )
-        self.conversations = Conversations(self._store, ids, self._bots.let_go)
-        self.chats = Chats(self._store, ids, self.conversations, self._bots, self.limits, settings.cancel)
         with ExitStack() as opened, self._store.explained():
             opened.callback(self._store.close)
+            ids = Ids(self._store.highest_id())
+            make = partial(Bot, cwd=settings.cwd, ids=ids, limits=settings.limits, patience=settings.patience)
+            self._bots = Bots(
+                {id: make(id, command) for id, command in settings.bots.items()},
+                None if settings.agent is None else make(EVERY_OTHER, settings.agent),
+            )
+            self.conversations = Conversations(self._store, ids, self._bots.let_go)
+            self.chats = Chats(self._store, ids, self.conversations, self._bots, self.limits, settings.cancel)
             self.chats.recover()
             opened.pop_all()
 

@@ -1,4 +1,5 @@
-"""Ids in decimal digits, as the API's clients expect them. In the order in which they were made; nobody may rely on it.
+"""Ids in decimal digits, as the API's clients expect them. Each is greater than those before it, also than those of
+earlier runs that are in the store, whatever the clock says.
 
 It does not say whose an id is.
 """
@@ -12,19 +13,25 @@ from typing import Final
 _EPOCH_MS: Final = 1_577_836_800_000
 """2020, so that an id has 18 digits for a long time."""
 _RANDOM_BITS: Final = 22
+_HIGHEST_BY_CLOCK: Final = 1 << 62
+"""What a clock may lead to, until the year 2054: ids stay below 2^63, for clients that read them as integers."""
+_FIRST_BITS: Final = 48
 _LONGEST: Final = 20
 
 
 class Ids:
     """Makes ids that are new, also after a restart."""
 
-    def __init__(self) -> None:
-        self._last = 0
+    def __init__(self, highest: int = 0) -> None:
+        """`highest`: the highest id that is in use."""
+        # Somewhere, for with a clock before 2020 and nothing in the store, two runs would begin with the same ids.
+        self._last = max(highest, secrets.randbits(_FIRST_BITS))
 
     def new(self) -> str:
-        """An id."""
-        fresh = (time.time_ns() // 1_000_000 - _EPOCH_MS) << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
-        self._last = max(fresh, self._last + 1)
+        """An id. It is made from the time, as long as that goes forward; otherwise it follows the last one."""
+        step = secrets.randbits(_RANDOM_BITS)
+        by_clock = (time.time_ns() // 1_000_000 - _EPOCH_MS) << _RANDOM_BITS | step
+        self._last = by_clock if self._last < by_clock < _HIGHEST_BY_CLOCK else self._last + 1 + step
         return str(self._last)
 
 

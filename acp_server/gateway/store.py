@@ -21,9 +21,9 @@ from acp_server.gateway.conversation import Conversation
 from acp_server.gateway.messages import ANSWER, QUESTION, Message
 
 _APPLICATION_ID: Final = 0x41435047  # "ACPG"
-_VERSION: Final = 1
 
-_TABLES: Final = """
+_MIGRATIONS: Final = (
+    """
 CREATE TABLE conversations (
     id TEXT PRIMARY KEY, owner TEXT NOT NULL, bot_id TEXT, deleted INTEGER NOT NULL, doc TEXT NOT NULL
 ) WITHOUT ROWID;
@@ -39,8 +39,14 @@ CREATE TABLE messages (
     section_id TEXT NOT NULL, chat_id TEXT, type TEXT NOT NULL, known_to TEXT, doc TEXT NOT NULL
 );
 CREATE INDEX messages_of ON messages (conversation_id, seq);
-CREATE INDEX messages_in ON messages (chat_id, seq) WHERE chat_id IS NOT NULL;
-"""
+CREATE INDEX messages_in ON messages (chat_id, seq) WHERE chat_id IS NOT NULL
+""",
+    """
+CREATE TABLE purged (id TEXT NOT NULL);
+INSERT INTO purged VALUES ('0')
+""",
+)
+"""What makes each version of the file from the one before; the file's `user_version` is the number of those done."""
 
 
 def _said(*statuses: Status) -> str:
@@ -85,11 +91,11 @@ class Store:
         db.execute("PRAGMA synchronous = NORMAL")
         with self.transaction():
             # Again, since nobody else can change it any more.
-            if self._check() == 0:
-                for statement in _TABLES.split(";\n"):
+            if missing := _MIGRATIONS[self._check() :]:
+                for statement in ";\n".join(missing).split(";\n"):
                     db.execute(statement)
                 db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-                db.execute(f"PRAGMA user_version = {_VERSION}")
+                db.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
 
     def _check(self) -> int:
         """The version of the tables, 0 for an empty file. Raises UsageError for a file that is not for this program."""
@@ -99,8 +105,9 @@ class Store:
         )
         if application != _APPLICATION_ID and (application or version or tables):
             raise UsageError(f"{self._path} cannot be used: it is the database of another program")
-        if version > _VERSION:
-            raise UsageError(f"{self._path} has version {version} of the tables, and this program knows {_VERSION}")
+        if version > len(_MIGRATIONS):
+            known = len(_MIGRATIONS)
+            raise UsageError(f"{self._path} has version {version} of the tables, and this program knows {known}")
         return version
 
     def close(self) -> None:
@@ -133,14 +140,32 @@ class Store:
                 self._db.execute("ROLLBACK")
             raise
 
+    # -- ids
+
+    def highest_id(self) -> int:
+        """The highest id that a row has, or had until it was purged; 0 if there is none."""
+        return max(self._highest(table) for table in ("purged", "conversations", "chats", "messages"))
+
+    def _highest(self, table: str, where: str = "TRUE", *values: str) -> int:
+        # Decimal digits without leading zeros: the longer one is the higher one.
+        sql = f"SELECT id FROM {table} WHERE {where} ORDER BY length(id) DESC, id DESC LIMIT 1"
+        row = self._db.execute(sql, values).fetchone()
+        return 0 if row is None else int(row[0])
+
     # -- conversations
 
-    def put_conversation(self, conversation: Conversation) -> None:
-        """Add it, or keep it as it is now."""
+    def add_conversation(self, conversation: Conversation) -> None:
+        """Add it. Raises sqlite3.IntegrityError if there is one with its id."""
         self._db.execute(
-            "INSERT INTO conversations VALUES (:id, :owner, :bot_id, :deleted, :doc)"
-            " ON CONFLICT (id) DO UPDATE SET bot_id = :bot_id, deleted = :deleted, doc = :doc",
+            "INSERT INTO conversations VALUES (:id, :owner, :bot_id, :deleted, :doc)",
             {**_columns(conversation, "id", "owner", "bot_id"), "deleted": int(conversation.deleted)},
+        )
+
+    def change_conversation(self, conversation: Conversation) -> None:
+        """Keep it as it is now."""
+        self._db.execute(
+            "UPDATE conversations SET bot_id = :bot_id, deleted = :deleted, doc = :doc WHERE id = :id",
+            {**_columns(conversation, "id", "bot_id"), "deleted": int(conversation.deleted)},
         )
 
     def conversation(self, id: str) -> Conversation | None:
@@ -162,24 +187,31 @@ class Store:
         return self._all(Conversation, "SELECT doc FROM conversations WHERE deleted")
 
     def purge(self, conversation_id: str) -> None:
-        """Remove a conversation with everything in it."""
+        """Remove a conversation with everything in it. Its ids are not given again."""
         with self.transaction():
+            highest = self._highest("purged")
             for table, column in (
                 ("messages", "conversation_id"),
                 ("chats", "conversation_id"),
                 ("conversations", "id"),
             ):
+                highest = max(highest, self._highest(table, f"{column} = ?", conversation_id))
                 self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (conversation_id,))
+            self._db.execute("UPDATE purged SET id = ?", (str(highest),))
 
     # -- chats
 
-    def put_chat(self, chat: Chat) -> None:
-        """Add it, or keep it as it is now."""
+    def add_chat(self, chat: Chat) -> None:
+        """Add it. Raises sqlite3.IntegrityError if there is one with its id."""
         self._db.execute(
-            "INSERT INTO chats VALUES (:id, :conversation_id, :query_id, :status, :doc)"
-            " ON CONFLICT (id) DO UPDATE SET status = :status, doc = :doc",
+            "INSERT INTO chats VALUES (:id, :conversation_id, :query_id, :status, :doc)",
             _columns(chat, "id", "conversation_id", "query_id", "status"),
         )
+
+    def change_chat(self, chat: Chat) -> None:
+        """Keep it as it is now."""
+        sql = "UPDATE chats SET status = :status, doc = :doc WHERE id = :id"
+        self._db.execute(sql, _columns(chat, "id", "status"))
 
     def chat(self, id: str) -> Chat | None:
         """One of them."""

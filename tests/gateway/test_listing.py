@@ -70,7 +70,8 @@ async def test_the_query_of_a_chat_that_was_killed_with_its_gateway_is_there_aft
         chat = (await begin(http, "hang"))["data"]
     store = Store(tmp_path / "store")
     # As it is in the file of one that was killed.
-    store.put_chat(Chat(chat["id"], chat["conversation_id"], chat["section_id"], "1", "ada", status=Status.IN_PROGRESS))
+    killed = Chat(chat["id"], chat["conversation_id"], chat["section_id"], "1", "ada", status=Status.IN_PROGRESS)
+    store.change_chat(killed)
     store.close()
     async with api(store=tmp_path / "store") as http:
         assert "hang" in await listed(http, chat["conversation_id"])

@@ -66,7 +66,7 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
 def test_chats_of_the_last_run_that_cannot_be_ended_are_a_mistake_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "store"
     store = Store(path)
-    store.put_chat(Chat("1", "2", "3", "4", "ada"))
+    store.add_chat(Chat("1", "2", "3", "4", "ada"))
     store._db.execute("CREATE TRIGGER t BEFORE UPDATE ON chats BEGIN SELECT RAISE(ABORT, 'no room'); END")
     store.close()
     settings = Settings(cwd=str(tmp_path), store=path)
@@ -78,10 +78,10 @@ def test_chats_of_the_last_run_that_cannot_be_ended_are_a_mistake_in_one_line(tm
 def test_what_is_left_of_a_deleted_conversation_is_removed_at_the_next_start(tmp_path: Path) -> None:
     path = tmp_path / "store"
     store = Store(path)
-    store.put_conversation(Conversation("1", "ada", "2", 0, 0, deleted=True))
-    store.put_chat(Chat("3", "1", "2", "4", "ada"))
+    store.add_conversation(Conversation("1", "ada", "2", 0, 0, deleted=True))
+    store.add_chat(Chat("3", "1", "2", "4", "ada"))
     store.add_message(Message("5", "1", "2", "user", "question", "secret", chat_id="3"))
-    store.put_conversation(conversation("6"))
+    store.add_conversation(conversation("6"))
     store.close()
     gateway = Gateway(Settings(cwd=str(tmp_path), store=path), one_token("x"))
     left = {
@@ -94,8 +94,8 @@ def test_what_is_left_of_a_deleted_conversation_is_removed_at_the_next_start(tmp
 
 def test_nothing_is_left_of_a_deleted_message_but_its_place(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    store.put_conversation(conversation("1"))
-    store.put_chat(Chat("3", "1", "2", "4", "ada", status=Status.COMPLETED))
+    store.add_conversation(conversation("1"))
+    store.add_chat(Chat("3", "1", "2", "4", "ada", status=Status.COMPLETED))
     for id, chat in ("5", "3"), ("6", None), ("7", "3"):
         store.add_message(Message(id, "1", "2", "assistant", "answer", f"secret {id}", chat_id=chat))
     store.delete_message("5")
@@ -120,7 +120,7 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
 
 def test_what_was_said_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    store.put_conversation(conversation("1"))
+    store.add_conversation(conversation("1"))
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     store.close()
     assert modes == {"store": 0o600, "store-wal": 0o600}
@@ -134,14 +134,14 @@ def test_a_transaction_that_cannot_be_committed_does_not_swallow_the_next_ones(t
 
     def fail() -> None:
         with store.transaction():
-            store.put_conversation(conversation("1"))
+            store.add_conversation(conversation("1"))
             # Found out at the very end.
             store._db.execute("INSERT INTO strict VALUES ('nobody')")
 
     with pytest.raises(sqlite3.IntegrityError):
         fail()
     with store.transaction():
-        store.put_conversation(conversation("2"))
+        store.add_conversation(conversation("2"))
     store.close()
     store = Store(path)
     assert (store.conversation("1"), store.conversation("2")) == (None, conversation("2"))
