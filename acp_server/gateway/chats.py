@@ -16,7 +16,7 @@ from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, ConversationBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bot, Bots
 from acp_server.gateway.chat import RUNNING, Chat, Failure, Status
-from acp_server.gateway.conversation import Conversation
+from acp_server.gateway.conversation import Conversation, KnownSession
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Listener
@@ -97,11 +97,12 @@ class Chats:
             if conversation is None:
                 name = body.additional_messages[-1].content[:50]
                 conversation = self._conversations.create(caller, ConversationBody(bot_id=body.bot_id, name=name))
-            life, work = self._make(caller, conversation, bot, body, query)
+            life, work, left = self._make(caller, conversation, bot, body, query)
             listener = life.feed.listen() if body.stream else None
             life.begin()
             self._store_late()
         self._unstored.clear()
+        self._conversations.leave(left)
         self._alive[life.chat.id] = _Alive(life, work)
         self._group.start_soon(self._work, life, work)
         return life.chat.to_wire(), listener
@@ -158,11 +159,14 @@ class Chats:
 
     def delete_conversation(self, caller: Caller, id: str) -> None:
         """Delete a conversation. What runs in it is cancelled; what waits in it is dismissed."""
-        self._conversations.delete(caller, id)
+        with self._store.transaction():
+            session = self._conversations.delete(caller, id)
+            self._purge(id)
+        # It is gone now, and nothing from here on can be refused.
+        self._conversations.leave(session)
         for alive in self._of(id):
-            alive.life.chat.move(Status.CANCELED)
+            alive.life.discard()
             alive.work.stop()
-        self._purge(id)
 
     # -- from one run of the gateway to the next
 
@@ -186,7 +190,7 @@ class Chats:
 
     def _make(
         self, caller: Caller, conversation: Conversation, bot: Bot, body: ChatBody, query: Message | None
-    ) -> tuple[Life, Work]:
+    ) -> tuple[Life, Work, KnownSession | None]:
         chat = Chat(
             id=self._ids.new(),
             conversation_id=conversation.id,
@@ -226,7 +230,7 @@ class Chats:
             prompt=given or [query] if query is not None else given,
             meta=_meta(chat, body),
         )
-        return life, work
+        return life, work, lease.left
 
     async def _work(self, life: Life, work: Work) -> None:
         try:

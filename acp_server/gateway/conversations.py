@@ -32,6 +32,8 @@ class Lease:
     revision: int
     known: KnownSession | None
     """None if the chat has to open one."""
+    left: KnownSession | None = None
+    """The one of another bot, see `Conversations.leave`."""
 
 
 class Conversations:
@@ -82,15 +84,18 @@ class Conversations:
     def clear(self, caller: Caller, id: str) -> Conversation:
         """Begin a new section: what was said stays listed, and is no context any more."""
         conversation = self.find(caller, id)
-        return self._said_otherwise(conversation, section_id=self._ids.new())
+        self.leave(self._said_otherwise(conversation, section_id=self._ids.new()))
+        return conversation
 
-    def delete(self, caller: Caller, id: str) -> None:
-        """Nobody finds it any more. `purge` removes what is left when no chat of it lives."""
+    def delete(self, caller: Caller, id: str) -> KnownSession | None:
+        """Nobody finds it any more. `Store.purge` removes what is left when no chat of it lives.
+
+        The session that it had, to be left as soon as the deletion is committed.
+        """
         conversation = self.find(caller, id)
         before = conversation.know(None)
         self._change(conversation, deleted=True)
-        if before is not None:
-            self._let_go(before)
+        return before
 
     # -- messages
 
@@ -139,7 +144,8 @@ class Conversations:
         message.updated_at = int(time.time())
         with self._store.transaction():
             self._store.change_message(message)
-            self._said_otherwise(self.find(caller, conversation_id))
+            session = self._said_otherwise(self.find(caller, conversation_id))
+        self.leave(session)
         return message
 
     def delete_message(self, caller: Caller, conversation_id: str | None, message_id: str | None) -> Message:
@@ -154,7 +160,8 @@ class Conversations:
         if conversation is not None and not conversation.deleted and self._store.message(conversation.id, message.id):
             with self._store.transaction():
                 self._store.delete_message(message.id)
-                self._said_otherwise(conversation)
+                session = self._said_otherwise(conversation)
+            self.leave(session)
 
     def list_messages(self, caller: Caller, conversation_id: str | None, body: ListBody) -> tuple[list[Message], bool]:
         """A page of messages, and whether there are more in its direction. Raises ApiError 4002 and 4005."""
@@ -179,13 +186,12 @@ class Conversations:
 
     def take_session(self, conversation: Conversation, bot: str) -> Lease:
         """Let a chat have the conversation's session to itself. Nobody else finds it until it is given back."""
-        known = conversation.know(None)
+        known, left = conversation.know(None), None
         if known is not None:
             self._store.change_conversation(conversation)
             if known.bot != bot:
-                self._let_go(known)
-                known = None
-        return Lease(conversation.id, conversation.section_id, bot, conversation.revision, known)
+                known, left = None, known
+        return Lease(conversation.id, conversation.section_id, bot, conversation.revision, known, left)
 
     def give_back(self, lease: Lease, known: KnownSession, heard: Iterable[str], chat_id: str) -> bool:
         """The chat was completed, so the session knows what the conversation has become: what of it was `heard`, by
@@ -201,22 +207,24 @@ class Conversations:
             before = conversation.know(known)
             self._store.change_conversation(conversation)
             self._store.mark_known(known.key, [*heard, *(message.id for message in self._store.produced(chat_id))])
-        if before is not None:
-            # Of another chat, which began while this one waited.
-            self._let_go(before)
+        # Of another chat, which began while this one waited.
+        self.leave(before)
         return True
+
+    def leave(self, session: KnownSession | None) -> None:
+        """Nobody will take up this session again. Only for what is committed: an agent takes nothing back."""
+        if session is not None:
+            self._let_go(session)
 
     # -- changes
 
-    def _said_otherwise(self, conversation: Conversation, section_id: str | None = None) -> Conversation:
-        """No session knows the conversation as it is from now on."""
+    def _said_otherwise(self, conversation: Conversation, section_id: str | None = None) -> KnownSession | None:
+        """No session knows the conversation as it is from now on: the one that did until now, see `leave`."""
         conversation.revision += 1
         conversation.section_id = section_id or conversation.section_id
         before = conversation.know(None)
         self._change(conversation)
-        if before is not None:
-            self._let_go(before)
-        return conversation
+        return before
 
     def _change(self, conversation: Conversation, name: str | None = None, deleted: bool = False) -> Conversation:
         conversation.updated_at = int(time.time())

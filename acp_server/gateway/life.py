@@ -63,6 +63,11 @@ class Life:
         if not self.chat.move(Status.CANCELED):
             raise not_cancellable(self.chat)
 
+    def discard(self) -> None:
+        """Its conversation is deleted, so nothing of it is kept any more. It is cancelled if it runs."""
+        self._keep_nothing()
+        self.chat.move(Status.CANCELED)
+
     def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
         """Answer what is asked: the chat as it is right then, and what follows if `stream`.
 
@@ -131,8 +136,7 @@ class Life:
         except Exception:
             logger.exception("the end of chat %s cannot be stored", self.chat.id)
             self.stored = False
-            self.chat.keep = kept_nowhere
-            self._keep_message = _forget
+            self._keep_nothing()
             self._finish(usage, failure or UNSTORED)
 
     def _finish(self, usage: Usage, failure: Failure | None) -> None:
@@ -185,6 +189,10 @@ class Life:
         if self.chat.status is Status.REQUIRES_ACTION:
             self._go_on()
             self._catch_up()
+
+    def _keep_nothing(self) -> None:
+        self.chat.keep = kept_nowhere
+        self._keep_message = _forget
 
     def _keep(self, message: Message) -> None:
         self.messages.append(message)

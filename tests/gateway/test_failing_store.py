@@ -173,6 +173,36 @@ async def test_a_chat_that_cannot_be_stored_is_not_begun(api: Api) -> None:
     assert (await api.until(again["data"], "completed", "failed"))["status"] == "completed"
 
 
+async def test_a_delete_that_is_refused_has_deleted_nothing(api: Api) -> None:
+    chat = (await api.begin("echo x"))["data"]
+    await api.until(chat, "completed")
+    conversation = chat["conversation_id"]
+    db = api.gateway._store._db
+    for table in "messages", "chats", "conversations":
+        db.execute(f"CREATE TRIGGER full BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, 'full'); END")
+        before = db.execute("SELECT * FROM conversations").fetchall()
+        assert (await api.http.delete(f"/v1/conversations/{conversation}")).json()["code"] == 5000
+        assert db.execute("SELECT * FROM conversations").fetchall() == before
+        db.execute("DROP TRIGGER full")
+    again = await api.begin("recall", conversation_id=conversation)
+    assert (await api.until(again["data"], "completed"))["status"] == "completed"
+    said = (await api.http.get("/v3/chat/message/list", params=ids(again["data"]))).json()["data"]
+    # By the session that knows it: nobody told the agent to close it.
+    assert said[0]["content"] == "echo x | recall"
+    assert (await api.http.delete(f"/v1/conversations/{conversation}")).json()["code"] == 0
+    assert db.execute("SELECT count(*) FROM messages").fetchone() == (0,)
+
+
+async def test_a_chat_of_a_deleted_conversation_ends_also_if_nothing_can_be_stored(api: Api) -> None:
+    chat = (await api.begin("hang"))["data"]
+    db = api.gateway._store._db
+    db.execute("CREATE TRIGGER full BEFORE UPDATE ON chats BEGIN SELECT RAISE(ABORT, 'full'); END")
+    answer = await api.http.delete(f"/v1/conversations/{chat['conversation_id']}")
+    assert answer.json()["code"] == 0
+    await api.idle()
+    assert db.execute("SELECT count(*) FROM chats").fetchone() == (0,)
+
+
 async def test_a_deleted_conversation_of_which_something_is_left_harms_nobody(api: Api) -> None:
     chat = (await api.begin("slowly 20"))["data"]
     api.gateway._store._db.execute("CREATE TRIGGER t BEFORE DELETE ON messages BEGIN SELECT RAISE(ABORT, 'full'); END")
