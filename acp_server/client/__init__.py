@@ -13,7 +13,8 @@
     link         the connection under it; watched, its stream
     session      RemoteSession: its state, prompts, settings
     turn         RemoteTurn: updates, cancel, result
-    handlers     Handlers: what the agent may ask of the program; routes and permission connect them
+    handlers     Handlers: what the agent may ask of the program; routes and permission connect them, bounds
+                 says how much of it there may be at once
     files        LocalFiles: ready-made handlers for fs/*
     terminals    LocalTerminals: ready-made handlers for terminal/*; their output in output
     process      an agent's process; its group and the tail of its standard error

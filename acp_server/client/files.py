@@ -54,19 +54,18 @@ class LocalReader:
         except UnicodeDecodeError:
             raise problem("path", "is not a text file in UTF-8") from None
 
-    def _lines(self, path: Path, first: int, limit: int | None) -> bytes:
-        parts: list[bytes] = []
-        size, number = 0, 1
+    def _lines(self, path: Path, first: int, limit: int | None) -> bytearray:
+        text = bytearray()
+        number = 1
         with path.open("rb") as file:
             # A line may be longer than what may be read, so it is looked at in pieces.
             while (limit is None or number < first + limit) and (piece := file.readline(self._most_bytes + 1)):
                 if number >= first:
-                    parts.append(piece)
-                    size += len(piece)
-                    if size > self._most_bytes:
+                    text += piece
+                    if len(text) > self._most_bytes:
                         raise problem("limit", f"more than {self._most_bytes} bytes; ask for fewer lines")
                 number += piece.endswith(b"\n")
-        return b"".join(parts)
+        return text
 
     def _resolve(self, path: str) -> Path:
         if "\0" in path or not os.path.isabs(path):

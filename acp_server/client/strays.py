@@ -1,7 +1,7 @@
 """Which session an id means, and with that whose an update is; what becomes of updates whose session is not known.
 
-An agent may send updates of a new session right behind the answer that names it, or even before; they are kept until
-the one who asked for the session has made it known. All other strays are dropped.
+An agent may send updates of a new session right behind the answer that names it, or even before; they are kept, as
+they came and up to a bound, until the caller who asked for the session has made it known. All other strays are dropped.
 
 An id means what the agent last said it does. A session that is being taken up gets the updates, for its history comes
 before the answer; but the id is its own only with the answer, and not if the agent gives it to a new one meanwhile.
@@ -12,16 +12,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import ValidationError
 
 from acp_server.client.errors import SessionTaken
+from acp_server.errors import EncodeError
 from acp_server.peer.connection import Connection
 from acp_server.schema import SessionNotification, SessionUpdate, UnknownSessionUpdate
+from acp_server.wire import codec
 
 if TYPE_CHECKING:
     from acp_server.client.session import RemoteSession
+
+EARLY_BYTES: Final = 4 * 1024 * 1024
+"""What the updates may take that are kept for sessions which are not open yet, in bytes of JSON."""
+_OVERHEAD: Final = 100
+"""Bytes that a kept update counts beside its JSON."""
+_UNREADABLE: Final = "dropped a session/update that has no session or no kind of update"
 
 logger = logging.getLogger("acp_server.client")
 
@@ -34,19 +42,21 @@ class Strays:
         self._arriving: dict[str, RemoteSession] = {}
         """Those that are being taken up."""
         self._expected = 0
-        self._kept: list[tuple[str, SessionUpdate]] = []
+        self._kept: list[tuple[str, bytes]] = []
+        self._size = 0
+        self._is_full = False
 
     def receive(self, _connection: Connection, params: Any) -> Awaitable[None] | None:
         """A `session/update` has arrived."""
-        read = _read(params)
-        if read is None:
+        session_id = cast("dict[str, Any]", params).get("sessionId") if isinstance(params, dict) else None
+        if not isinstance(session_id, str):
+            logger.warning(_UNREADABLE)
             return None
-        session_id, update = read
         session = self._arriving.get(session_id) or self._sessions.get(session_id)
         if session is not None:
-            return session.receive(update)
+            return _hand_over(session, params)
         if self._expected:
-            self._kept.append(read)
+            self._keep(session_id, params)
         else:
             logger.debug("dropped an update of a session that is not open here")
         return None
@@ -91,6 +101,8 @@ class Strays:
             self._expected -= 1
             if not self._expected:
                 self._kept.clear()
+                self._size = 0
+                self._is_full = False
 
     async def open(self, session: RemoteSession) -> None:
         """Make `session` known, after handing it what was kept for it; only while one is expected.
@@ -99,11 +111,12 @@ class Strays:
         """
         self.give(session.id)
         # What arrives while its own function waits is kept behind the rest, so that the order holds.
-        while mine := [kept for kept in self._kept if kept[0] == session.id]:
+        while mine := [params for id, params in self._kept if id == session.id]:
             self._kept = [kept for kept in self._kept if kept[0] != session.id]
-            for _, update in mine:
+            for params in mine:
+                self._size -= _size(session.id, params)
                 try:
-                    pending = session.receive(update)
+                    pending = _hand_over(session, codec.decode(params))
                     if pending is not None:
                         await pending
                 except Exception:
@@ -112,16 +125,39 @@ class Strays:
         self.give(session.id)
         self._sessions[session.id] = session
 
+    def _keep(self, session_id: str, params: Any) -> None:
+        # Encoded, they take no more than is counted; and what is dropped in the end need not be understood.
+        try:
+            encoded = codec.encode(params)
+        except EncodeError:
+            logger.warning(_UNREADABLE)
+            return
+        size = _size(session_id, encoded)
+        if self._size + size <= EARLY_BYTES:
+            self._size += size
+            self._kept.append((session_id, encoded))
+        elif not self._is_full:
+            self._is_full = True
+            logger.warning("the agent says too much of sessions that are not open yet; updates are dropped")
 
-def _read(params: Any) -> tuple[str, SessionUpdate] | None:
+
+def _size(session_id: str, encoded: bytes) -> int:
+    return len(session_id) + len(encoded) + _OVERHEAD
+
+
+def _hand_over(session: RemoteSession, params: Any) -> Awaitable[None] | None:
+    update = _read(params)
+    return None if update is None else session.receive(update)
+
+
+def _read(params: Any) -> SessionUpdate | None:
     try:
-        notification = SessionNotification.from_wire(params)
-        return notification.session_id, notification.update
+        return SessionNotification.from_wire(params).update
     except ValidationError:
         pass
     # A known kind of update with something in it that this version does not understand is passed on unread.
     try:
-        return params["sessionId"], UnknownSessionUpdate.from_wire(params["update"])
+        return UnknownSessionUpdate.from_wire(params["update"])
     except (ValidationError, LookupError, TypeError):
-        logger.warning("dropped a session/update that has no session or no kind of update")
+        logger.warning(_UNREADABLE)
         return None

@@ -20,7 +20,7 @@ import anyio.lowlevel
 
 from acp_server.client.group import ProcessGroup, own_group
 from acp_server.client.output import Output
-from acp_server.errors import InvalidParams, ResourceNotFound
+from acp_server.errors import InternalError, InvalidParams, ResourceNotFound
 from acp_server.schema import (
     CreateTerminalRequest,
     CreateTerminalResponse,
@@ -41,7 +41,9 @@ from acp_server.tasks.spawn import Spawner
 logger = logging.getLogger("acp_server.client")
 
 OUTPUT_BYTES: Final = 1024 * 1024
-"""How much output is kept of a command for which the agent names no limit."""
+"""How much output is kept of a command, by default."""
+COMMANDS: Final = 100
+"""How many terminals there are at once, by default."""
 _STARTING: Final = 30.0
 _LINGER: Final = 0.5
 """Seconds that a command's output may stay open after its end before it counts as complete: something that it left
@@ -53,9 +55,11 @@ _KILLED: Final = 2.0
 class LocalTerminals:
     """The commands of one agent. All of them are ended when the connection to it is.
 
-    `env` is added to our own environment, and what the agent asks for to that. `output_bytes` is kept of a command for
-    which the agent names no limit. `shell` reads a command that comes without arguments and is no program, since some
-    agents send a whole command line; None: such a command is refused.
+    `env` is added to our own environment, and what the agent asks for to that. `output_bytes` of a command's output are
+    kept, or fewer if the agent asks for fewer (ACP, Terminals, `outputByteLimit`). There are `commands` terminals at
+    once: for one more, the first whose command has ended is released; if all of them run, the command is refused.
+    `shell` reads a command that comes without arguments and is no program, since some agents send a whole command line;
+    None: such a command is refused.
     """
 
     def __init__(
@@ -63,20 +67,30 @@ class LocalTerminals:
         *,
         env: Mapping[str, str] | None = None,
         output_bytes: int = OUTPUT_BYTES,
+        commands: int = COMMANDS,
         shell: str | None = "sh",
     ) -> None:
         self._env = dict(env or {})
         self._output_bytes = output_bytes
+        self._commands = commands
+        self._starting = 0
         self._shell = shell
         self._terminals: dict[str, _Terminal] = {}
         self._made = 0
 
     async def create(self, request: CreateTerminalRequest, /) -> CreateTerminalResponse:
-        """Start the command. Answers -32602 if there is no such program or folder."""
+        """Start the command. Answers -32602 if there is no such program or folder, and -32603 if too many run."""
+        await self._make_place()
         env = {**os.environ, **self._env, **{variable.name: variable.value for variable in request.env}}
         cwd = None if request.cwd is None else absolute(request.cwd, "cwd")
-        limit = self._output_bytes if request.output_byte_limit is None else request.output_byte_limit
-        terminal = await self._start(self._words(request, env), cwd, env, limit)
+        limit = self._output_bytes
+        if request.output_byte_limit is not None:
+            limit = min(limit, request.output_byte_limit)
+        self._starting += 1
+        try:
+            terminal = await self._start(self._words(request, env), cwd, env, limit)
+        finally:
+            self._starting -= 1
         try:
             await anyio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
@@ -121,6 +135,13 @@ class LocalTerminals:
         async with anyio.create_task_group() as group:
             for terminal in terminals:
                 group.start_soon(terminal.end)
+
+    async def _make_place(self) -> None:
+        while len(self._terminals) + self._starting >= self._commands:
+            over = next((id for id, terminal in self._terminals.items() if terminal.ended.is_set()), None)
+            if over is None:
+                raise InternalError("Too many commands run at once", data={"limit": "commands"})
+            await self._terminals.pop(over).end()
 
     def _find(self, id: str) -> _Terminal:
         terminal = self._terminals.get(id)

@@ -1,8 +1,11 @@
 """Sessions whose updates come too early, whose answer comes too late, or that are not open here."""
 
+import logging
+
 import anyio
 import pytest
 
+from acp_server.client.strays import EARLY_BYTES
 from acp_server.schema import SessionUpdate
 from tests.client.talking import EVERYTHING, SESSION, said, shown, talking, text
 
@@ -100,3 +103,37 @@ async def test_a_handler_that_fails_at_an_early_update_costs_neither_the_session
         assert agent.sessions == {SESSION: session}
     assert seen == ["one", "two"]
     assert caplog.text.count("the handler of session/update failed") == 2
+
+
+async def test_updates_for_sessions_that_are_not_open_yet_are_kept_up_to_a_bound(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "acp_server.client")
+    size = 10_000
+    seen: list[str] = []
+
+    async with talking() as (agent, peer):
+        peer.leave_unanswered("session/new")
+
+        async def serve() -> None:
+            request = await peer.expect_request("session/new")
+            for number in range(2 * EARLY_BYTES // size):
+                await peer.update(said(f"{number:04}" + "x" * size), session=SESSION if number % 2 else "never opened")
+            await peer.respond(request, {"sessionId": SESSION})
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(serve)
+            await agent.new_session("/project", on_update=lambda update: seen.append(text(update)))
+        # The first ones, without a gap, up to the bound.
+        assert [int(piece[:4]) for piece in seen] == list(range(1, 2 * len(seen), 2))
+        assert 0.95 * EARLY_BYTES < 2 * sum(map(len, seen)) < EARLY_BYTES
+        assert [record.message for record in caplog.records] == [
+            "the agent says too much of sessions that are not open yet; updates are dropped"
+        ]
+        # The room is free again for the next one.
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.new_session, "/project")
+            request = await peer.expect_request("session/new")
+            await peer.update(said("first"), session="sess_2")
+            await peer.respond(request, {"sessionId": "sess_2"})
+        assert len(caplog.records) == 1

@@ -201,6 +201,42 @@ async def test_waiting_for_the_exit_can_be_withdrawn_and_leaves_the_command_runn
         assert "exitStatus" not in await agent.ask("output", id)
 
 
+async def test_no_more_output_is_kept_than_the_program_allows_whatever_the_agent_asks_for() -> None:
+    async with shell(output_bytes=1000) as agent:
+        for asked, kept in ((10**12, 1000), (200, 200)):
+            id = await agent.python("print('x' * 5000, end='y')", outputByteLimit=asked)
+            await agent.ask("wait_for_exit", id)
+            output = await agent.ask("output", id)
+            assert output["output"] == "x" * (kept - 1) + "y"
+            assert output["truncated"]
+
+
+async def test_one_more_command_than_allowed_takes_the_place_of_one_that_has_ended_or_is_refused(ear: Ear) -> None:
+    async with shell(commands=2) as agent:
+        running = await agent.python(f"{tell(ear, '0')}; {SLEEP}")
+        await ear.line()
+        ended = await agent.create("true")
+        await agent.ask("wait_for_exit", ended)
+        other = await agent.create("sleep", "60")
+        assert await agent.error("output", ended) == -32002
+        params = {"sessionId": SESSION, "command": "true"}
+        refused = await agent.peer.ask("terminal/create", params)
+        assert (refused["error"]["code"], refused["error"]["data"]) == (-32603, {"limit": "commands"})
+        for id in (running, other):
+            assert "exitStatus" not in await agent.ask("output", id)
+        await agent.ask("release", other)
+        assert await agent.create("true")
+
+
+async def test_commands_that_are_started_at_the_same_time_keep_the_bound() -> None:
+    async with shell(commands=2) as agent:
+        params = {"sessionId": SESSION, "command": "sleep", "args": ["60"]}
+        requests = [agent.peer.new_request("terminal/create", params) for _ in range(20)]
+        await agent.peer.send(*requests)
+        answers = [await agent.peer.response(request["id"]) for request in requests]
+        assert len([answer for answer in answers if "result" in answer]) == 2
+
+
 @pytest.mark.behaviour("B17")
 async def test_a_terminal_whose_creation_is_withdrawn_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     terminals = LocalTerminals()

@@ -6,6 +6,11 @@ import re
 import pytest
 
 from acp_server import Limits
+from acp_server.client import bounds
+from acp_server.client.files import MOST_BYTES
+from acp_server.client.strays import EARLY_BYTES
+from acp_server.client.terminals import COMMANDS, OUTPUT_BYTES
+from acp_server.client.turn import SETTLE_SECONDS
 from tests.session.editor import END_TURN, editing
 
 from .blocks import DOCS, run
@@ -18,6 +23,22 @@ def test_the_table_of_limits_has_each_field_with_its_unit_and_its_default() -> N
     section = page.partition("\n## Limits of a connection\n")[2].partition("\n## ")[0]
     table = [(name, unit, default) for name, unit, default, *_ in _ROW.findall(section)]
     assert table == [(field.name, field.metadata["unit"], str(field.default)) for field in dataclasses.fields(Limits)]
+
+
+def test_the_bounds_of_a_client_are_those_of_the_code() -> None:
+    page = (DOCS / "clients.md").read_text("utf-8")
+    table = [(name, unit, default) for name, unit, default, *_ in _ROW.findall(page)]
+    assert table == [
+        ("requests", "bytes", str(bounds.REQUEST_BYTES)),
+        ("questions", "number", str(bounds.QUESTIONS)),
+        ("large_answers", "number", str(bounds.LARGE_ANSWERS)),
+        ("early_bytes", "bytes", str(EARLY_BYTES)),
+        ("settle", "seconds", str(SETTLE_SECONDS)),
+        ("most_bytes", "bytes", str(MOST_BYTES)),
+        ("output_bytes", "bytes", str(OUTPUT_BYTES)),
+        ("commands", "number", str(COMMANDS)),
+    ]
+    assert bounds.REQUEST_OVERHEAD == 8 * 1024
 
 
 @pytest.mark.anyio
