@@ -19,6 +19,7 @@ from acp_server.peer.lane import Lane
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate, OnOver, Outbox, in_notification
 from acp_server.peer.outcome import program_end
+from acp_server.peer.reader import Reader
 from acp_server.peer.report import report
 from acp_server.peer.route import NoticeHandler, Routes
 from acp_server.peer.stream import Stream
@@ -33,10 +34,6 @@ from acp_server.wire.endpoint import CANCEL_METHOD, Answered, Dropped, Endpoint,
 from acp_server.wire.messages import Notification, Request
 
 logger = logging.getLogger("acp_server.peer")
-
-_UNREAD_LIMIT = 64 * 1024 * 1024
-"""Bytes that the peer has not taken above which no more is read from it: it would only make more of them. What it
-sends meanwhile, cancels too, is heard when it reads again."""
 
 
 class Connection:
@@ -61,6 +58,7 @@ class Connection:
         self._lane = Lane(self.work.spawn, self.limits.notifications)
         self._outbox = Outbox(self.endpoint, self.writer, self._lane.deliver)
         self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, self.watch, self.limits.running)
+        self._reader = Reader(stream, self.endpoint, self.writer, self._handle, self._hurry, self.limits.unread)
         self._reading = anyio.CancelScope()
         self._closing: Cause | None = None
         self._patience = 0.0
@@ -131,7 +129,7 @@ class Connection:
         self._house.spawn(self.writer.run)
         try:
             with self._reading:
-                await self._read()
+                await self._reader.run()
             if self._closing is None:
                 self._outbox.lose()
                 with anyio.move_on_after(self.limits.drain):
@@ -183,15 +181,6 @@ class Connection:
         self._fatal = self._fatal or error
         self.close()
 
-    async def _read(self) -> None:
-        while data := await self._stream.receive():
-            for event in self.endpoint.receive(data):
-                self._handle(event)
-            if self.writer.size > _UNREAD_LIMIT:
-                await self.writer.below(_UNREAD_LIMIT)
-        for event in self.endpoint.receive_eof():
-            self._handle(event)
-
     def _handle(self, event: Event) -> None:
         if isinstance(event, Request):
             self._inbound.begin(event)
@@ -216,6 +205,14 @@ class Connection:
                 self._call_inline(method, notice.handler, params)
             else:
                 self._lane.notify(method, _bind(notice.handler, self, params), notification.size)
+
+    def _hurry(self, notification: Notification) -> None:
+        """Apply a cancel ahead of its turn; it has no effect when its turn comes."""
+        if notification.method == CANCEL_METHOD:
+            self._inbound.cancel(notification.params)
+        for notice in self._routes.notices.get(notification.method, ()):
+            if notice.inline:
+                self._call_inline(notification.method, notice.handler, notification.params)
 
     def _call_inline(self, method: str, handler: NoticeHandler, params: Any) -> None:
         try:

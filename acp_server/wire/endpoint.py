@@ -75,14 +75,29 @@ class Endpoint:
         """The events in `data`. Each is registered before it comes out, so that a cancel right behind its
         request finds it."""
         for line in self._framer.feed(data):
-            yield from self._line(line)
+            yield from self.events(line)
 
     def receive_eof(self) -> Iterator[Event]:
         """The events in what was left without a newline when the input ended."""
         if line := self._framer.finish():
-            yield from self._line(line)
+            yield from self.events(line)
 
-    def _line(self, line: Line) -> Iterator[Event]:
+    def lines(self, data: bytes) -> list[Line]:
+        """The lines that `data` completes, for those who take the events of one line at a time with `events`."""
+        return self._framer.feed(data)
+
+    def cancel_in(self, line: Line) -> Notification | None:
+        """The notification in a line whose turn has not come, if it has "cancel" in it; a batch is not looked into."""
+        if isinstance(line, TooLong) or b"cancel" not in line:
+            return None
+        try:
+            message = classify(codec.decode(line))
+        except codec.DecodeError:
+            return None
+        return message if isinstance(message, Notification) else None
+
+    def events(self, line: Line) -> Iterator[Event]:
+        """The events in one line, see `receive`."""
         if isinstance(line, TooLong):
             yield self._event(classify_head(line.head, f"longer than {self._line_limit} bytes"))
             return

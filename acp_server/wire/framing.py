@@ -19,6 +19,10 @@ class TooLong:
 
     head: bytes
 
+    def __len__(self) -> int:
+        """The bytes that are kept of it."""
+        return len(self.head)
+
 
 Line: TypeAlias = bytes | bytearray | TooLong
 

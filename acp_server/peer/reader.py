@@ -1,0 +1,161 @@
+"""Takes what the peer sends, in order, and never holds the event loop for long.
+
+What has arrived is handled in slices of bounded time, and other tasks run in between. While more waits than one slice
+can handle, or while the peer leaves too much unread, a second task reads ahead. It keeps what it reads for its turn,
+except for cancels: those are applied at once, and once more in their turn, where they find nothing left to do. What the
+messages mean is not known here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from time import perf_counter
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+
+from acp_server.peer.stream import Stream
+from acp_server.peer.writer import Writer
+from acp_server.wire.endpoint import Endpoint, Event, Outgoing
+from acp_server.wire.framing import Line
+from acp_server.wire.messages import Notification
+
+_SLICE: Final = 0.005
+"""Seconds that the messages of the peer may take before other tasks run."""
+
+_AHEAD: Final = 32 * 1024 * 1024
+"""Bytes that are read ahead at the most."""
+
+_LINE: Final = 50
+"""Bytes that a line takes in memory beside its text."""
+
+_GLANCES: Final = 1000
+"""Lines that are looked through for cancels between two looks at the clock."""
+
+_ERRORS: Final = 1000
+"""Messages in a row that were answered with an error and made nothing run, after which the peer is slowed down."""
+
+_SLOW: Final = 0.02
+"""Seconds between two slices of a peer that is slowed down: it gets a fifth of the time."""
+
+
+class Reader:
+    """Reads `stream` to its end. `handle` acts on one event. `hurry` applies a notification ahead of its turn if that
+    is a cancel. Nothing is handled while more than `unread` bytes of `writer` have not been taken by the peer."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        endpoint: Endpoint,
+        writer: Writer,
+        handle: Callable[[Event], None],
+        hurry: Callable[[Notification], None],
+        unread: int,
+    ) -> None:
+        self._stream = stream
+        self._endpoint = endpoint
+        self._writer = writer
+        self._handle = handle
+        self._hurry = hurry
+        self._unread = unread
+        self._lines: deque[Line] = deque()
+        self._handled = 0
+        """How many lines have been handled; the first of `_lines` has this number."""
+        self._held = 0
+        """Bytes that `_lines` takes."""
+        self._errors = 0
+        """How many errors in a row have answered messages that made nothing run."""
+        self._ended = False
+        self._problem: Exception | None = None
+        """Why reading ahead failed; raised when what came before it has been handled."""
+        self._behind = False
+        self._room: anyio.Event | None = None
+        self._patience: anyio.CancelScope | None = None
+
+    async def run(self) -> None:
+        """Read until the input ends. Raises what the stream raises."""
+        while not self._ended:
+            # What was read ahead last is still there.
+            if not self._lines:
+                self._take(await self._stream.receive())
+            if not self._slice() or self._writer.size > self._unread:
+                await self._catch_up()
+        if self._problem is not None:
+            raise self._problem
+        for event in self._endpoint.receive_eof():
+            self._handle(event)
+
+    def _take(self, data: bytes) -> None:
+        for line in self._endpoint.lines(data):
+            self._lines.append(line)
+            self._held += len(line) + _LINE
+        self._ended = not data
+
+    def _slice(self) -> bool:
+        """Handle what waits, for as long as a slice lasts. False if there is more."""
+        lines = self._lines
+        end = perf_counter() + _SLICE
+        while lines:
+            line = lines.popleft()
+            self._held -= len(line) + _LINE
+            self._handled += 1
+            for event in self._endpoint.events(line):
+                self._errors = self._errors + 1 if type(event) is Outgoing else 0
+                self._handle(event)
+            if perf_counter() > end:
+                return not lines
+        return True
+
+    async def _catch_up(self) -> None:
+        """Handle what waits, slice by slice, while a second task reads ahead."""
+        self._behind = True
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read_ahead)
+            while self._lines or (self._writer.size > self._unread and not self._ended):
+                with anyio.CancelScope() as self._patience:
+                    if not self._ended:
+                        await self._writer.below(self._unread)
+                await anyio.sleep(_SLOW if self._errors > _ERRORS else 0)
+                self._slice()
+                if self._room is not None and self._held < _AHEAD:
+                    self._room.set()
+            # The other task ends by itself, with the next bytes: a read that is cancelled could lose some.
+            self._behind = False
+
+    async def _read_ahead(self) -> None:
+        done = await self._hurry_cancels(self._handled)
+        while self._behind and not self._ended:
+            if self._held >= _AHEAD:
+                self._room = anyio.Event()
+                await self._room.wait()
+                self._room = None
+                continue
+            try:
+                self._take(await self._stream.receive())
+            except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                # What has come before it is handled first.
+                self._problem = error
+                self._ended = True
+            done = await self._hurry_cancels(done)
+        if self._patience is not None:
+            # The input has ended, so nothing is gained by making the peer read.
+            self._patience.cancel()
+
+    async def _hurry_cancels(self, done: int) -> int:
+        """Apply the cancels that wait, without those among the first `done` lines. How many lines are done now."""
+        start = max(done, self._handled)
+        lines = list(islice(self._lines, start - self._handled, None))
+        end = perf_counter() + _SLICE
+        for number, line in enumerate(lines, start):
+            # While this task waits, the other one handles lines: a cancel may not be applied behind its turn.
+            if number >= self._handled and (notification := self._endpoint.cancel_in(line)) is not None:
+                self._hurry(notification)
+            elif number % _GLANCES:
+                continue
+            if perf_counter() > end:
+                await anyio.lowlevel.checkpoint()
+                end = perf_counter() + _SLICE
+        return start + len(lines)

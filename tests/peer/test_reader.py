@@ -1,0 +1,222 @@
+"""Reading in slices: a flood holds up neither other tasks nor the cancels behind it, and order is kept."""
+
+import errno
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server.peer import reader as reader_module
+from acp_server.peer.limits import Limits
+from acp_server.peer.route import Route, Routes
+from tests.peer.ends import CANCELLED, PATIENCE, End, cancel, hang, line, listen, notification, request, serving, until
+
+pytestmark = pytest.mark.anyio
+
+GARBAGE = b"garbage\n"
+
+
+@pytest.fixture
+def one_line_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_module, "_SLICE", 0.0)
+
+
+async def answers(end: End, number: int) -> list[Any]:
+    return [await end.next() for _ in range(number)]
+
+
+@pytest.mark.behaviour("B6", "I6")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_a_cancel_behind_a_flood_is_applied_ahead_of_its_turn() -> None:
+    async with serving(Routes({"hang": Route(hang)})) as end:
+        end.send(request(1, "hang"))
+        await end.barrier()
+        end.send(GARBAGE * 500 + line(cancel(1)))
+        came = await answers(end, 501)
+    codes = [message["error"]["code"] for message in came]
+    assert codes.index(-32800) < 20
+    assert sorted(codes) == [-32800] + [-32700] * 500
+
+
+@pytest.mark.behaviour("B6", "I6")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_a_cancel_that_comes_while_a_flood_is_handled_is_read_ahead() -> None:
+    async with serving(Routes({"hang": Route(hang)})) as end:
+        end.send(request(1, "hang"))
+        await end.barrier()
+        end.send(GARBAGE * 500)
+        assert (await end.next())["error"]["code"] == -32700
+        # In three pieces, so that it is whole only with the last.
+        whole = line(cancel(1))
+        for piece in (whole[:20], whole[20:40], whole[40:]):
+            end.send(piece)
+        came = await answers(end, 500)
+    codes = [message["error"]["code"] for message in came]
+    assert codes.index(-32800) < 100
+
+
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_an_inline_notification_is_hurried_too_and_comes_again_in_its_turn() -> None:
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "session/cancel", heard.append, inline=True)
+    listen(routes, "session/cancelled", heard.append)
+    async with serving(routes) as end:
+        end.send(GARBAGE * 50, notification("session/cancelled", [0]), notification("session/cancel", [1]))
+        await until(lambda: heard)
+        assert heard == [[1]]
+        await answers(end, 50)
+        assert await end.barrier() == []
+    assert heard == [[1], [0], [1]]
+
+
+@pytest.mark.behaviour("E4", "I1")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_a_cancel_whose_turn_has_come_meanwhile_is_not_applied_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could hit what came behind it: the id may be in use again."""
+    async with serving(Routes({"hang": Route(hang)})) as end:
+        reader = end.connection._reader
+
+        async def handle_the_rest() -> None:
+            monkeypatch.setattr(reader_module, "_SLICE", 1000.0)
+            reader._slice()
+
+        monkeypatch.setattr(anyio.lowlevel, "checkpoint", handle_the_rest)
+        reader._take(b"".join(map(line, [cancel(8), cancel(7), request(7, "hang")])))
+        assert await reader._hurry_cancels(0) == 3
+        monkeypatch.undo()
+        await anyio.wait_all_tasks_blocked()
+        assert end.connection.tree.size == 1
+        end.send(cancel(7))
+        assert (await end.next())["error"] == CANCELLED
+
+
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_lines_that_were_handled_before_the_second_task_began_do_not_shift_the_count() -> None:
+    async with serving(Routes({"hang": Route(hang)})) as end:
+        end.send(request(1, "hang"))
+        await end.barrier()
+        # The reader has handled two lines; this cancel is the third.
+        reader = end.connection._reader
+        reader._take(line(cancel(1)))
+        assert await reader._hurry_cancels(0) == 3
+        assert (await end.next())["error"] == CANCELLED
+
+
+async def test_messages_are_handled_in_order_whatever_the_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock: Iterator[float] = iter(range(1_000_000))
+    monkeypatch.setattr(reader_module, "perf_counter", lambda: next(clock) * 0.002)
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "note", heard.append)
+    async with serving(routes) as end:
+        for start in range(0, 300, 100):
+            end.send(*(notification("note", [number]) for number in range(start, start + 100)))
+        await end.barrier()
+    assert heard == [[number] for number in range(300)]
+
+
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_other_tasks_run_between_two_slices() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with serving() as end, anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        end.send(GARBAGE * 300)
+        before = turns
+        await answers(end, 300)
+        assert turns - before >= 250
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_a_peer_that_sends_errors_only_is_slowed_down_until_it_sends_something_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    sleep = anyio.sleep
+
+    async def note(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(reader_module, "_ERRORS", 100)
+    monkeypatch.setattr(anyio, "sleep", note)
+    async with serving() as end:
+        end.send(GARBAGE * 150 + line(notification("unknown")) + GARBAGE * 50)
+        await answers(end, 200)
+    assert [seconds for seconds in slept if seconds].count(reader_module._SLOW) == 50
+    assert not any(slept[:90])
+    assert not any(slept[-40:])
+
+
+@pytest.mark.behaviour("L4")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_what_is_read_ahead_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_module, "_AHEAD", 10_000)
+    monkeypatch.setattr(reader_module, "_ERRORS", 1_000_000)
+    async with serving(limits=Limits(drain=0, unread=1000)) as end:
+        reader = end.connection._reader
+        end.faults.stall_sending()
+        for _ in range(1000):
+            end.send(GARBAGE * 10)
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        assert 10_000 <= reader._held < 12_000
+        end.faults.release()
+        await answers(end, 10_000)
+        assert reader._held == 0
+
+
+@pytest.mark.behaviour("B6")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_reading_ahead_goes_on_as_soon_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_module, "_AHEAD", 5_000)
+    async with serving(Routes({"hang": Route(hang)})) as end:
+        end.send(request(1, "hang"))
+        await end.barrier()
+        for _ in range(50):
+            end.send(GARBAGE * 10)
+        end.send(cancel(1))
+        came = await answers(end, 501)
+    codes = [message["error"]["code"] for message in came]
+    assert 300 < codes.index(-32800) < 480
+
+
+@pytest.mark.behaviour("G1", "G2")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_what_came_before_reading_failed_is_handled_first() -> None:
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "note", heard.append)
+    end = End(routes, Limits(drain=0))
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(end.run)
+            end.send(*(notification("note", [number]) for number in range(50)))
+            await until(lambda: heard)
+            end.faults.fail_reading(OSError(errno.EIO, "broken"))
+            await end.connection.wait_closed()
+    assert isinstance(end.raised, (OSError, anyio.BrokenResourceError))
+    assert heard == [[number] for number in range(50)]
+
+
+@pytest.mark.behaviour("G1", "G15")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_the_end_of_input_behind_a_flood_ends_a_connection_whose_peer_does_not_read() -> None:
+    async with serving(limits=Limits(drain=0, grace=0, flush=0, unread=1000)) as end:
+        end.faults.stall_sending()
+        end.send(GARBAGE * 500)
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        end.send_eof()
+        await end.connection.wait_closed()
+    assert end.raised is None
