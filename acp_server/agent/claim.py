@@ -2,6 +2,9 @@
 
 Whoever writes to file descriptor 1 afterwards (a stray `print`, a C library, a child process) reaches standard error,
 and whoever reads 0 finds it empty. Moving the bytes is not done here: `acp_server.agent.stdio` does.
+
+What is written to standard error in this way waits for the client to read it, once the pipe is full. Only the log does
+not: see `acp_server.agent.log`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import threading
 import time
 from typing import Final, NoReturn
 
+from acp_server.agent.log_stream import drain
 from acp_server.tasks.parting import part
 
 logger = logging.getLogger("acp_server.agent")
@@ -29,6 +30,7 @@ def leave(code: int, why: str) -> NoReturn:
 
     def speak() -> None:
         logger.error("ending the process: %s", why)
+        drain(_LAST_WORDS)
         logging.shutdown()
         for file in (sys.__stdout__, sys.__stderr__):
             if file is not None:

@@ -19,6 +19,7 @@ import anyio
 from acp_server.agent.claim import Claim
 from acp_server.agent.leave import Deadline, leave, outlast_threads
 from acp_server.agent.loading import current
+from acp_server.agent.log import UnblockedLog
 from acp_server.agent.record import RecordedStream, Recorder
 from acp_server.agent.signals import Signals
 from acp_server.errors import UsageError
@@ -76,7 +77,7 @@ async def serve_stdio(agent: Servable, *, limits: Limits | None = None, record: 
     """
     deadline = Deadline()
     try:
-        with Claim() as claim:
+        with Claim() as claim, UnblockedLog():
             return (await _Program(agent, claim, limits or Limits(), record, deadline).serve())[0]
     finally:
         deadline.disarm()
@@ -110,6 +111,8 @@ def run(
     if backend == "trio" and importlib.util.find_spec("trio") is None:
         raise UsageError("the backend trio is not installed: pip install 'acp-server[trio]'")
     claim = claim or Claim()
+    # For good: what is logged at the very end does not wait either.
+    log = UnblockedLog()
     deadline = Deadline()
 
     # What an interrupt means that comes before there is anything to close.
@@ -134,6 +137,7 @@ def run(
         logger.info("interrupted")
     except UsageError:
         # Nobody was served, so standard error, which may be one pipe with the output, is for saying why.
+        log.restore()
         claim.release()
         raise
     finally:

@@ -22,15 +22,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return launch()
         return _command(arguments)
     except UsageError as error:
-        sys.stderr.write(f"acp-server: {error}\n")
+        from acp_server.agent.log_stream import entry
+
+        sys.stderr.write(entry(f"acp-server: {error}"))
         return 2
 
 
 def _command(arguments: Sequence[str]) -> int:
     import click
 
+    from acp_server.agent.log import UnblockedLog
     from acp_server.cli.commands import commands
 
+    # What is logged says what peers have said, and commands that set up no log show it as well.
+    UnblockedLog()
     try:
         result = commands.main(arguments, prog_name="acp-server", standalone_mode=False)
     except click.Abort:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import click
 
-from acp_server.cli.screen import Screen, clean
+from acp_server.cli.screen import Screen
 
 
 def choose(screen: Screen, question: str, answers: Sequence[str]) -> int | None:
     """Which of the answers the user chose; None for none of them (an empty line, or the end of the input)."""
-    screen.line(f"  ? {clean(question)}", fg="magenta", bold=True)
+    screen.line(f"  ? {question}", fg="magenta", bold=True)
     for number, answer in enumerate(answers, 1):
-        screen.line(f"    {number}) {clean(answer)}")
+        screen.line(f"    {number}) {answer}")
     while True:
         try:
             text = input(click.unstyle(f"    1-{len(answers)}, or Enter for none: ")).strip()

@@ -22,7 +22,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from acp_server import __version__
 from acp_server.cli.ask import choose
 from acp_server.cli.builtin import COMMAND
-from acp_server.cli.screen import Screen, clean, use_standard_output
+from acp_server.cli.screen import Screen, use_standard_output
 from acp_server.client import Handlers, Patience, RemoteAgent, RemoteSession, spawn_agent
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, UsageError
@@ -86,7 +86,7 @@ class _Chat:
             raise UsageError(f"{self._command[0]} cannot be started: {error.strerror}") from None
         except AcpError as error:
             self._catch_up()
-            self._screen.line(f"{error}", fg="red")
+            self._screen.error(error)
             return 1
         self._screen.fresh()
         return 0
@@ -165,7 +165,7 @@ class _Chat:
         for error in errors:
             if isinstance(error, ConnectionClosed):
                 raise error
-            self._screen.line(f"{error}", fg="red")
+            self._screen.error(error)
         for answer in answers:
             if answer.stop_reason != "end_turn":
                 self._screen.line(f"  ({answer.stop_reason})", fg="yellow")
@@ -199,7 +199,7 @@ class _Chat:
         self._happened.put(lambda: self._screen.update(update))
 
     def _heard(self, line: str) -> None:
-        self._happened.put(lambda: self._screen.line(clean(line), dim=True))
+        self._happened.put(lambda: self._screen.line(line, dim=True))
 
     async def _permission(self, request: RequestPermissionRequest) -> PermissionAnswer:
         answered = anyio.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import time
 from collections import deque
 from typing import Any, Final
@@ -12,6 +13,7 @@ import anyio
 import click
 
 from acp_server import __version__
+from acp_server.agent.log_stream import entry
 from acp_server.cli.builtin import COMMAND as SERVE
 from acp_server.cli.screen import Screen, clean, use_standard_output
 from acp_server.client import Handlers, RemoteSession, reject_once, spawn_agent
@@ -50,7 +52,7 @@ def demo(directory: str) -> int:
     try:
         anyio.run(_session, os.path.abspath(directory))
     except AcpError as error:
-        click.echo(f"acp-server: {error}", err=True)
+        sys.stderr.write(entry(f"acp-server: {error}"))
         return 1
     return 0
 
@@ -75,7 +77,7 @@ class _Excerpt(Screen):
 
     def text(self, text: str, **style: Any) -> None:
         """See `Screen`."""
-        *lines, self._partial = (self._partial + text).split("\n")
+        *lines, self._partial = (self._partial + clean(text)).split("\n")
         for line in lines:
             if line == _FENCE:
                 continue
@@ -113,13 +115,13 @@ async def _session(directory: str) -> None:
         answer = await reject_once(request)
         for option in request.options:
             mark = "-->" if option is answer else "   "
-            screen.line(f"{mark} {clean(option.name)}", fg="yellow" if option is answer else None)
+            screen.line(f"{mark} {option.name}", fg="yellow" if option is answer else None)
         return answer
 
     screen.line(f"starting: {' '.join(COMMAND)}", dim=True)
     began = time.perf_counter()
     handlers = Handlers(permission=say_no)
-    async with spawn_agent(COMMAND, handlers, on_stderr=lambda line: screen.line(clean(line), dim=True)) as agent:
+    async with spawn_agent(COMMAND, handlers, on_stderr=lambda line: screen.line(line, dim=True)) as agent:
         screen.step("initialize")
         info = await agent.initialize(client_info=_WHO)
         who = info.agent_info

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_server.agent.claim import Claim
+from acp_server.agent.log_stream import drain
 from acp_server.cli import logs
 from acp_server.errors import UsageError
 
@@ -47,6 +48,7 @@ def launch(
             agent.store = store_at(store)
     except UsageError:
         # Nobody is served, so standard error, which may be one pipe with the output, is for saying why.
+        drain()
         claim.release()
         raise
     if os.isatty(claim.input):

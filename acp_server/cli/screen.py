@@ -6,13 +6,13 @@ It asks nothing and waits for nothing; `acp_server.cli.chat` and `acp_server.cli
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 
+from acp_server.agent.log_stream import UNSAFE
 from acp_server.cli.screen_call import Call, shown
 from acp_server.schema import (
     AgentThoughtChunk,
@@ -32,13 +32,17 @@ _WIDEST_USAGE: Final = 40
 _STATUS_COLOURS: Final = {"completed": "green", "failed": "red"}
 _PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 
-# An agent repeats what it reads in files, and a terminal obeys what it is shown.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NEWLINE: Final = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
 
 
 def clean(text: str) -> str:
     """`text` without what would make a terminal do something else than show it."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """`text`, clean, with a mark in place of each newline."""
+    return clean(text).replace("\n", _NEWLINE)
 
 
 def use_standard_output() -> None:
@@ -48,7 +52,11 @@ def use_standard_output() -> None:
 
 
 class Screen:
-    """Standard output, written to line by line or as text streams in."""
+    """Standard output, written to line by line or as text streams in.
+
+    An agent repeats what it reads in files, and a terminal obeys what it is shown: whatever is written here is made
+    clean here.
+    """
 
     def __init__(self) -> None:
         self._colour = None if "NO_COLOR" not in os.environ else False
@@ -64,16 +72,19 @@ class Screen:
             self._write(text, **style)
             self._line_start = text.endswith("\n")
 
-    def line(self, text: str = "", **style: Any) -> None:
-        """One or more lines of their own."""
+    def line(self, text: str = "", rest: str = "", **style: Any) -> None:
+        """A line of its own, and just one, whatever is in `text`. `rest` is what stands behind it, dim."""
         self.fresh()
-        self.line_end(text, **style)
-
-    def line_end(self, text: str = "", **style: Any) -> None:
-        """The rest of the line that is being written."""
-        self._write(text, **style)
+        self._write(one_line(text), **style)
+        self._write(one_line(rest), dim=True)
         self._write("\n")
-        self._line_start = True
+
+    def error(self, error: Exception) -> None:
+        """What went wrong. It may be several lines; those behind the first are indented."""
+        first, *others = clean(str(error)).split("\n")
+        self.line(first, fg="red")
+        for other in others:
+            self.line(f"    {other}", fg="red")
 
     def fresh(self) -> None:
         """Go to the start of a line, if not there."""
@@ -83,7 +94,9 @@ class Screen:
         self._speaking = None
 
     def _write(self, text: str, **style: Any) -> None:
-        click.echo(click.style(text, **style) if style else text, nl=False, color=self._colour)
+        if text:
+            text = clean(text)
+            click.echo(click.style(text, **style) if style else text, nl=False, color=self._colour)
 
     # -- what an agent shows
 
@@ -95,18 +108,18 @@ class Screen:
             self._call(update)
         elif isinstance(update, Plan):
             for entry in update.entries:
-                self.line(f"  {_PLAN_MARKS.get(entry.status, '[?]')} {clean(entry.content)}", fg="cyan")
+                self.line(f"  {_PLAN_MARKS.get(entry.status, '[?]')} {entry.content}", fg="cyan")
         elif isinstance(update, CurrentModeUpdate):
-            self.line(f"  mode: {clean(update.current_mode_id)}", fg="cyan")
+            self.line(f"  mode: {update.current_mode_id}", fg="cyan")
         elif isinstance(update, AvailableCommandsUpdate):
             self.commands(update.available_commands)
 
     def commands(self, commands: Sequence[Any]) -> None:
         """Show what can be asked for."""
-        usages = [clean(f"/{command.name} {getattr(command.input, 'hint', '')}").rstrip() for command in commands]
+        usages = [one_line(f"/{command.name} {getattr(command.input, 'hint', '')}").rstrip() for command in commands]
         width = min(max(map(len, usages), default=0), _WIDEST_USAGE)
         for usage, command in zip(usages, commands, strict=True):
-            self.line(f"  {usage:<{width}}  {clean(command.description)}", dim=True)
+            self.line(f"  {usage:<{width}}  {command.description}", dim=True)
 
     def _chunk(self, chunk: ContentChunk) -> None:
         if self._speaking is not type(chunk):
@@ -115,7 +128,7 @@ class Screen:
             if isinstance(chunk, UserMessageChunk):
                 self.say("> ")
         style = {"dim": True} if isinstance(chunk, AgentThoughtChunk) else {}
-        self.text(clean(shown(chunk.content)), **style)
+        self.text(shown(chunk.content), **style)
 
     def text(self, text: str, **style: Any) -> None:
         """A piece of a message."""
@@ -133,6 +146,6 @@ class Screen:
                 where = f"  {len(locations)} places"
             status = (call.status or "pending").replace("_", " ")
             colour = _STATUS_COLOURS.get(call.status or "", "yellow")
-            self.line(f"  * {clean(call.title)} [{status}]{clean(where)}", fg=colour)
+            self.line(f"  * {call.title} [{status}]{where}", fg=colour)
         for text, style in call.news(update.content):
-            self.line(f"    {clean(text)}", **style)
+            self.line(f"    {text}", **style)

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import click
 
-from acp_server.cli.screen import Screen, clean, use_standard_output
+from acp_server.cli.screen import Screen, one_line, use_standard_output
 from acp_server.errors import REQUEST_CANCELLED
 from acp_server.testing.transcript import Direction, Entry, read_recording
 from acp_server.wire import codec
@@ -34,12 +34,11 @@ def trace(file: str, full: bool) -> int:
     width = None if full else shutil.get_terminal_size(_ELSEWHERE).columns
     for row in rows(read_recording(file).entries):
         text = f"{row.seconds:9.3f} {_ARROWS[row.direction]} {row.title}"
-        rest = clean(row.rest)
+        rest = one_line(row.rest)
         if width is not None and len(text) + 2 + len(rest) > width:
             rest = rest[: max(0, width - len(text) - 5)] + "..."
         style: dict[str, Any] = {"fg": row.colour} if row.colour else {}
-        screen.say(clean(text), **style)
-        screen.line_end(f"  {rest}" if rest else "", dim=True)
+        screen.line(text, f"  {rest}" if rest else "", **style)
     return 0
 
 

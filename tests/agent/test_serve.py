@@ -135,7 +135,7 @@ def test_an_output_that_takes_nothing_is_said_in_one_line_and_exits_1(backend: s
             agent.request(1, "echo")
             assert agent.exit_code() == 1
             (said,) = [text for text in agent.stderr.splitlines() if not text.startswith("printed")]
-            assert said.removeprefix("ERROR ") == "writing standard output failed: [Errno 28] No space left on device"
+            assert said.endswith("writing standard output failed: [Errno 28] No space left on device")
 
 
 @pytest.mark.behaviour("G15")

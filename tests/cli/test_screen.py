@@ -257,3 +257,29 @@ def test_without_colours_there_are_none(written: list[str], monkeypatch: pytest.
     monkeypatch.setenv("NO_COLOR", "1")
     shown(CurrentModeUpdate(current_mode_id="ask"))
     assert "".join(written) == "  mode: ask\n"
+
+
+def test_what_is_written_is_clean_whatever_the_caller_did(written: list[str]) -> None:
+    evil = "\x1b]52;c;aGk=\x07\x9b2J\u202e\u2066\u2028\rFORGED"
+    screen = Screen()
+    screen.say(evil)
+    screen.line(evil, evil, fg="red")
+    screen.text(evil, dim=True)
+    screen.error(ValueError(f"{evil}\n{evil}"))
+    assert not {"\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\u2028", "\r"} & set(text_of(written))
+
+
+def test_a_line_stays_one_line_and_only_the_first_line_of_an_error_is_not_indented(written: list[str]) -> None:
+    screen = Screen()
+    screen.line("a\nFORGED", "b\r\nFORGED")
+    screen.error(ValueError("it failed\nFORGED\n\nFORGED"))
+    shown(
+        ToolCall(tool_call_id="1", title="Run\nFORGED"),
+        CurrentModeUpdate(current_mode_id="ask\nFORGED"),
+        Plan(entries=[PlanEntry(content="a\nFORGED", priority="high", status="pending")]),
+        AvailableCommandsUpdate(available_commands=[AvailableCommand(name="go\nFORGED", description="Go.\nFORGED")]),
+    )
+    lines = text_of(written).splitlines()
+    assert lines[0] == "a↵FORGEDb↵FORGED"
+    assert not [line for line in lines if line.startswith("FORGED")]
+    assert len(lines) == 1 + 4 + 4
