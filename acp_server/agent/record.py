@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from acp_server.errors import UsageError
 from acp_server.peer.stream import Stream
+from acp_server.session.rights import lax_rights
 from acp_server.wire import codec
 from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Line, LineFramer, TooLong
 
@@ -32,7 +33,8 @@ class Recorder:
     either `msg`, the message, or `raw`, a line that is not JSON, with undecodable bytes as lone surrogates (Python's
     `surrogateescape`), or `skipped`, the limit in bytes that a line exceeded.
 
-    A new file can be read by its owner only; an existing one is continued. Raises UsageError if it cannot be opened.
+    A new file can be read by its owner only; an existing one is continued, and it is logged if others may read it.
+    Raises UsageError if it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,6 +43,8 @@ class Recorder:
             self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
             raise UsageError(f"cannot record to {path}: {error.strerror}") from None
+        if (mode := lax_rights(self._fd)) is not None:
+            logger.warning("others may read the recording: %s has the rights %s", path, mode)
         self._framers = {"in": LineFramer(LONGEST_LINE), "out": LineFramer(LONGEST_LINE)}
 
     def add(self, direction: Direction, data: bytes) -> None:

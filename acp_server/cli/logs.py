@@ -10,6 +10,9 @@ from typing import Final
 from acp_server.agent.log import LogHandler
 from acp_server.agent.log_stream import LogStream, standard_error
 from acp_server.errors import UsageError
+from acp_server.session.rights import lax_rights
+
+logger = logging.getLogger("acp_server.cli")
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 DEFAULT_LEVEL: Final = "warning"
@@ -17,13 +20,17 @@ DEFAULT_LEVEL: Final = "warning"
 
 def configure(level: str, file: Path | None) -> None:
     """Send what is worth at least `level` to `file`, and errors to standard error as well; or, without a file, all of
-    it to standard error. A new file can be read by its owner only; an existing one is continued. Raises UsageError if
-    it cannot be opened."""
+    it to standard error. A new file can be read by its owner only; an existing one is continued, and it is logged if
+    others may read it. Raises UsageError if it cannot be opened."""
     root = logging.getLogger()
     root.setLevel(level.upper())
     root.addHandler(LogHandler(standard_error(), logging.NOTSET if file is None else logging.ERROR))
     if file is not None:
-        root.addHandler(LogHandler(LogStream(_opened(file))))
+        fd = _opened(file)
+        root.addHandler(LogHandler(LogStream(fd)))
+        if (mode := lax_rights(fd)) is not None:
+            # They may be meant so: it is the user who has named this file.
+            logger.warning("others may read the log: %s has the rights %s", file, mode)
 
 
 def _opened(file: Path) -> int:

@@ -6,6 +6,7 @@ the matter of `acp_server.session.rows`.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import time
@@ -16,7 +17,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from acp_server.session.owner import Owner, is_alive, sweep
+from acp_server.session.rights import lax_rights, tighten
 from acp_server.session.rows import SessionRow, TurnRow
+
+logger = logging.getLogger("acp_server.session")
 
 T = TypeVar("T")
 
@@ -88,6 +92,8 @@ class Database:
             opened.callback(self._connection.close)
             self._owner: Owner | None = None
             _patiently(lambda: _set_up(self._connection), patience)
+            # Only now, for now it is known to be ours.
+            _tighten(path)
             self._connection.execute(f"PRAGMA busy_timeout = {BUSY * 1000:.0f}")
             self._open = opened.pop_all()
         # Also at the end of the program, if nobody closes it.
@@ -262,6 +268,19 @@ def _make_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         pass
+
+
+def _tighten(path: Path) -> None:
+    """Let only its owner read a file that was there already, and those of SQLite beside it."""
+    for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        try:
+            if (mode := lax_rights(each)) is not None:
+                tighten(each)
+                logger.warning("%s had the rights %s; from now on only its owner may read it", each, mode)
+        except FileNotFoundError:
+            pass  # SQLite has just removed it
+        except OSError as error:
+            logger.warning("others may read %s, and that cannot be changed: %s", each, error.strerror)
 
 
 def _connect(path: Path, patience: float) -> sqlite3.Connection:

@@ -114,6 +114,13 @@ def test_a_new_file_is_for_its_owner_only_and_an_old_one_is_continued(file: Path
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+def test_an_old_file_that_others_may_read_is_said_in_the_log(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file.touch()
+    file.chmod(0o644)
+    Recorder(file).close()
+    assert caplog.messages == [f"others may read the recording: {file} has the rights 644"]
+
+
 def test_a_file_that_cannot_be_opened_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot record to .*: No such file"):
         Recorder(tmp_path / "no" / "such")

@@ -213,7 +213,9 @@ def test_the_log_can_go_to_a_file_at_any_level_and_errors_are_still_on_standard_
 
 
 @pytest.mark.parametrize("before", [None, 0o640])
-def test_a_new_log_file_is_for_its_owner_only_and_an_old_one_is_continued(before: int | None, tmp_path: Path) -> None:
+def test_a_new_log_file_is_for_its_owner_only_and_an_old_one_is_continued_and_its_rights_are_said(
+    before: int | None, tmp_path: Path
+) -> None:
     log = tmp_path / "log"
     if before is not None:
         log.write_text("earlier\n")
@@ -226,6 +228,8 @@ def test_a_new_log_file_is_for_its_owner_only_and_an_old_one_is_continued(before
     assert log.stat().st_mode & 0o777 == (0o600 if before is None else before)
     assert log.read_text().startswith("earlier\n") == (before is not None)
     assert "fail failed" in log.read_text()
+    warned = f"WARNING acp_server.cli: others may read the log: {log} has the rights 640\n" in log.read_text()
+    assert warned == (before is not None)
 
 
 def test_a_log_file_that_cannot_be_written_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

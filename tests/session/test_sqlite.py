@@ -110,6 +110,49 @@ async def test_the_file_and_its_folder_are_for_their_owner_only(tmp_path: Path) 
         assert len(names) == 4
         assert {stat.S_IMODE(os.stat(path.parent / name).st_mode) for name in names} == {0o600}
         assert {stat.S_IMODE(os.stat(folder).st_mode) for folder in (path.parent, path.parent.parent)} == {0o700}
+
+
+async def test_a_file_that_others_may_read_is_tightened_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "sessions.db"
+    with SqliteStore(path) as store:
+        await store.save(SessionRecord("a", "/"))
+        for name in os.listdir(tmp_path):
+            os.chmod(tmp_path / name, 0o664)
+        with SqliteStore(path) as other:
+            assert await other.load("a")
+            names = [name for name in os.listdir(tmp_path) if "-owner-" not in name]
+            assert sorted(names) == ["sessions.db", "sessions.db-shm", "sessions.db-wal"]
+            assert {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in names} == {0o600}
+    assert f"{path} had the rights 664; from now on only its owner may read it" in caplog.text
+
+
+async def test_the_rights_of_a_file_that_is_another_programs_stay(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    with closing(sqlite3.connect(path)) as foreign:
+        foreign.execute("CREATE TABLE theirs (a)")
+    os.chmod(path, 0o664)
+    with SqliteStore(path) as store, pytest.raises(InternalError):
+        await store.load("a")
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o664
+
+
+async def test_rights_that_cannot_be_changed_are_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sessions.db"
+    with SqliteStore(path) as store:
+        await store.save(SessionRecord("a", "/"))
+    os.chmod(path, 0o664)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    with SqliteStore(path) as store:
+        assert await store.load("a")
+    assert f"others may read {path}, and that cannot be changed: Operation not permitted" in caplog.text
     # Nothing is left beside it.
     assert os.listdir(path.parent) == [path.name]
 
