@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 
@@ -25,6 +25,7 @@ from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
 from acp_server.tools.approval import decide, question
 from acp_server.tools.asking import Asking
+from acp_server.tools.calls import Calls
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output, problems_in, shown
 from acp_server.tools.pieces import Pieces, yields, yields_async
@@ -76,8 +77,7 @@ class Execution:
 
     async def run(self) -> ToolResult:
         """What came of it. Being cancelled cancels the call, and waits for its cleanup."""
-        calls = self._turn.tool_calls
-        assert calls is not None
+        calls = Calls.of(self._turn)
         try:
             title, arguments = self._title(), shown(self._arguments)
             # If a function for the title has cancelled it, nobody is told of it.
@@ -86,7 +86,7 @@ class Execution:
         except BaseException:
             self.node.close()
             raise
-        calls[self.id] = self
+        calls.add(self)
         try:
             await self._job.run(self._body, self._over)
         finally:
@@ -94,7 +94,7 @@ class Execution:
                 with grace(_HEAR_OUT):
                     await self._heard.wait()
             self.finish()
-            calls.pop(self.id, None)
+            calls.remove(self)
         if self._ending is not None:
             raise self._ending
         assert self._result is not None
@@ -151,7 +151,7 @@ class Execution:
 
     def _settle_others(self, allowed: bool) -> None:
         """The user has decided for all calls of the tool, so also for those that were asked about at the same time."""
-        for other in list(cast("dict[str, Execution]", self._turn.tool_calls or {}).values()):
+        for other in Calls.of(self._turn):
             if other is not self and other._tool.name == self._tool.name and other._asking is not None:
                 other._asking.settle(allowed)
 

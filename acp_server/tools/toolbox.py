@@ -16,13 +16,13 @@ import anyio.lowlevel
 from acp_server.errors import UsageError
 from acp_server.session.tooling import ToolResult
 from acp_server.tasks.cause import Cause
+from acp_server.tools.calls import Calls
 from acp_server.tools.tool import Tool
 
 if TYPE_CHECKING:
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
     from acp_server.tools.approval import Approvals
-    from acp_server.tools.runner import Execution
 
 
 class Toolbox:
@@ -72,9 +72,7 @@ class Toolbox:
             raise UsageError(f"a tool is called by its name, not by a {type(tool).__name__}")
         if id is not None and not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"the id of a tool call is text, not {type(id).__name__}")
-        if turn.tool_calls is None:
-            turn.tool_calls = {}
-        if id is not None and _find(turn, id) is not None:
+        if id is not None and Calls.of(turn).find(id) is not None:
             raise UsageError(f"a tool call with the id {id!r} is running")
         if turn.is_cancelled:
             # Nothing begins in a turn that is over.
@@ -89,18 +87,18 @@ class Toolbox:
 
     def cancel(self, turn: Turn, id: str) -> bool:
         """See `Turn.cancel_tool`."""
-        execution = _find(turn, id)
+        execution = Calls.of(turn).find(id)
         return execution is not None and execution.cancel(Cause.USER)
 
     def cancel_shown(self, turn: Turn, id: str) -> bool:
         """The same for the client, which knows a call by its `toolCallId` only. True, too, if it still ends of a cancel
         before that."""
-        execution: Execution | None = (turn.tool_calls or {}).get(id)
+        execution = Calls.of(turn).shown(id)
         return execution is not None and (execution.cancel(Cause.USER) or execution.is_cancelled)
 
     def finish(self, turn: Turn) -> None:
         """See `ToolHost.finish`."""
-        for execution in list(cast("dict[str, Execution]", turn.tool_calls or {}).values()):
+        for execution in Calls.of(turn):
             execution.finish()
 
     def _shown_id(self, session: Session, id: str | None) -> str:
@@ -127,12 +125,6 @@ class Toolbox:
         view.begin(name, "other", name, shown(arguments))
         view.end("failed", last=words)
         return ToolResult(given, name, "failed", words)
-
-
-def _find(turn: Turn, id: str) -> Execution | None:
-    """The running call of that `toolCallId`, or that its caller calls so."""
-    executions = list(cast("dict[str, Execution]", turn.tool_calls or {}).values())
-    return next((execution for execution in executions if id in (execution.id, execution.given)), None)
 
 
 def _new_id() -> str:
