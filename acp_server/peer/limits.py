@@ -42,3 +42,13 @@ class Limits:
     then those who have `Connection.on_close` called."""
     flush: float = _limit(2.0, "seconds")
     """How long the last frames may take to be written."""
+    sessions: int = _limit(10_000, "number")
+    """Sessions that are open at once."""
+    path: int = _limit(32_768, "characters")
+    """The longest working directory, or additional directory, of a session."""
+    setup: int = _limit(1024 * 1024, "bytes")
+    """What the client names for one session: the JSON of its directories and MCP servers."""
+    setups: int = _limit(64 * 1024 * 1024, "bytes")
+    """The same for all sessions that are open."""
+    turn: int = _limit(32 * 1024 * 1024, "bytes")
+    """What is kept of what is said in one turn. Of more, the beginning and the end are kept."""

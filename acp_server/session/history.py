@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import time
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
 from acp_server.errors import EncodeError
+from acp_server.session.transcript import MOST, Transcript, is_text
 from acp_server.wire import codec
 
 logger = logging.getLogger("acp_server.session")
@@ -21,59 +22,20 @@ logger = logging.getLogger("acp_server.session")
 TURN_KEY: Final = "acp_server/turn"
 """The key in `_meta` under which a replayed turn that did not complete says what became of it."""
 
-_JOIN: Final = 1000
-"""So many pieces of text become one: a string of a few letters takes fifty bytes more than its letters."""
-
-_STATE: Final = frozenset(
-    {
-        "available_commands_update",
-        "config_option_update",
-        "current_mode_update",
-        "notice",
-        "session_info_update",
-    }
-)
-"""Updates that say how things are now. They are no part of the conversation, and would be wrong when it is replayed."""
-
 _CALLS: Final = frozenset({"tool_call", "tool_call_update"})
 
 _UNENDED: Final = frozenset({"pending", "in_progress"})
 """What a tool call is as long as it has not ended."""
 
-_LATEST: Final = frozenset({"plan", "usage_update"})
-"""Updates that take the place of the one before them."""
-
+_LONG: Final = 1024 * 1024
+"""Bytes from which on the contents of a turn stay in the pieces that they were said in."""
 
 _OPEN: Final = frozenset({"created", "in_progress", "requires_action"})
-
-_CHUNKS: Final = frozenset({"agent_message_chunk", "agent_thought_chunk"})
 
 
 def iso(seconds: float) -> str:
     """A time since the epoch as ISO 8601 in UTC, as session info carries it."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-@dataclass(slots=True, eq=False)
-class TextRun:
-    """Chunks of one kind that came one after the other: one message."""
-
-    kind: str
-    parts: list[str]
-    """Its text, in pieces of any size."""
-    _small: int = 0
-
-    def add(self, text: str) -> None:
-        """Add a piece."""
-        self.parts.append(text)
-        self._small += 1
-        if self._small == _JOIN:
-            self.parts[-_JOIN:] = ["".join(self.parts[-_JOIN:])]
-            self._small = 0
-
-    def to_wire(self) -> dict[str, Any]:
-        """The message as one update."""
-        return {"sessionUpdate": self.kind, "content": {"type": "text", "text": "".join(self.parts)}}
 
 
 class TurnError(NamedTuple):
@@ -108,15 +70,15 @@ class Message(NamedTuple):
 class TurnRecord:
     """One turn: what the user said, what came of it, how it ended.
 
-    `prompt`: content blocks as they came. `id`: by default a new one.
+    `prompt`: content blocks as they came. `id`: by default a new one. `most`: bytes to keep of what is said in it.
     """
 
     __slots__ = (
         "__weakref__",
-        "_events",
         "_id",
         "_packed",
         "_prompt",
+        "_transcript",
         "created_at",
         "ended_at",
         "last_error",
@@ -126,11 +88,11 @@ class TurnRecord:
         "usage",
     )
 
-    def __init__(self, prompt: list[dict[str, Any]], id: str | None = None) -> None:
+    def __init__(self, prompt: list[dict[str, Any]], id: str | None = None, most: int = MOST) -> None:
         self._id = id
         self._prompt = prompt
-        self._events: list[TextRun | dict[str, Any]] = []
-        self._packed: bytes | None = None
+        self._transcript = Transcript(most)
+        self._packed: bytes | Sequence[bytes] | Callable[[], bytes] | None = None
         self.status = "created"
         """A state of `acp_server.session.state.TurnState`."""
         self.stop_reason: str | None = None
@@ -144,8 +106,9 @@ class TurnRecord:
         """What the agent's author noted about it."""
 
     @classmethod
-    def restored(cls, id: str, contents: bytes) -> TurnRecord:
-        """A turn that has ended, from its `contents`. Those are not looked at before they are needed."""
+    def restored(cls, id: str, contents: bytes | Callable[[], bytes]) -> TurnRecord:
+        """A turn that has ended, from its `contents`, or from what reads them. They are not looked at before they are
+        needed."""
         record = cls([], id)
         record._keep(contents)
         return record
@@ -165,7 +128,7 @@ class TurnRecord:
     @property
     def prompt(self) -> list[dict[str, Any]]:
         """The user's message as content blocks."""
-        return self._contents()[0]
+        return self._prompt if self._packed is None else self._contents()[0]
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -174,21 +137,27 @@ class TurnRecord:
 
     @property
     def contents(self) -> bytes:
-        """`prompt` and `events` as a JSON array of the two. What of it cannot be written as JSON is left out."""
+        """`prompt` and `events` as a JSON array of the two. What of it cannot be written as JSON is left out. Like all
+        that is made of it, it may have to be read from where the turn is stored, and raises what that raises."""
+        pieces = self.pieces
+        return pieces if isinstance(pieces, bytes) else b"".join(pieces)
+
+    @property
+    def pieces(self) -> bytes | Sequence[bytes]:
+        """The same, in pieces if it is long: joining them takes a while, and can be done in any thread."""
         if self._packed is not None:
-            return self._packed
-        contents = self._contents()
+            return self._packed() if callable(self._packed) else self._packed
         try:
-            return codec.encode(contents)
+            prompt = codec.encode(self._prompt)
         except EncodeError:
             logger.warning("parts of turn %s are nested too deep to be kept", self.id)
-            return codec.encode([[item for item in part if _can_be_written(item)] for part in contents])
+            prompt = codec.encode([block for block in self._prompt if _can_be_written(block)])
+        pieces = [b"[", prompt[:-1], b",", *self._transcript.pieces(), b"]"]
+        return b"".join(pieces) if sum(map(len, pieces)) < _LONG else pieces
 
     def _contents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        if self._packed is not None:
-            prompt, events = codec.decode(self._packed)
-            return prompt, events
-        return self._prompt, [event.to_wire() if isinstance(event, TextRun) else event for event in self._events]
+        prompt, events = codec.decode(self.contents)
+        return prompt, events
 
     def messages(self) -> list[Message]:
         """What was said, for a model: the user's message, and the agent's if it said anything to the user. What it
@@ -199,53 +168,48 @@ class TurnRecord:
         for event in events:
             if event.get("sessionUpdate") == "agent_message_chunk":
                 block = event["content"]
-                if _is_text(block) and _goes_on(before, event):
+                if is_text(block) and _goes_on(before, event):
                     block = {"type": "text", "text": said.pop()["text"] + block["text"]}
                 said.append(block)
             before = event
         return [Message("user", prompt), *([Message("assistant", said)] if said else [])]
 
-    def add_text(self, kind: str, text: str) -> None:
-        """Keep a piece of text."""
-        last = self._events[-1] if self._events else None
-        if isinstance(last, TextRun) and last.kind == kind:
-            last.add(text)
-        else:
-            self._events.append(TextRun(kind, [text]))
+    def add_text(self, kind: str, fragment: bytes) -> None:
+        """Keep a piece of text, as JSON."""
+        self._transcript.text(kind, fragment)
 
-    def add(self, update: dict[str, Any]) -> None:
-        """Keep an update in its wire form. One that changes an earlier one is folded into it; one that only says how
-        things are at this moment (mode, commands, title ...) is not kept."""
-        kind = update.get("sessionUpdate")
-        if kind in _STATE:
-            return
-        if kind in _CHUNKS and len(update) == 2 and _is_text(update.get("content")):
-            self.add_text(kind, update["content"]["text"])
-            return
-        if kind == "tool_call_update":
-            for event in reversed(self._events):
-                if isinstance(event, dict) and event.get("toolCallId") == update.get("toolCallId"):
-                    event.update({key: value for key, value in update.items() if key != "sessionUpdate"})
-                    return
-        elif kind in _LATEST:
-            self._events = [
-                event for event in self._events if isinstance(event, TextRun) or event.get("sessionUpdate") != kind
-            ]
-        self._events.append(dict(update))
+    def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
+        """Keep an update in its wire form, see `Transcript.add`."""
+        self._transcript.add(update, json)
 
     def pack(self) -> None:
         """Nothing is added any more: keep it as text, which takes less room and spares the garbage collector."""
         if self._packed is None:
-            try:
-                self._keep(codec.encode([self._prompt, self._events]))
-            except EncodeError:
-                pass  # nested deeper than can be written, by the client; it stays as it is
+            self._keep(self.pieces)
 
-    def _keep(self, contents: bytes) -> None:
+    @property
+    def size(self) -> int:
+        """Bytes of its contents that are in memory; 0 as long as it runs."""
+        packed = self._packed
+        if packed is None or callable(packed):
+            return 0
+        return len(packed) if isinstance(packed, bytes) else sum(map(len, packed))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its contents are in memory, so that nothing has to be read."""
+        return not callable(self._packed)
+
+    def release(self, read: Callable[[], bytes]) -> None:
+        """Its contents, which are stored, need not be in memory: `read` has them."""
+        if self._packed is not None:
+            self._packed = read
+
+    def _keep(self, contents: bytes | Sequence[bytes] | Callable[[], bytes]) -> None:
         self._packed = contents
         # Not even two empty lists stay: the garbage collector would visit them for every turn that there ever was,
         # which is a fifth of what a short turn costs.
-        del self._prompt, self._events
+        del self._prompt, self._transcript
 
     def replay(self) -> Iterator[dict[str, Any]]:
         """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's
@@ -296,20 +260,12 @@ class SessionRecord:
         return [turn for turn in self.turns if turn.status == "completed" and turn.stop_reason != "refusal"]
 
 
-def _is_text(block: Any) -> bool:
-    """Whether a content block is text and nothing else."""
-    if type(block) is not dict:
-        return False
-    block = cast("dict[str, Any]", block)
-    return len(block) == 2 and block.get("type") == "text" and type(block.get("text")) is str
-
-
 def _goes_on(before: dict[str, Any], event: dict[str, Any]) -> bool:
     """Whether a chunk is a piece of the same message as the event before it, and both are plain text."""
     return (
         before.get("sessionUpdate") == "agent_message_chunk"
         and before.get("messageId") == event.get("messageId")
-        and _is_text(before["content"])
+        and is_text(before["content"])
     )
 
 

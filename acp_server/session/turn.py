@@ -71,10 +71,10 @@ class Turn:
         self.state = TurnState.CREATED
         self.ended_at: float | None = None
         """When it ended, in seconds since the epoch."""
-        self.record: Final = TurnRecord(self._params["prompt"])
+        self.record: Final = TurnRecord(self._params["prompt"], most=session.client.connection.limits.turn)
         """What is kept of it."""
-        self.tool_calls: dict[str, Any] | None = None
-        """Those that have not ended, by their ids, for the one who carries them out."""
+        self.tool_calls: Any = None
+        """Those that have not ended, for the agent's `ToolHost`; None before the first one."""
         self._updates = session.updates
         self._pause_at = time.monotonic() + _PACE
 
@@ -222,8 +222,7 @@ class Turn:
         if self.ended_at is not None:
             raise _too_late()
         wire = update.to_wire()
-        self._updates.send(wire)
-        self.record.add(wire)
+        self.record.add(wire, self._updates.send(wire))
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
         if self.ended_at is not None:
@@ -232,8 +231,7 @@ class Turn:
             # Nothing to show, but whoever says nothing over and over must not keep the others from their turn.
             await anyio.lowlevel.checkpoint()
             return
-        self._updates.text(kind, text)
-        self.record.add_text(kind, text)
+        self.record.add_text(kind, self._updates.text(kind, text))
         now = time.monotonic()
         if now > self._pause_at or self._updates.crowded:
             await self._pause(now)
@@ -300,7 +298,7 @@ class Turn:
         elif state is TurnState.COMPLETED:
             self.record.stop_reason = self._stop_reason
         if not state.successors:
-            if self.tool_calls and self.session.tools is not None:
+            if self.tool_calls is not None and self.session.tools is not None:
                 self.session.tools.finish(self)
             # From here on nothing is said: what comes behind the prompt's answer confuses clients.
             self.ended_at = self.record.ended_at = time.time()

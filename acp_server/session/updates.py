@@ -30,13 +30,17 @@ class Updates:
     on it hears no more; saying something raises SessionClosed.
     """
 
-    __slots__ = ("_connection", "_held", "_prefixes", "_profile", "_put", "_session_id", "_writer")
+    __slots__ = ("_connection", "_held", "_opening", "_prefixes", "_profile", "_put", "_session_id", "_writer")
 
     def __init__(self, connection: Connection, profile: ClientProfile, session_id: str) -> None:
         self._connection = connection
         self._profile = profile
         self._writer = connection.writer
         self._session_id = session_id
+        self._opening: Final = (
+            b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
+            % codec.encode_fragment(session_id)
+        )
         self._prefixes: dict[ChunkKind, bytes] = {}
         self._held: list[bytes] = []
         self._put: Callable[[bytes], object] = self._held.append
@@ -59,19 +63,23 @@ class Updates:
         replay.open()
         return replay
 
-    def text(self, kind: ChunkKind, text: str) -> None:
-        """Say a piece of text. Never waits."""
+    def text(self, kind: ChunkKind, text: str) -> bytes:
+        """Say a piece of text: its JSON. Never waits."""
         prefix = self._prefixes.get(kind)
         if prefix is None:
             prefix = self._prefixes[kind] = self._prefix(kind)
-        self._put(b"%b%b}}}}\n" % (prefix, codec.encode_fragment(text)))
+        fragment = codec.encode_fragment(text)
+        self._put(b"%b%b}}}}\n" % (prefix, fragment))
+        return fragment
 
-    def send(self, update: dict[str, Any]) -> None:
-        """Say any update, in its wire form. Never waits. One that this client does not understand is left out."""
+    def send(self, update: dict[str, Any]) -> bytes:
+        """Say any update, in its wire form: its JSON. Never waits. One that this client does not understand is left
+        out."""
+        json = codec.encode(update)[:-1]
         need = _NEEDS.get(update.get("sessionUpdate", ""))
         if need is None or getattr(self._profile.capabilities.session, need, None) is not None:
-            params = {"sessionId": self._session_id, "update": update}
-            self._put(codec.encode({"jsonrpc": "2.0", "method": "session/update", "params": params}))
+            self._put(b"%b%b}}\n" % (self._opening, json))
+        return json
 
     @property
     def crowded(self) -> bool:
@@ -86,7 +94,4 @@ class Updates:
         raise SessionClosed(f"session {self._session_id} is closed")
 
     def _prefix(self, kind: ChunkKind) -> bytes:
-        return (
-            b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":{"sessionUpdate":"%b",'
-            b'"content":{"type":"text","text":' % (codec.encode_fragment(self._session_id), kind.encode())
-        )
+        return b'%b{"sessionUpdate":"%b","content":{"type":"text","text":' % (self._opening, kind.encode())

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from acp_server.session.history import SessionRecord, TurnError, TurnRecord, Usage
+from acp_server.wire import codec
 
 ENDED = ("completed", "failed", "canceled")
 
@@ -20,11 +21,16 @@ BLOCKS = st.lists(
 def turn(text: str = "hi", status: str = "completed", answer: str = "hello") -> TurnRecord:
     """A turn as it is when it has ended, or, with a status that is not an end, before that."""
     record = TurnRecord([{"type": "text", "text": text}])
-    record.add_text("agent_message_chunk", answer)
+    say(record, "agent_message_chunk", answer)
     record.status = status
     if status in ENDED:
         end(record, status)
     return record
+
+
+def say(record: TurnRecord, kind: str, text: str) -> None:
+    """Have a turn's record keep a piece of text."""
+    record.add_text(kind, codec.encode_fragment(text))
 
 
 def end(record: TurnRecord, status: str = "completed") -> None:
@@ -40,7 +46,7 @@ def turns(draw: st.DrawFn) -> TurnRecord:
     record = TurnRecord(draw(BLOCKS))
     for _ in range(draw(st.integers(0, 4))):
         if draw(st.booleans()):
-            record.add_text(draw(st.sampled_from(["agent_message_chunk", "agent_thought_chunk"])), draw(TEXTS))
+            say(record, draw(st.sampled_from(["agent_message_chunk", "agent_thought_chunk"])), draw(TEXTS))
         else:
             record.add({"sessionUpdate": "tool_call", "toolCallId": draw(TEXTS), "title": draw(TEXTS)})
     record.status = draw(st.sampled_from(ENDED))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from acp_server.session.encoding import decode_session, encode_session
 from acp_server.session.history import SessionRecord, TurnRecord
 
-from .records import SESSIONS, shown, turn
+from .records import SESSIONS, say, shown, turn
 
 
 @settings(max_examples=150, deadline=None)
@@ -36,7 +36,7 @@ def test_what_nests_deeper_than_can_be_written_is_left_out_and_the_rest_is_kept(
         deep = [deep]
     said = {"type": "text", "text": "hi"}
     record = TurnRecord([said, {"type": "text", "text": "deep", "_meta": {"deep": deep}}])
-    record.add_text("agent_message_chunk", "here")
+    say(record, "agent_message_chunk", "here")
     record.status = "completed"
     record.pack()
     (again,) = decode_session(encode_session(SessionRecord("s", "/p", turns=[record]))).turns

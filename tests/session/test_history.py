@@ -6,6 +6,8 @@ import pytest
 
 from acp_server.session.history import SessionRecord, TurnRecord, iso
 
+from .records import say
+
 pytestmark = pytest.mark.filterwarnings("error")
 
 
@@ -20,9 +22,9 @@ def test_text_of_one_kind_is_one_message_until_something_comes_between() -> None
         ("agent_message_chunk", "a"),
         ("agent_message_chunk", "b"),
     ):
-        record.add_text(kind, text)
+        say(record, kind, text)
     record.add({"sessionUpdate": "tool_call", "toolCallId": "c"})
-    record.add_text("agent_message_chunk", "c")
+    say(record, "agent_message_chunk", "c")
     expected = [
         chunk("hm", "agent_thought_chunk"),
         chunk("ab"),
@@ -31,17 +33,6 @@ def test_text_of_one_kind_is_one_message_until_something_comes_between() -> None
     ]
     assert record.events == expected
     assert list(record.replay()) == [chunk("hi", "user_message_chunk"), *expected]
-
-
-@pytest.mark.parametrize(("count", "pieces"), [(999, 999), (1000, 1000), (1001, 2), (3500, 503)])
-def test_many_small_pieces_are_kept_as_few_large_ones(count: int, pieces: int) -> None:
-    record = TurnRecord([])
-    for number in range(count):
-        record.add_text("agent_message_chunk", f"{number},")
-    (run,) = record._events
-    assert not isinstance(run, dict)
-    assert len(run.parts) == pieces
-    assert record.events == [chunk("".join(f"{number}," for number in range(count)))]
 
 
 def test_no_tool_call_of_a_failed_turn_is_shown_as_one_that_still_runs() -> None:
@@ -95,7 +86,7 @@ def test_what_is_kept_is_not_changed_by_whoever_said_it() -> None:
 def test_a_packed_turn_reads_the_same() -> None:
     prompt = [{"type": "text", "text": "hi \ud800 \u2028", "_meta": {"n": 1.5, "none": None}}]
     record = TurnRecord(prompt)
-    record.add_text("agent_message_chunk", "ein 😀")
+    say(record, "agent_message_chunk", "ein 😀")
     record.add({"sessionUpdate": "plan", "entries": []})
     before = list(record.replay())
     record.pack()
@@ -104,15 +95,20 @@ def test_a_packed_turn_reads_the_same() -> None:
     assert record.prompt == prompt
 
 
-def test_a_turn_that_cannot_be_packed_is_kept_as_it_is() -> None:
+def test_a_prompt_that_is_nested_too_deep_is_left_out_of_a_turn_that_has_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     deep: Any = "bottom"
     for _ in range(100_000):
         deep = [deep]
-    record = TurnRecord([{"type": "text", "text": "hi", "_meta": {"deep": deep}}])
-    record.add_text("agent_message_chunk", "a")
+    block = {"type": "text", "text": "hi", "_meta": {"deep": deep}}
+    record = TurnRecord([block, {"type": "text", "text": "there"}])
+    say(record, "agent_message_chunk", "a")
+    assert record.prompt[0] is block
     record.pack()
     assert record.events == [chunk("a")]
-    assert record.prompt[0]["_meta"]["deep"] is deep
+    assert record.prompt == [{"type": "text", "text": "there"}]
+    assert "nested too deep" in caplog.text
     while isinstance(deep, list):  # Taken apart by hand: freeing it in one go would overflow the stack.
         deep = deep.pop()
 

@@ -18,7 +18,7 @@ from acp_server.session.sqlite import SqliteStore
 from acp_server.session.store import MemoryStore, TurnJournal, encode_cursor
 
 from .files import rows, texts
-from .records import SESSIONS, end, shown, turn
+from .records import SESSIONS, end, say, shown, turn
 
 pytestmark = pytest.mark.anyio
 
@@ -253,7 +253,7 @@ async def test_a_turn_that_runs_in_a_living_program_is_running_for_all_of_them(
     assert theirs is not None
     theirs.turns.append(turn("meanwhile"))
     await other.save(theirs)
-    running.add_text("agent_message_chunk", ", and more")
+    say(running, "agent_message_chunk", ", and more")
     end(running)
     await store.save(record)
     found = await other.load("s")

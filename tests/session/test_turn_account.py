@@ -13,6 +13,7 @@ from acp_server.session.store import MemoryStore
 from tests.session.editor import CANCELLED, END_TURN, QUICK, editing
 
 from .agents import keeping, setup
+from .records import say
 from .records import turn as made
 
 pytestmark = pytest.mark.anyio
@@ -156,14 +157,14 @@ async def test_the_context_is_what_was_said_in_the_turns_that_count_and_this_mes
 def test_what_the_agent_said_to_the_user_is_its_message_in_whole_blocks() -> None:
     record = TurnRecord([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
     link = {"type": "resource_link", "uri": "file:///x", "name": "x"}
-    record.add_text("agent_message_chunk", "one ")
+    say(record, "agent_message_chunk", "one ")
     record.add({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "two"}})
     record.add({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "o"}, "messageId": "m"})
     record.add({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "k"}, "messageId": "m"})
-    record.add_text("agent_thought_chunk", "hm")
+    say(record, "agent_thought_chunk", "hm")
     record.add({"sessionUpdate": "agent_message_chunk", "content": link})
     record.add({"sessionUpdate": "tool_call", "toolCallId": "c"})
-    record.add_text("agent_message_chunk", "three")
+    say(record, "agent_message_chunk", "three")
     user, assistant = record.messages()
     assert (user.role, user.text) == ("user", "a\nb")
     assert assistant.role == "assistant"

@@ -1,0 +1,230 @@
+"""What is said in one turn, kept as JSON while it is said, so that nothing is left to be encoded when the turn ends.
+
+What a later update can still change, a tool call that runs, stays an object until it has ended. A turn that says more
+than its bound keeps its beginning and its end. Nothing is sent or stored here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final, TypeGuard, cast
+
+from acp_server.wire import codec
+
+MOST: Final = 32 * 1024 * 1024
+"""Bytes that are kept of what is said in one turn, unless its connection says otherwise (`Limits.turn`)."""
+
+_JOIN: Final = 1000
+_SLICE: Final = 64 * 1024
+"""So many pieces of text, or so many bytes of them, become one: bytes for a few letters take 33 more than their
+letters. What is too much is forgotten by the slice."""
+
+_EACH: Final = 100
+"""Bytes that an event takes besides its JSON."""
+
+_STATE: Final = frozenset(
+    {
+        "available_commands_update",
+        "config_option_update",
+        "current_mode_update",
+        "notice",
+        "session_info_update",
+    }
+)
+"""Updates that say how things are now. They are no part of the conversation, and would be wrong when it is replayed."""
+
+_ENDED: Final = frozenset({"completed", "failed"})
+"""The final statuses of a tool call."""
+
+_LATEST: Final = frozenset({"plan", "usage_update"})
+"""Updates that take the place of the one before them."""
+
+_CHUNKS: Final = frozenset({"agent_message_chunk", "agent_thought_chunk"})
+
+_GAP: Final = "\n[A part of this turn was too long to be kept.]\n"
+
+
+class _Event:
+    """One update: its JSON, empty once another has taken its place; or the tool call that it is about, while that
+    runs."""
+
+    __slots__ = ("call", "id", "json")
+
+    def __init__(self, json: bytes = b"", id: str | None = None, call: dict[str, Any] | None = None) -> None:
+        self.json = json
+        self.id = id
+        self.call = call
+
+    def write(self, pieces: list[bytes]) -> None:
+        if self.call is not None:
+            pieces += (codec.encode(self.call)[:-1], b",")
+        elif self.json:
+            pieces += (self.json, b",")
+
+
+class _Run:
+    """Chunks of one kind that came one after the other: one message. Its text is JSON without its quotes."""
+
+    __slots__ = ("_loose", "_size", "kind", "parts")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.parts: list[bytes] = []
+        # How many of the last parts are not joined, and their size.
+        self._loose = 0
+        self._size = 0
+
+    def add(self, text: bytes) -> None:
+        self.parts.append(text)
+        self._loose += 1
+        self._size += len(text)
+        if self._loose == _JOIN or self._size > _SLICE:
+            if self._loose > 1:
+                self.parts[-self._loose :] = [b"".join(self.parts[-self._loose :])]
+            self._loose = self._size = 0
+
+    def write(self, pieces: list[bytes]) -> None:
+        pieces.append(b'{"sessionUpdate":%b,"content":{"type":"text","text":"' % codec.encode_fragment(self.kind))
+        pieces += self.parts
+        pieces.append(b'"}},')
+
+    def shed(self) -> int:
+        """Forget the oldest piece: its size."""
+        dropped = self.parts.pop(0)
+        self._loose = min(self._loose, len(self.parts))
+        return len(dropped)
+
+
+class Transcript:
+    """The updates of one turn: one for each run of text, each tool call once, in its last state.
+
+    `most`: the bytes to keep. Of more, the first half and the last are kept, and a note between them.
+    """
+
+    __slots__ = ("_calls", "_head", "_is_full", "_latest", "_lost", "_most", "_run", "_size", "_tail")
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._head: list[_Event | _Run] = []
+        self._tail: deque[_Event | _Run] = deque()
+        self._is_full = False
+        self._lost = False
+        self._size = 0
+        self._run: _Run | None = None
+        self._calls: dict[str, _Event] = {}
+        self._latest: dict[str, _Event] = {}
+
+    def text(self, kind: str, fragment: bytes) -> None:
+        """Keep a piece of text, as JSON."""
+        run = self._run
+        if run is None or run.kind != kind:
+            run = _Run(kind)
+            self._append(run, 0)
+        run.add(fragment[1:-1])
+        # Without its quotes.
+        self._grow(len(fragment) - 2)
+
+    def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
+        """Keep an update in its wire form, and `json` if that is known. One that changes an earlier one is folded into
+        it; one that only says how things are at this moment (mode, commands, title ...) is not kept."""
+        kind = update.get("sessionUpdate", "")
+        if kind in _STATE:
+            return
+        if kind in _CHUNKS and len(update) == 2 and is_text(update.get("content")):
+            self.text(kind, codec.encode_fragment(update["content"]["text"]))
+            return
+        if kind in ("tool_call", "tool_call_update"):
+            self._add_call(kind, update)
+            return
+        event = _Event(codec.encode(update)[:-1] if json is None else json)
+        if kind in _LATEST:
+            before = self._latest.get(kind)
+            if before is not None:
+                self._size -= len(before.json)
+                before.json = b""
+            self._latest[kind] = event
+        self._append(event, len(event.json))
+
+    def _add_call(self, kind: str, update: dict[str, Any]) -> None:
+        id = update.get("toolCallId")
+        event = self._calls.get(id) if kind == "tool_call_update" and isinstance(id, str) else None
+        if event is None:
+            event = _Event(id=id, call=dict(update))
+            if isinstance(id, str):
+                self._calls[id] = event
+            self._append(event, 0)
+        else:
+            if event.call is None:
+                self._size -= len(event.json)
+                event.call = cast("dict[str, Any]", codec.decode(event.json))
+            event.call.update({key: value for key, value in update.items() if key != "sessionUpdate"})
+        assert event.call is not None
+        if event.call.get("status") in _ENDED:
+            event.json, event.call = codec.encode(event.call)[:-1], None
+            self._grow(len(event.json))
+
+    def pieces(self) -> list[bytes]:
+        """All of it, as a JSON array in pieces."""
+        pieces = [b"["]
+        for event in self._head:
+            event.write(pieces)
+        if self._lost:
+            _gap().write(pieces)
+        for event in self._tail:
+            event.write(pieces)
+        # What stands behind the last one.
+        pieces[-1] = pieces[-1].removesuffix(b",") + b"]"
+        return pieces
+
+    def _append(self, event: _Event | _Run, size: int) -> None:
+        self._run = event if isinstance(event, _Run) else None
+        if self._is_full:
+            self._tail.append(event)
+        else:
+            self._head.append(event)
+        self._grow(_EACH + size)
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > self._most // 2:
+            if not self._is_full:
+                self._is_full = True
+                self._run = None
+            elif self._size > self._most:
+                self._shed()
+
+    def _shed(self) -> None:
+        """Forget what was said first of the second half."""
+        while self._size > self._most and self._tail:
+            event = self._tail[0]
+            if isinstance(event, _Run) and event.parts:
+                self._size -= event.shed()
+                self._lost = True
+                continue
+            if event is self._run:
+                return
+            self._tail.popleft()
+            if isinstance(event, _Event) and event.call is not None:
+                # It is still to be told how it ended.
+                self._head.append(event)
+                continue
+            self._size -= _EACH
+            if isinstance(event, _Event):
+                self._size -= len(event.json)
+                event.json = b""
+                self._lost = True
+                if event.id is not None and self._calls.get(event.id) is event:
+                    del self._calls[event.id]
+
+
+def _gap() -> _Event:
+    content = {"type": "text", "text": _GAP}
+    return _Event(codec.encode({"sessionUpdate": "agent_message_chunk", "content": content})[:-1])
+
+
+def is_text(block: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether a content block is text and nothing else."""
+    if type(block) is not dict:
+        return False
+    block = cast("dict[str, Any]", block)
+    return len(block) == 2 and block.get("type") == "text" and type(block.get("text")) is str
