@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from acp_server.session.owner import Owner, is_alive, sweep
 from acp_server.session.rights import lax_rights, tighten
-from acp_server.session.rows import SessionRow, TurnRow
+from acp_server.session.rows import SessionRow, TurnRow, joined
 
 logger = logging.getLogger("acp_server.session")
 
@@ -53,7 +53,6 @@ _MIGRATIONS: Final = (
 
 # As bytes, whatever somebody who has changed them by hand has made of them.
 _SESSION: Final = "id, cwd, updated_at, CAST(head AS BLOB)"
-_TURN: Final = "CAST(head AS BLOB), CAST(contents AS BLOB)"
 
 _SAVE_TURN: Final = """
     INSERT INTO turns (session_id, id, owner, head, contents) VALUES (?, ?, ?, ?, ?)
@@ -129,17 +128,20 @@ class Database:
             for turn in turns:
                 connection.execute(
                     _SAVE_TURN,
-                    (row.id, turn.id, owner if turn.running else None, turn.head, turn.contents),
+                    (row.id, turn.id, owner if turn.running else None, turn.head, joined(turn)),
                 )
 
     def begin(self, session_id: str, turn: TurnRow) -> None:
         """Note that a turn of this program runs, unless more is known of it already, or its session is gone."""
         owner = self._owned()
         with self._writing() as connection:
-            connection.execute(_BEGIN_TURN, (session_id, turn.id, owner, turn.head, turn.contents))
+            connection.execute(_BEGIN_TURN, (session_id, turn.id, owner, turn.head, joined(turn)))
 
-    def load(self, session_id: str, interrupted: Callable[[bytes], bytes]) -> tuple[SessionRow, list[TurnRow]] | None:
-        """A session and its turns, in the order in which they began.
+    def load(
+        self, session_id: str, interrupted: Callable[[bytes], bytes], most: int
+    ) -> tuple[SessionRow, list[TurnRow]] | None:
+        """A session and its turns, in the order in which they began; with contents, up to `most` bytes of them, only
+        the last ones.
 
         `interrupted`: what to make of the head of a turn whose program has died.
         """
@@ -149,10 +151,20 @@ class Database:
             if found is None:
                 return None
             turns = connection.execute(
-                f"SELECT id, owner IS NOT NULL, {_TURN} FROM turns WHERE session_id = ? ORDER BY seq",
+                "SELECT seq, id, owner IS NOT NULL, CAST(head AS BLOB), length(contents) FROM turns "
+                "WHERE session_id = ? ORDER BY seq",
                 (session_id,),
-            )
-            return SessionRow(*found), [TurnRow(id, bool(owned), *rest) for id, owned, *rest in turns]
+            ).fetchall()
+            first = None
+            for seq, *_, size in reversed(turns):
+                most -= size
+                if most < 0:
+                    break
+                first = seq
+            query = "SELECT seq, CAST(contents AS BLOB) FROM turns WHERE session_id = ? AND seq >= ?"
+            contents = dict(connection.execute(query, (session_id, first)))
+            rows = [TurnRow(id, bool(owned), head, contents.get(seq)) for seq, id, owned, head, _ in turns]
+            return SessionRow(*found), rows
 
     def list(self, cwd: str | None, behind: tuple[float, str] | None, limit: int) -> list[SessionRow]:
         """Up to `limit` sessions, the one used last first: those of `cwd`, and those behind a place in that order."""

@@ -6,6 +6,7 @@ is kept anywhere by this module.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
 from acp_server.session.history import SessionRecord, TurnError, TurnRecord, Usage
@@ -87,8 +88,9 @@ def turn_head(turn: TurnRecord) -> dict[str, Any]:
     return head
 
 
-def turn_of(fields: dict[str, Any], contents: bytes) -> TurnRecord:
-    """The turn of a `turn_head` and its `TurnRecord.contents`, which are not looked at. Raises ValueError."""
+def turn_of(fields: dict[str, Any], contents: bytes | Callable[[], bytes]) -> TurnRecord:
+    """The turn of a `turn_head` and its `TurnRecord.contents`, or what reads them; they are not looked at. Raises
+    ValueError."""
     _check_version(fields)
     turn = TurnRecord.restored(_of(str, fields, "id"), contents)
     turn.status = _of(str, fields, "status")

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
 import anyio.lowlevel
+from anyio import to_thread
 
 from acp_server.errors import AuthRequired, RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call
 from acp_server.schema.base import Model
-from acp_server.session.history import SessionRecord, iso
+from acp_server.session.history import SessionRecord, TurnRecord, iso
 from acp_server.session.hooks import Hooks
 from acp_server.session.params import absolute, read
 from acp_server.session.profile import ClientProfile
+from acp_server.session.room import Room, check_setup
 from acp_server.session.session import Session, log_unsaved
 from acp_server.tasks.grace import grace
 
@@ -52,6 +54,7 @@ class Lifecycle:
         self.authenticated = not hooks.auth_required
         # What is done to a session that exists is done one after the other, or two loads would leave two of them. A
         # lock lives as long as somebody holds it or waits for it.
+        self._room = Room()
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     # -- session/new, load, resume
@@ -61,8 +64,9 @@ class Lifecycle:
         from acp_server.schema.session import NewSessionRequest, NewSessionResponse
 
         request = read(NewSessionRequest, call)
+        directories = _directories(call, request)
         self._check_login()
-        record = SessionRecord(f"sess_{os.urandom(12).hex()}", *_directories(request))
+        record = SessionRecord(f"sess_{os.urandom(12).hex()}", *directories)
         async with self._opened(call, record, request) as session:
             pass
         return NewSessionResponse(session_id=session.id, **session.settings.state())
@@ -84,7 +88,7 @@ class Lifecycle:
             self._check_login()
         else:
             request = read(LoadSessionRequest if name == "load" else ResumeSessionRequest, call)
-            _directories(request)
+            _directories(call, request)
             self._check_login()
         call.admitted = request
         session = self.sessions.get(request.session_id)
@@ -104,8 +108,8 @@ class Lifecycle:
         request: LoadSessionRequest = call.admitted
         async with self._reopened(call, request) as session:
             replay = session.updates.replay()
-            for turn in session.record.turns:
-                for update in turn.replay():
+            for turn in list(session.record.turns):
+                for update in await _replayed(turn):
                     replay.send(update)
                     if replay.crowded:
                         await replay.room()
@@ -124,7 +128,7 @@ class Lifecycle:
     async def _reopened(
         self, call: Call, request: LoadSessionRequest | ResumeSessionRequest
     ) -> AsyncGenerator[Session]:
-        cwd, directories = _directories(request)
+        cwd, directories = _directories(call, request)
         async with self._lock(request.session_id):
             async with self._taken_down(request.session_id):
                 record = await self._hooks.store.load(request.session_id)
@@ -138,7 +142,9 @@ class Lifecycle:
     @asynccontextmanager
     async def _opened(self, call: Call, record: SessionRecord, request: Setup) -> AsyncGenerator[Session]:
         """A session that the client may use once the block is through; if anything fails before, there is none."""
+        leave = self._room.take(call.params, call.connection.limits)
         session = Session(record, call.connection, self._profile, self._hooks, self._servers(request.mcp_servers))
+        session.on_close(leave)
         try:
             for hook in self._hooks.open_session:
                 await hook(session)
@@ -174,7 +180,7 @@ class Lifecycle:
 
         request = read(ListSessionsRequest, call)
         if request.cwd is not None:
-            absolute(request.cwd, "cwd")
+            absolute(request.cwd, "cwd", call.connection.limits.path)
         self._check_login()
         page = await self._hooks.store.list(request.cwd, request.cursor)
         sessions: list[SessionInfo] = []
@@ -264,11 +270,19 @@ async def _save(session: Session) -> None:
         pass  # it was deleted, so there is nothing to keep
 
 
-def _directories(request: Setup) -> tuple[str, list[str]]:
-    cwd = absolute(request.cwd, "cwd")
+async def _replayed(turn: TurnRecord) -> Iterable[dict[str, Any]]:
+    # What has to be read from a disk first is read in a thread.
+    return turn.replay() if turn.is_here else await to_thread.run_sync(lambda: list(turn.replay()))
+
+
+def _directories(call: Call, request: Setup) -> tuple[str, list[str]]:
+    limits = call.connection.limits
+    cwd = absolute(request.cwd, "cwd", limits.path)
     extra = [
-        absolute(path, f"additionalDirectories[{index}]") for index, path in enumerate(request.additional_directories)
+        absolute(path, f"additionalDirectories[{index}]", limits.path)
+        for index, path in enumerate(request.additional_directories)
     ]
+    check_setup(call.params, limits)
     return cwd, extra
 
 

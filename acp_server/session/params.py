@@ -44,8 +44,11 @@ def read_result(kind: Any, method: str, result: Any) -> Any:
         raise MalformedResponse(method, problems) from None
 
 
-def absolute(path: str, name: str) -> str:
-    """`path`, if it is absolute. Raises InvalidParams (ACP, Session Setup: working directory)."""
+def absolute(path: str, name: str, longest: int | None = None) -> str:
+    """`path`, if it is absolute and has `longest` characters at most. Raises InvalidParams (ACP, Session Setup: working
+    directory)."""
+    if longest is not None and len(path) > longest:
+        raise problem(name, f"is longer than {longest} characters")
     if "\0" in path or not (PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()):
         raise InvalidParams(data={"problems": [{"path": name, "message": "must be an absolute path"}]})
     return path

@@ -5,7 +5,7 @@ It makes no statement and opens no file.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from time import time
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
@@ -35,12 +35,13 @@ class SessionRow(NamedTuple):
 
 
 class TurnRow(NamedTuple):
-    """A turn. `running`: it has not ended."""
+    """A turn. `running`: it has not ended. `contents`: also in pieces, which are joined where there is time for it;
+    None if they were not read."""
 
     id: str
     running: bool
     head: bytes
-    contents: bytes
+    contents: bytes | Sequence[bytes] | None
 
 
 def session_row(record: SessionRecord) -> SessionRow:
@@ -88,12 +89,17 @@ def _parts(head: bytes) -> Changes:
 
 def turn_row(turn: TurnRecord) -> TurnRow:
     """The turn as it is now."""
-    return TurnRow(turn.id, turn.is_open, codec.encode(turn_head(turn)), turn.contents)
+    return TurnRow(turn.id, turn.is_open, codec.encode(turn_head(turn)), turn.pieces)
 
 
-def turn_from(row: TurnRow) -> TurnRecord:
-    """The turn. Raises ValueError if it is not of this version."""
-    return turn_of(codec.decode(row.head), row.contents)
+def joined(row: TurnRow) -> bytes:
+    """The turn's contents."""
+    return row.contents if isinstance(row.contents, bytes) else b"".join(row.contents or ())
+
+
+def turn_from(row: TurnRow, read: Callable[[], bytes]) -> TurnRecord:
+    """The turn; `read` has its contents if the row has not. Raises ValueError if it is not of this version."""
+    return turn_of(codec.decode(row.head), read if row.contents is None else joined(row))
 
 
 def interrupted(head: bytes) -> bytes:

@@ -21,6 +21,7 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from acp_server.errors import InternalError, ResourceNotFound
+from acp_server.session.budget import Budget
 from acp_server.session.history import SessionRecord, TurnRecord
 from acp_server.session.rows import (
     differences,
@@ -36,10 +37,14 @@ from acp_server.session.store import DELETED, Page, decode_cursor, encode_cursor
 
 if TYPE_CHECKING:
     from acp_server.session.database import Database
+    from acp_server.session.reader import Reader
 
 logger = logging.getLogger("acp_server.session")
 
 T = TypeVar("T")
+
+HISTORY: Final = 64 * 1024 * 1024
+"""Bytes of what was said in turns that are in memory although they are in the file."""
 
 
 class StoreBusy(InternalError):
@@ -60,6 +65,8 @@ class _Stored:
 
 class SqliteStore:
     """Sessions in the file at `path`, for any number of programs. `page_size`: how many `list` returns at once.
+    `history`: bytes of what was said in turns that stay in memory; what was said before is read from the file when it
+    is looked at.
 
     The file is opened when it is first needed, and made, readable for its owner only, if it is not there. A session
     that is open in several programs at once has the turns of all of them, and each setting as it was changed last. One
@@ -70,9 +77,12 @@ class SqliteStore:
     if another program has locked it. What could not be saved is saved with the next turn of its session.
     """
 
-    def __init__(self, path: str | os.PathLike[str], page_size: int = 50) -> None:
+    def __init__(self, path: str | os.PathLike[str], page_size: int = 50, history: int = HISTORY) -> None:
         self.path: Final = Path(path)
         self._page_size = page_size
+        self._history = history
+        self._in_memory = Budget(history, self._release)
+        self._reader: Reader | None = None
         self._database: Database | None = None
         self._closed = False
         # A thread whose task was cancelled goes on until it is through, so there may be more than one.
@@ -117,26 +127,26 @@ class SqliteStore:
         record.chosen -= chosen
         for turn, kept in zip(turns, rows, strict=True):
             if not kept.running:
-                self._kept[turn] = record.id
+                self._keep(turn, record.id)
 
     async def load(self, session_id: str) -> SessionRecord | None:
         """See `SessionStore`."""
         if not _can_be_bound(session_id):
             return None
-        found = await self._in_thread(lambda database: database.load(session_id, interrupted))
+        found = await self._in_thread(lambda database: database.load(session_id, interrupted, self._history))
         if found is None:
             return None
         row, turns = found
         try:
             record = session_from(row)
-            record.turns = [turn_from(turn) for turn in turns]
+            record.turns = [turn_from(turn, partial(self._read, session_id, turn.id)) for turn in turns]
         except ValueError as error:
             logger.error("session %s in %s cannot be read: %s", session_id, self.path, error)
             raise InternalError("The stored session cannot be read") from error
         record.stored = _Stored(self, record.id, row.head)
         for turn in record.turns:
             # Also one that runs in another program, which will save it.
-            self._kept[turn] = record.id
+            self._keep(turn, record.id)
         return record
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
@@ -165,6 +175,8 @@ class SqliteStore:
         """Let go of the file. It is closed at the end of the program at the latest. Idempotent."""
         with self._lock:
             self._closed = True
+            if self._reader is not None:
+                self._reader.close()
             if self._database is not None:
                 self._database.close()
                 self._database = None
@@ -176,6 +188,31 @@ class SqliteStore:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def _keep(self, turn: TurnRecord, session_id: str) -> None:
+        self._kept[turn] = session_id
+        self._in_memory.add(turn, session_id)
+
+    def _release(self, turn: TurnRecord, session_id: str) -> None:
+        turn.release(partial(self._read, session_id, turn.id))
+
+    def _read(self, session_id: str, turn_id: str) -> bytes:
+        """What was said in a turn. Raises ResourceNotFound if it was deleted, and InternalError."""
+        from acp_server.session.database import PROBLEMS, explain
+        from acp_server.session.reader import Reader
+
+        if self._closed:
+            raise InternalError("The session store is closed")
+        if self._reader is None:
+            self._reader = Reader(self.path)
+        try:
+            contents = self._reader.contents(session_id, turn_id)
+        except PROBLEMS as error:
+            logger.error("the session store %s: %s", self.path, error)
+            raise InternalError(f"The session store cannot be used: {explain(error)}") from error
+        if contents is None:
+            raise ResourceNotFound(DELETED)
+        return contents
 
     def _known(self, record: SessionRecord) -> _Stored | None:
         stored = record.stored

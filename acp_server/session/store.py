@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
+from collections import OrderedDict
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from math import isfinite
@@ -15,6 +17,9 @@ from typing import Final, Protocol, runtime_checkable
 
 from acp_server.errors import InvalidParams, ResourceNotFound
 from acp_server.session.history import SessionRecord, TurnRecord
+from acp_server.session.shelf import Shelf
+
+logger = logging.getLogger("acp_server.session")
 
 DELETED: Final = "The session was deleted, so it is not stored any more"
 
@@ -76,13 +81,32 @@ class _Placed(Protocol):
     def updated_at(self) -> float: ...
 
 
-class MemoryStore:
-    """Sessions in memory, shared by all connections of one agent. `page_size`: how many `list` returns at once."""
+HISTORY: Final = 128 * 1024 * 1024
+"""Bytes of what was said that are kept in memory."""
 
-    def __init__(self, page_size: int = 50) -> None:
+SESSIONS: Final = 10_000
+"""Sessions that are kept in memory."""
+
+
+class MemoryStore:
+    """Sessions in memory, shared by all connections of one agent. `page_size`: how many `list` returns at once.
+
+    `history`: bytes of what was said that are kept. Of more, the earliest turns are forgotten, first those of the
+    sessions that were used longest ago. `sessions`: how many are kept; of more, those used longest ago are forgotten.
+    The log says so.
+    """
+
+    def __init__(self, page_size: int = 50, history: int = HISTORY, sessions: int = SESSIONS) -> None:
         self._page_size = page_size
+        self._most_history = history
+        self._most_sessions = sessions
         self._records: dict[str, SessionRecord] = {}
+        self._shelf = Shelf()
         self._mark: Final = object()
+        # How many of a session's first turns are counted, the one used longest ago first; and the bytes of them all.
+        self._counted: OrderedDict[str, int] = OrderedDict()
+        self._size = 0
+        self._told = False
 
     def save(self, record: SessionRecord) -> None:
         """See `SessionStore`. The record itself is kept, so there is nothing to wait for."""
@@ -90,28 +114,64 @@ class MemoryStore:
             raise ResourceNotFound(DELETED)
         record.stored = self._mark
         self._records[record.id] = record
+        self._shelf.put(record.id, record.cwd, record.updated_at)
+        self._count(record)
+        while self._size > self._most_history:
+            self._forget_turn()
+        while len(self._shelf) > self._most_sessions and (last := self._shelf.last) is not None:
+            self._tell()
+            # If it is open somewhere, it is kept again with its next turn.
+            self._records[last].stored = None
+            self._remove(last)
 
     async def load(self, session_id: str) -> SessionRecord | None:
         """See `SessionStore`."""
         return self._records.get(session_id)
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
-        """See `SessionStore`. A page goes on behind the session that the last one ended with."""
-        found = [record for record in self._records.values() if cwd is None or record.cwd == cwd]
-        found.sort(key=_order, reverse=True)
-        if cursor is not None:
-            last = decode_cursor(cursor)
-            found = [record for record in found if _order(record) < last]
-        page = found[: self._page_size]
-        return Page(page, encode_cursor(page[-1]) if len(found) > len(page) else None)
+        """See `SessionStore`. The order is that of the last `save`. A page goes on behind the session that the last one
+        ended with."""
+        behind = None if cursor is None else decode_cursor(cursor)
+        places, more = self._shelf.page(cwd, behind, self._page_size)
+        return Page([self._records[place.id] for place in places], encode_cursor(places[-1]) if more else None)
 
     async def delete(self, session_id: str) -> None:
         """See `SessionStore`."""
-        self._records.pop(session_id, None)
+        if session_id in self._records:
+            self._remove(session_id)
 
+    def _remove(self, session_id: str) -> None:
+        turns = self._records.pop(session_id).turns
+        self._size -= sum(turn.size for turn in turns[: self._counted.pop(session_id, 0)])
+        self._shelf.remove(session_id)
 
-def _order(record: SessionRecord) -> tuple[float, str]:
-    return record.updated_at, record.id
+    def _count(self, record: SessionRecord) -> None:
+        """Count the turns that have ended since the last time."""
+        count = self._counted.pop(record.id, 0)
+        while count < len(record.turns) and not record.turns[count].is_open:
+            self._size += record.turns[count].size
+            count += 1
+        if count:
+            self._counted[record.id] = count
+
+    def _forget_turn(self) -> None:
+        self._tell()
+        id, count = next(iter(self._counted.items()))
+        self._size -= self._records[id].turns.pop(0).size
+        if count > 1:
+            self._counted[id] = count - 1
+        else:
+            del self._counted[id]
+
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "there is more history than is kept in memory (%d bytes, %d sessions): from now on the earliest is "
+                "forgotten; a SqliteStore keeps all of it",
+                self._most_history,
+                self._most_sessions,
+            )
 
 
 def encode_cursor(record: _Placed) -> str:

@@ -1,11 +1,12 @@
 """The page of limits: it names every bound that can be set, with its unit and its default."""
 
 import dataclasses
+import inspect
 import re
 
 import pytest
 
-from acp_server import Limits
+from acp_server import Limits, MemoryStore, SqliteStore
 from acp_server.client import bounds
 from acp_server.client.files import MOST_BYTES
 from acp_server.client.strays import EARLY_BYTES
@@ -20,8 +21,7 @@ _ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| ([\w.]+) \| ([^|]+) \| ([^|]+) \|$",
 
 def test_the_table_of_limits_has_each_field_with_its_unit_and_its_default() -> None:
     page = (DOCS / "limits.md").read_text("utf-8")
-    section = page.partition("\n## Limits of a connection\n")[2].partition("\n## ")[0]
-    table = [(name, unit, default) for name, unit, default, *_ in _ROW.findall(section)]
+    table = [(name, unit, default) for name, unit, default, *_ in _ROW.findall(page)]
     assert table == [(field.name, field.metadata["unit"], str(field.default)) for field in dataclasses.fields(Limits)]
 
 
@@ -39,6 +39,16 @@ def test_the_bounds_of_a_client_are_those_of_the_code() -> None:
         ("commands", "number", str(COMMANDS)),
     ]
     assert bounds.REQUEST_OVERHEAD == 8 * 1024
+
+
+def test_the_table_of_stores_has_each_of_their_bounds_with_its_default() -> None:
+    page = (DOCS / "limits.md").read_text("utf-8")
+    table = re.findall(r"^\| `(\w+)\.(\w+)` \| \w+ \| (\d+) \|", page, re.MULTILINE)
+    assert table
+    for store in (MemoryStore, SqliteStore):
+        parameters = inspect.signature(store).parameters.values()
+        sizes = {one.name: str(one.default) for one in parameters if isinstance(one.default, int)}
+        assert {name: default for owner, name, default in table if owner == store.__name__} == sizes
 
 
 @pytest.mark.anyio

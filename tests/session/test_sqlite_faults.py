@@ -147,7 +147,7 @@ async def test_what_finds_no_room_on_the_disk_is_saved_with_the_next_turn(
         assert await editor.ask(session, "large " * 10_000) == END_TURN
         assert "was not saved" in caplog.text
         assert "is full" in caplog.text
-        refusal = await editor.refusal("session/new", setup(cwd="/" + "large" * 10_000))
+        refusal = await editor.refusal("session/new", setup(cwd="/" + "large" * 6_000))
         assert (refusal["code"], refusal["message"]) == (
             INTERNAL_ERROR,
             "The session store cannot be used: the disk is full",
