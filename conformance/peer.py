@@ -28,7 +28,7 @@ from .case import fail, skip
 from .conversation import Conversation
 from .editor import HOLD, Editor, Refuse
 from .exchange import Ended, Incoming, NoAnswer, Pending, Received
-from .process import MARK, Process, spawn
+from .process import MARK, Process, Start, spawn
 from .profile import Profile
 from .schema import Checker, announced
 
@@ -289,10 +289,12 @@ async def open_agent(
     token: str = "",
     fence_method: str = FENCE,
     grace: float = 1.0,
+    start: Start = spawn,
 ) -> AsyncIterator[Agent]:
     """Start the agent; at the end of the block its whole process group is ended.
 
     Args:
+        start: What starts it.
         patience: Seconds that a wait lasts at most.
         token: Marks the processes of the run, so that strays are found.
         grace: Seconds that it has to end by itself, once it is told to.
@@ -302,7 +304,7 @@ async def open_agent(
     """
     with tempfile.TemporaryDirectory(prefix="acp-conformance-", ignore_cleanup_errors=True) as folder:
         cwd = _furnish(folder, profile)
-        async with spawn(command, env={**profile.env, MARK: token}, grace=grace) as process:
+        async with start(command, env={**profile.env, MARK: token}, grace=grace) as process:
             agent = Agent(process, profile, cwd, patience=patience, fence_method=fence_method)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(process.drain_stderr)

@@ -10,8 +10,9 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 import anyio.lowlevel
@@ -186,6 +187,16 @@ async def spawn(command: Sequence[str], *, env: Mapping[str, str], grace: float 
         with anyio.CancelScope(shield=True):
             await process.end(grace)
         process.close()
+
+
+class Start(Protocol):
+    """What `spawn` does. Tests of an agent's own stand in for it, where no process is needed."""
+
+    def __call__(
+        self, command: Sequence[str], *, env: Mapping[str, str], grace: float
+    ) -> AbstractAsyncContextManager[Process]:
+        """See `spawn`."""
+        ...
 
 
 async def end_strays(token: str) -> int:

@@ -20,7 +20,7 @@ import anyio
 from .case import Case, Outcome, Verdict, fail
 from .exchange import Ended, NoAnswer
 from .peer import FENCE, Agent, open_agent
-from .process import CannotStart, end_strays
+from .process import CannotStart, Start, end_strays, spawn
 from .profile import Profile
 from .result import CaseResult, Line, Run, Subject
 from .violation import Rule, Violation
@@ -105,6 +105,7 @@ class AgentRun:
     jobs: int = JOBS
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     observed: Observed = field(default_factory=Observed)
+    start: Start = spawn
 
     async def run(self, cases: Iterable[Case], progress: Progress | None = None) -> Run:
         """Run the cases; the results are in their order, whatever ran beside what."""
@@ -156,6 +157,7 @@ class AgentRun:
             patience=self.timeout / 2,
             token=self.token,
             fence_method=probe.fence_method,
+            start=self.start,
         )
 
     async def _probe(self) -> _Probe:

@@ -20,7 +20,7 @@ RequestId: TypeAlias = int | str | None
 
 Params: TypeAlias = dict[str, Any] | list[Any]
 
-ID_LIMIT: Final = 1024
+ID_LIMIT: Final = 16 * 1024
 """The most characters of an id that is a string: it is kept, and repeated, for as long as its request lasts."""
 
 _BAD_ID: Final = "Invalid request: id must be a 64-bit integer, a string or null"

@@ -5,35 +5,37 @@ try it on; the workspace agent is what users get.
 """
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import anyio
 import pytest
 
+from acp_server import workspace
 from conformance import agent as agent_cases
 from conformance import profile
-from conformance.case import Case
 from conformance.report.terminal import Terminal
 from conformance.result import Run, Verdict
 from conformance.run import AgentRun
+from tests.conformance.in_memory import NOT_IN_MEMORY, from_file, starting
 
 HERE = Path(__file__).parent
 SERVE = str(Path(sys.executable).with_name("acp-server"))
-COMMANDS = {"scripted": [SERVE, "serve", str(HERE / "scripted.py")], "workspace": [SERVE, "serve"]}
+COMMANDS = {"scripted": [SERVE, "serve", str(HERE / "scripted.py")], "workspace": [SERVE, "serve", "--store", "memory"]}
+FILES = {"scripted": HERE / "scripted.py", "workspace": Path(workspace.__file__).with_name("agent.py")}
 BACKENDS = ["asyncio", "trio"]
 PATIENCE = 40.0
 
 KEPT = {Verdict.PASS, Verdict.CHOICE, Verdict.NOT_APPLICABLE}
 
-# A run takes half a minute of an idle machine with two cores, and several times as long of a busy one.
+# A run takes many times as long on a machine that does something else as well.
 pytestmark = pytest.mark.timeout(400)
 
 
-def run(name: str, backend: str, cases: Iterable[Case]) -> Run:
-    # Enough for a machine that does something else as well; it costs no time where nothing is wrong.
-    judged = AgentRun([*COMMANDS[name], "--backend", backend], profile.load(name), timeout=PATIENCE)
-    return anyio.run(judged.run, cases)
+def in_memory(name: str, backend: str) -> Run:
+    """All cases but those that are about the process. `make conformance` runs them all on processes."""
+    cases = [case for case in agent_cases.load() if case not in agent_cases.load().matching(NOT_IN_MEMORY)]
+    judged = AgentRun([name], profile.load(name), timeout=PATIENCE, start=starting(from_file(FILES[name])))
+    return anyio.run(judged.run, cases, backend=backend)
 
 
 def show(judged: Run) -> str:
@@ -44,7 +46,7 @@ def show(judged: Run) -> str:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_scripted_agent_keeps_every_rule_and_none_is_skipped(backend: str) -> None:
-    judged = run("scripted", backend, agent_cases.load())
+    judged = in_memory("scripted", backend)
     assert {case.id for case in judged.cases if case.verdict not in KEPT} == set(), show(judged)
     # It announces everything, so that these alone, for agents that do not announce something, can be about it.
     assert {case.id for case in judged.cases if case.verdict is Verdict.NOT_APPLICABLE} == {
@@ -54,9 +56,7 @@ def test_the_scripted_agent_keeps_every_rule_and_none_is_skipped(backend: str) -
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_workspace_agent_keeps_every_rule_that_it_can_be_tried_on(backend: str) -> None:
-    # What no prompt of its has a part in was tried on trio with the scripted agent; `make conformance` does it again.
-    cases = [case for case in agent_cases.load() if backend == "asyncio" or case.needs]
-    judged = run("workspace", backend, cases)
+    judged = in_memory("workspace", backend)
     missing = set(profile.SITUATIONS) - set(profile.load("workspace").situations)
     for case in judged.cases:
         if case.verdict is Verdict.SKIP:
@@ -64,6 +64,14 @@ def test_the_workspace_agent_keeps_every_rule_that_it_can_be_tried_on(backend: s
             assert missing & set(agent_cases.load()[case.id].needs), show(judged)
         else:
             assert case.verdict in KEPT, show(judged)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_our_agents_end_as_processes_should(name: str, backend: str) -> None:
+    judged = AgentRun([*COMMANDS[name], "--backend", backend], profile.load(name), timeout=PATIENCE)
+    run = anyio.run(judged.run, agent_cases.load().matching(NOT_IN_MEMORY))
+    assert {case.id for case in run.cases if case.verdict not in KEPT} == set(), show(run)
 
 
 @pytest.mark.parametrize("name", profile.included())
