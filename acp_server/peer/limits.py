@@ -52,3 +52,9 @@ class Limits:
     """The same for all sessions that are open."""
     turn: int = _limit(32 * 1024 * 1024, "bytes")
     """What is kept of what is said in one turn. Of more, the beginning and the end are kept."""
+    output: int = _limit(100_000, "characters")
+    """Text that is shown of the output of one tool call: the last of it."""
+    content: int = _limit(8 * 1024 * 1024, "characters")
+    """Content (diffs, images ...) that is shown of one tool call; and output that waits to be shown. The last of it."""
+    locations: int = _limit(1000, "number")
+    """Places in files that are shown of one tool call: the last ones."""

@@ -7,16 +7,16 @@ plain function runs in.
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.tasks.threads import Threads, in_loop
+from acp_server.tools.backlog import Backlog
 from acp_server.tools.consent import NOT_ASKED
 
 if TYPE_CHECKING:
-    from acp_server.schema.tool_call import ToolCallLocation
+    from acp_server.schema.tool_call import ToolCallContent, ToolCallLocation
     from acp_server.session.client import Client
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.tools")
 
 OnCancel = Callable[[], "str | None"]
+
+LEFT_OUT: Final = "\n[some output is left out]\n"
 
 
 class ToolContext:
@@ -54,8 +56,7 @@ class ToolContext:
         self._threads = threads
         self._on_cancel: OnCancel | None = None
         self._editor: Editor | bool | None = False
-        self._pieces: deque[Any] = deque()
-        self._posted = False
+        self._backlog = Backlog(turn.client.connection.limits.content)
 
     @property
     def session(self) -> Session:
@@ -123,15 +124,14 @@ class ToolContext:
 
     def progress(self, piece: Any) -> None:
         """Show more output: text, which is appended, a content block, a `schema.Diff`, a `schema.Terminal`. Never
-        waits. Nothing is shown once the call is cancelled or has ended."""
+        waits: of more than can be shown the last is shown (`Limits.output` and `content`). Nothing is shown once the
+        call is cancelled or has ended."""
         if not isinstance(piece, str):
             from acp_server.tools.view import as_content
 
             piece = as_content(piece)
-        self._pieces.append(piece)
-        if not self._posted:
+        if self._backlog.add(piece):
             # A thread that says much has the loop called once for all of it.
-            self._posted = True
             self._threads.soon(self._show)
 
     @property
@@ -177,18 +177,18 @@ class ToolContext:
         self._threads.soon(lambda: None if self.is_cancelled else change())
 
     def _show(self) -> None:
-        self._posted = False
         if self.is_cancelled:
-            self._pieces.clear()
+            self._backlog.take()
         else:
             self.take()
 
     def take(self) -> None:
         """For the runner: hand over what was said so far to be shown."""
-        # No more than there are now: a thread may be faster at saying than the loop is at taking.
-        pieces = [self._pieces.popleft() for _ in range(len(self._pieces))]
+        pieces, lost = self._backlog.take()
+        if lost:
+            self._view.say(LEFT_OUT)
         for is_text, some in groupby(pieces, lambda piece: isinstance(piece, str)):
             if is_text:
-                self._view.say("".join(some))
+                self._view.say("".join(cast("Iterable[str]", some)))
             else:
-                self._view.attach(*some)
+                self._view.attach(*cast("Iterable[ToolCallContent]", some))

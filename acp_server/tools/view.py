@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -15,6 +16,7 @@ from acp_server.errors import SessionClosed, TurnEnded
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, Diff, Terminal, ToolCall, ToolCallLocation, ToolCallProgress
 from acp_server.session.turn import Turn
+from acp_server.tools.backlog import size_of
 from acp_server.tools.markdown import block
 
 if TYPE_CHECKING:
@@ -26,14 +28,11 @@ logger = logging.getLogger("acp_server.tools")
 PACE: Final = 0.05
 """Seconds between two updates of one call."""
 
-MOST_TEXT: Final = 100_000
-"""Characters of output that are shown: the last ones."""
-
 _SLOWER_FROM: Final = 10_000
 """Characters in an update that halve the pace, since each carries all of them."""
 
-_PIECE: Final = 200
-"""Characters that a place or a piece of content is taken for, besides its text."""
+_PLACE: Final = 200
+"""Characters that a place is taken for."""
 
 _LEFT_OUT: Final = "[earlier output is left out]\n"
 
@@ -45,13 +44,14 @@ class View:
         self._turn = turn
         self._id = id
         self._ticker = ticker
-        self._fixed: list[ToolCallContent] = []
+        self._limits = turn.client.connection.limits
+        self._fixed: deque[ToolCallContent] = deque()
         self._fixed_size = 0
         self._text: list[str] = []
         self._last = ""
         self._size = 0
         self._shown_at = 0.0
-        self._locations: list[ToolCallLocation] = []
+        self._locations: deque[ToolCallLocation] = deque(maxlen=self._limits.locations)
         self._title = ""
         # What has changed and was not shown yet: content, locations, title.
         self._news: set[str] = set()
@@ -102,7 +102,7 @@ class View:
             self._put(ToolCallProgress(tool_call_id=self._id, **changes))
 
     def say(self, text: str) -> None:
-        """More output."""
+        """More output, of which the end is shown."""
         if text and not self.ended:
             self._add(text)
             self._soon("content")
@@ -114,9 +114,12 @@ class View:
             self._soon("content")
 
     def keep(self, *content: ToolCallContent) -> None:
-        """The same for what the client is shown in another way; it is in the updates that follow."""
+        """The same for what the client is shown in another way; it is in the updates that follow. If it is too much,
+        what was there before has to go."""
         self._fixed += content
-        self._fixed_size += sum(map(_size_of, content))
+        self._fixed_size += sum(map(size_of, content))
+        while self._fixed_size > self._limits.content and len(self._fixed) > max(1, len(content)):
+            self._fixed_size -= size_of(self._fixed.popleft())
 
     @property
     def locations(self) -> Sequence[ToolCallLocation]:
@@ -125,7 +128,7 @@ class View:
 
     def locate(self, places: Sequence[ToolCallLocation]) -> None:
         """It works at these places, and no longer at others."""
-        self._locations = list(places)
+        self._locations = deque(places, self._limits.locations)
         self._soon("locations")
 
     def add_place(self, place: ToolCallLocation) -> None:
@@ -153,8 +156,9 @@ class View:
     def _add(self, text: str) -> None:
         self._text.append(text)
         self._size += len(text)
-        if self._size > 2 * MOST_TEXT:
-            kept = self.text[-MOST_TEXT:]
+        most = self._limits.output
+        if self._size > 2 * most:
+            kept = self.text[-most:]
             self._text = [_LEFT_OUT, kept]
             self._size = len(kept)
 
@@ -166,7 +170,7 @@ class View:
             self._ticker.add(self._show)
 
     def _is_due(self) -> bool:
-        size = self._size + self._fixed_size + _PIECE * len(self._locations)
+        size = self._size + self._fixed_size + _PLACE * len(self._locations)
         pace = PACE * (1 + size / _SLOWER_FROM)
         return time.monotonic() - self._shown_at >= pace and not self._turn.session.updates.crowded
 
@@ -201,11 +205,6 @@ class View:
             self._turn.put(update)
         except (TurnEnded, SessionClosed):
             pass  # it was told of the end before that, so there is nothing that it would miss
-
-
-def _size_of(content: ToolCallContent) -> int:
-    texts = (content.new_text, content.old_text or "") if isinstance(content, Diff) else ()
-    return _PIECE + sum(map(len, texts))
 
 
 def as_content(piece: Any) -> ToolCallContent:

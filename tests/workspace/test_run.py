@@ -11,7 +11,7 @@ import anyio
 import psutil
 import pytest
 
-from acp_server.tools import view
+from acp_server import Limits
 from tests.session.editor import CANCELLED, END_TURN
 
 from .client import PERMISSION, TERMINALS, asked, chosen
@@ -157,14 +157,13 @@ async def test_a_client_that_goes_away_leaves_no_command_behind(project: Path) -
         await talk.until(lambda: talk.connection.tree.size == 0)
 
 
-async def test_of_long_output_the_end_is_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "MOST_TEXT", 1000)
+async def test_of_long_output_the_end_is_kept(project: Path) -> None:
     async with running(project) as (talk, session):
         told = await talk.tell(session, "/run seq 1 100000")
         said = output(told.call)
         assert "99999\n100000\n~~~~\n" in said
         assert said.startswith("~~~~\n[earlier output is left out]\n")
-        assert len(said) < 2200
+        assert len(said) < 2.2 * Limits().output
 
 
 async def test_a_command_that_never_stops_to_talk_can_be_cancelled(project: Path) -> None:
@@ -174,7 +173,7 @@ async def test_a_command_that_never_stops_to_talk_can_be_cancelled(project: Path
         await talk.cancel(session)
         told = await talk.told(session, id)
         assert told.answer == CANCELLED
-        assert len(output(told.call)) < 3 * view.MOST_TEXT
+        assert len(output(told.call)) < 3 * Limits().output
 
 
 # In a terminal of the client's
