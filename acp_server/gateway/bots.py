@@ -26,6 +26,9 @@ from acp_server.schema import Implementation
 
 logger = logging.getLogger("acp_server.gateway")
 
+_KEYS: Final = 10_000
+"""Sessions that a bot remembers the keys of. Each takes a few hundred bytes."""
+
 EVERY_OTHER: Final = "every other"
 """The name of the one that stands for all ids that have no bot of their own. No id has a space."""
 
@@ -56,6 +59,8 @@ class Bot:
         """All that have not ended, be it that new chats get them or not."""
         self._keys: dict[str, str] = {}
         """Of the sessions that chats may come back to: the key of the one that had the id last, in whichever run."""
+        self._forgot = False
+        """Whether there were too many to remember all of them."""
 
     def use(self, group: TaskGroup) -> None:
         """Let its processes be watched by tasks of this group; when it is cancelled they are ended."""
@@ -97,7 +102,7 @@ class Bot:
                 self._start_soon(self._look_after, process)
         if held is None:
             raise RequestTimeout("session/new", limits.start_seconds)
-        self._keys[held.session.id] = held.key
+        self._remember(held.session.id, held.key)
         return held
 
     def discard(self, held: Held) -> None:
@@ -122,7 +127,15 @@ class Bot:
 
     def _is_its_id(self, known: KnownSession) -> bool:
         """Whether no other session had the id after it, as far as one can know."""
-        return self._keys.get(known.id, known.key) == known.key
+        return self._keys.get(known.id, None if self._forgot else known.key) == known.key
+
+    def _remember(self, id: str, key: str) -> None:
+        self._keys.pop(id, None)
+        self._keys[id] = key
+        if len(self._keys) > _KEYS:
+            # The one that was used least lately. It may have been anybody's, so from now on no other is believed.
+            del self._keys[next(iter(self._keys))]
+            self._forgot = True
 
     def _leave(self, id: str, key: str) -> None:
         if self._keys.get(id) == key:
@@ -242,6 +255,7 @@ class Bot:
         process.begin(agent)
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch, process)
+            group.start_soon(process.tend, self._limits)
             await agent.link.connection.wait_closed()
             group.cancel_scope.cancel()
 

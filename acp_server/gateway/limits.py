@@ -43,6 +43,11 @@ class Limits:
     """How long a connection may be without a request; one whose head is not complete is none."""
     start_seconds: float = 60.0
     """How long an agent may take to start, and to open a session."""
+    idle_sessions: int = 100
+    """Sessions of one agent that are kept open while no chat uses them. The ones used least lately are closed first."""
+    idle_session_seconds: float = 1800.0
+    """How long a session that no chat uses is kept open. Afterwards it is taken up again, or a new one is told what was
+    said."""
     silence_seconds: float = 600.0
     """How long an agent may say nothing at all while chats wait for it, before it is asked whether it is there. One
     that does one thing at a time, and answers nobody meanwhile, has as long as this for it."""

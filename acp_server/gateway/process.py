@@ -21,6 +21,7 @@ from acp_server.errors import AcpError, RequestTimeout
 from acp_server.gateway.actions import FormQuestion, PermissionQuestion, Question, UrlQuestion
 from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.ids import Ids
+from acp_server.gateway.limits import Limits
 from acp_server.gateway.sessions import Sessions
 from acp_server.schema import (
     CreateElicitationResponse,
@@ -124,6 +125,16 @@ class Process:
         if self._working.get(session.id) is asked:
             del self._working[session.id]
             self._rest()
+
+    def idle(self, key: str) -> None:
+        """No chat uses the session with this key for now; see `Sessions.tend`."""
+        if self._sessions is not None:
+            self._sessions.rest(key)
+
+    async def tend(self, limits: Limits) -> None:
+        """Close the sessions that have been idle for too long, or are too many. Until it is cancelled."""
+        sessions = await self._when_ready()
+        await sessions.tend(limits.idle_sessions, limits.idle_session_seconds, limits.start_seconds)
 
     def release(self, key: str) -> RemoteSession | None:
         """The session with this key, which nobody finds here any more; None if it is not of this run."""

@@ -4,11 +4,15 @@ Agents may give a session the id that another has had in an earlier run, so an i
 until the agent has taken the session up again, and nobody else has it by then. Each session has a key beside it, which
 nothing else ever has. An id from outside of the run that is on its way to the agent may hit a session that gets the
 same id in that very moment; so a session that gets it is not used.
+
+A session that no chat uses is idle. Of those only so many are kept open, and only for a time: an agent may need a whole
+process for each.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -45,6 +49,10 @@ class Sessions:
         """For each session that is being opened, the ids that were on their way meanwhile."""
         self._unanswered: set[str] = set()
         """The ids that the agent has never said anything about, so what it does with them is not known."""
+        self._idle: dict[str, float] = {}
+        """Since when no chat has used the sessions with these keys, the longest first."""
+        self._changed = anyio.Event()
+        """Set when another one is idle."""
 
     async def open(self) -> tuple[RemoteSession, str]:
         """A new session, and its key. Raises AcpError; SessionTaken if the agent gives ids to it that others have."""
@@ -63,27 +71,53 @@ class Sessions:
     async def find(self, key: str, id: str) -> RemoteSession | None:
         """The session with this key, taken up again if it is of an earlier run. None if there is none to be had."""
         session = self._open.get(key)
+        self._idle.pop(key, None)
         if session is None:
             session = await self._take_up(id)
         elif self._agent.sessions.get(id) is not session:
             session = None
         if session is None:
-            self._open.pop(key, None)
+            self.release(key)
         else:
             self._keep(session, key)
         return session
 
     def release(self, key: str) -> RemoteSession | None:
         """The session with this key, which nobody finds here any more; None if it is not of this run."""
+        self._idle.pop(key, None)
         return self._open.pop(key, None)
 
-    async def end(self, session: RemoteSession) -> None:
-        """Make the agent free a session that was released, and forget what it knows of it, as far as it can."""
+    def rest(self, key: str) -> None:
+        """No chat uses the session with this key for now."""
+        if key in self._open:
+            self._idle[key] = anyio.current_time()
+            self._changed.set()
+
+    async def tend(self, most: int, idle_seconds: float, close_seconds: float) -> None:
+        """Close the sessions that have been idle for this long, and those idle longest if there are more than `most`.
+        Until it is cancelled.
+
+        What the agent keeps of them it keeps, so that a later chat can take them up again.
+        """
+        async with anyio.create_task_group() as group:
+            while True:
+                for key in self._overdue(most, idle_seconds):
+                    session = self.release(key)
+                    assert session is not None
+                    group.start_soon(self._close, session, close_seconds)
+                longest = next(iter(self._idle.values()), math.inf)
+                self._changed = anyio.Event()
+                with anyio.CancelScope(deadline=longest + idle_seconds):
+                    await self._changed.wait()
+
+    async def end(self, session: RemoteSession, delete: bool = True) -> None:
+        """Make the agent free a session that was released, and with `delete` forget what it knows of it, as far as it
+        can."""
         try:
             # An agent that has closed it may use its id again, and then hear that it is to be deleted.
             with self._asking_for(session.id):
                 await self._free(session)
-                if self._agent.link.announced(_DELETE):
+                if delete and self._agent.link.announced(_DELETE):
                     await _try(session.delete)
         finally:
             if self._agent.sessions.get(session.id) is session:
@@ -116,6 +150,19 @@ class Sessions:
             logger.info("bot %s: the agent does not take up a session again: %s", self._bot, error)
             return None
 
+    def _overdue(self, most: int, idle_seconds: float) -> list[str]:
+        now, too_many = anyio.current_time(), len(self._idle) - most
+        return [
+            key
+            for number, (key, since) in enumerate(self._idle.items())
+            if number < too_many or since + idle_seconds <= now
+        ]
+
+    async def _close(self, session: RemoteSession, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            # What cannot be taken up again is of no use to anybody.
+            await self.end(session, delete=not self._keeps_sessions)
+
     async def _free(self, session: RemoteSession) -> None:
         if self._agent.link.announced(_CLOSE):
             await _try(session.close)
@@ -126,7 +173,7 @@ class Sessions:
 
     def _distrust(self, id: str) -> None:
         for key in [key for key, session in self._open.items() if session.id == id]:
-            del self._open[key]
+            self.release(key)
 
     @property
     def _keeps_sessions(self) -> bool:

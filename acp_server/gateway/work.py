@@ -220,7 +220,9 @@ class Work:
         if held is None:
             if self._lease.known is not None:
                 self._bot.let_go(self._lease.known, start=False)
-        elif not self._give_back(held):
+        elif self._give_back(held):
+            held.process.idle(held.key)
+        else:
             self._bot.discard(held)
 
     def _give_back(self, held: Held) -> bool:

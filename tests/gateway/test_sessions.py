@@ -9,7 +9,7 @@ import pytest
 from acp_server.gateway.messages import is_command
 from acp_server.schema import AvailableCommand, ResourceLink, TextContent
 
-from .inside import Api, Counting, begin, ended, ids, say
+from .inside import Api, Counting, begin, ended, say
 from .serving import OTHER_TOKEN, PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -108,11 +108,13 @@ async def test_a_session_that_is_used_is_left_alone(api: Api, agent: Counting) -
 async def test_a_command_is_sent_alone_and_what_was_said_before_is_told_with_the_next_query(
     api: Api, agent: Counting
 ) -> None:
-    async with api(agent=agent.command(), settle_seconds=0.1) as http:
+    async with api(agent=agent.command()) as http:
         conversation, _ = await say(http, "one")
-        stuck = (await begin(http, "hang", conversation_id=conversation))["data"]
-        await agent.until("session/prompt 1", "session/prompt 1")
-        await http.post("/v3/chat/cancel", json=ids(stuck))
+        params = {"conversation_id": conversation}
+        taken_back = {"role": "user", "content": "a mistake"}
+        made = await http.post("/v1/conversation/message/create", params=params, json=taken_back)
+        message = {"message_id": made.json()["data"]["id"]}
+        await http.post("/v1/conversation/message/delete", params={**params, **message})
         assert (await say(http, "/read a.txt", conversation_id=conversation))[1] == "[2] /read a.txt"
         note = {"role": "user", "content": "a note"}
         await http.post("/v1/conversation/message/create", params={"conversation_id": conversation}, json=note)
