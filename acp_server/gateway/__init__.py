@@ -14,6 +14,7 @@
     reply           from an agent's updates to messages
     actions         an agent's questions as tool calls, and tool outputs as answers
     work            a chat's turn on its agent
+    waiting         the chats that wait for tool outputs, and how many of them may
     bots            the processes of the agents, and their sessions
     conversation    what is known of one beside its messages
     conversations   all of them, their sections, which session knows which message

@@ -25,6 +25,7 @@ from acp_server.gateway.life import Life, not_cancellable
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import QUESTION, Message
 from acp_server.gateway.store import Store
+from acp_server.gateway.waiting import Waiting
 from acp_server.gateway.work import Work
 
 logger = logging.getLogger("acp_server.gateway")
@@ -61,6 +62,7 @@ class Chats:
         self._bots = bots
         self._limits = limits
         self._cancel: Cancel = cancel
+        self._waiting = Waiting(limits)
         self._alive: dict[str, _Alive] = {}
         self._unstored: dict[str, Chat] = {}
         """Chats whose ends could not be stored."""
@@ -225,6 +227,7 @@ class Chats:
             bot,
             lease,
             self._conversations,
+            self._waiting,
             self._limits,
             heard=heard,
             prompt=given or [query] if query is not None else given,
@@ -269,10 +272,12 @@ class Chats:
             raise ApiError(Code.OCCUPIED, _OCCUPIED)
 
     def _check_room(self, caller: Caller) -> None:
-        if len(self._alive) >= self._limits.chats:
+        # Nothing is done for a chat that waits for tool outputs; see `acp_server.gateway.waiting`.
+        chats = (alive.life.chat for alive in self._alive.values())
+        busy = [chat.owner for chat in chats if chat.status is not Status.REQUIRES_ACTION]
+        if len(busy) >= self._limits.chats:
             raise ApiError(Code.BUSY, "too many chats at once; try again later")
-        mine = sum(alive.life.chat.owner == caller.name for alive in self._alive.values())
-        if mine >= self._limits.chats_of_one:
+        if busy.count(caller.name) >= self._limits.chats_of_one:
             raise ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
 
     def _last_question(self, conversation: Conversation | None) -> Message:

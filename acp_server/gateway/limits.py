@@ -30,9 +30,14 @@ class Limits:
     body_seconds: float = 30.0
     """How long a request's body may take to arrive."""
     chats: int = 1000
-    """Chats that run or wait at once, of everybody together."""
+    """Chats that run at once, of everybody together."""
     chats_of_one: int = 200
-    """Chats that run or wait at once with one token."""
+    """Chats that run at once with tokens of one name."""
+    waiting: int = 1000
+    """Chats that wait for tool outputs at once, of everybody together."""
+    waiting_of_one: int = 200
+    """Chats that wait for tool outputs at once with tokens of one name. With one more, the questions of the chat that
+    has waited longest are dismissed."""
     reply: int = 16 * 1024 * 1024
     """Characters that an agent may say in one chat."""
     backlog: int = 8 * 1024 * 1024

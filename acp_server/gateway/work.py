@@ -27,6 +27,7 @@ from acp_server.gateway.life import UNSTORED, Life
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import Message, blocks, context, is_command
 from acp_server.gateway.process import Held
+from acp_server.gateway.waiting import Waiting
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
 
 logger = logging.getLogger("acp_server.gateway")
@@ -47,6 +48,7 @@ class Work:
         bot: Bot,
         lease: Lease,
         conversations: Conversations,
+        waiting: Waiting,
         limits: Limits,
         *,
         heard: Callable[[str | None], Sequence[Message]],
@@ -59,6 +61,7 @@ class Work:
         self._bot = bot
         self._lease = lease
         self._conversations = conversations
+        self._waiting = waiting
         self._limits = limits
         self._heard = heard
         """What of the conversation a session has to be told: of all of it, or of what the session does not know."""
@@ -99,7 +102,8 @@ class Work:
         except Exception:
             logger.exception("the work for chat %s failed", self._life.chat.id)
             self._failure = Failure(Code.INTERNAL, "the gateway failed")
-        self._dismiss()
+        # Its agent waits for no answers any more. What it said meanwhile can be said now.
+        self.dismiss()
         await self._inbox.catch_up()
 
     def stop(self) -> None:
@@ -123,10 +127,14 @@ class Work:
         self._questions.append(question)
         try:
             self._inbox.put(question)
+            if not question.answered.is_set():
+                self._waiting.begin(self, self._life.chat.owner)
             with anyio.move_on_after(self._limits.answer_seconds):
                 await question.answered.wait()
         finally:
             self._questions.remove(question)
+            if not self._questions:
+                self._waiting.end(self)
             self._withdraw(question)
         return question.answer
 
@@ -184,8 +192,8 @@ class Work:
             else:
                 self._life.take(item)
 
-    def _dismiss(self) -> None:
-        """The turn is over, so its agent waits for no answers. What it said meanwhile can be said now."""
+    def dismiss(self) -> None:
+        """See `acp_server.gateway.waiting.Waits`."""
         # The last first: those that are not shown yet never will be.
         for question in reversed(self._questions):
             question.settle(None)

@@ -24,6 +24,7 @@ from acp_server.gateway.life import Life
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import Message
 from acp_server.gateway.text import whole
+from acp_server.gateway.waiting import Waiting
 from acp_server.gateway.work import Work
 from acp_server.schema import (
     AgentMessageChunk,
@@ -287,7 +288,9 @@ class Works(Lives):
         lease = Lease("2", "3", "4", 0, None)
 
         async def make() -> Work:
-            return Work(self.life, nobody, lease, nobody, Limits(), heard=lambda _: [], prompt=[], meta={})
+            limits = Limits()
+            waiting = Waiting(limits)
+            return Work(self.life, nobody, lease, nobody, waiting, limits, heard=lambda _: [], prompt=[], meta={})
 
         # It makes a scope, which belongs to an event loop. It is never entered here.
         self.work = anyio.run(make)
@@ -313,7 +316,7 @@ class Works(Lives):
 
     def _finishes(self, usage: Usage, failure: Failure | None) -> None:
         self.work._usage, self.work._failure = usage, failure
-        self.work._dismiss()
+        self.work.dismiss()
         while self._passes_on():
             pass
         self.work._end()

@@ -37,6 +37,52 @@ async def test_one_chat_too_many_is_refused_until_another_has_ended(
         assert (await ended(http, last["data"]))["status"] == "completed"
 
 
+async def test_a_chat_that_waits_for_tool_outputs_does_not_count_as_running(api: Api) -> None:
+    async with api(chats=1, chats_of_one=1) as http:
+        waiting = [await ended(http, (await begin(http, "ask files"))["data"]) for _ in range(3)]
+        assert {chat["status"] for chat in waiting} == {"requires_action"}
+        assert (await begin(http, "hang"))["code"] == 0
+        assert (await begin(http, "echo x"))["code"] == 4009
+
+
+@pytest.mark.parametrize(
+    ("limits", "tokens", "left"),
+    [
+        ({"waiting_of_one": 2}, [TOKEN, TOKEN, OTHER_TOKEN, TOKEN], [1, 2, 3]),
+        # Of everybody together, and still nobody loses a question by somebody else.
+        ({"waiting": 2}, [OTHER_TOKEN, TOKEN, TOKEN], [0, 2]),
+    ],
+    ids=["of one", "of all"],
+)
+async def test_of_too_many_chats_that_wait_the_one_of_the_token_that_has_waited_longest_goes_on(
+    api: Api, limits: dict[str, int], tokens: list[str], left: list[int]
+) -> None:
+    async with api(**limits) as http:
+        chats: list[dict[str, Any]] = []
+        for token in tokens:
+            http.headers["Authorization"] = f"Bearer {token}"
+            chats.append(await ended(http, (await begin(http, "ask files"))["data"]))
+        for number, (chat, token) in enumerate(zip(chats, tokens, strict=True)):
+            http.headers["Authorization"] = f"Bearer {token}"
+            now = (await http.get("/v3/chat/retrieve", params=ids(chat))).json()["data"]
+            now = await ended(http, now)
+            assert now["status"] == ("requires_action" if number in left else "completed")
+        said = (await http.get("/v3/chat/message/list", params=ids(chats[-1]))).json()["data"]
+        assert [message["type"] for message in said] == ["function_call", "verbose"]
+
+
+async def test_a_chat_whose_question_was_answered_waits_no_more(api: Api) -> None:
+    async with api(waiting_of_one=2) as http:
+        first, answered = [await ended(http, (await begin(http, "ask files"))["data"]) for _ in range(2)]
+        (call,) = answered["required_action"]["submit_tool_outputs"]["tool_calls"]
+        body = {"tool_outputs": [{"tool_call_id": call["id"], "output": "yes"}]}
+        again = await http.post("/v3/chat/submit_tool_outputs", params=ids(answered), json=body)
+        assert (await ended(http, again.json()["data"]))["status"] == "completed"
+        for chat in (await ended(http, (await begin(http, "ask files"))["data"])), first:
+            now = (await http.get("/v3/chat/retrieve", params=ids(chat))).json()["data"]
+            assert now["status"] == "requires_action"
+
+
 async def test_a_body_that_does_not_arrive_is_refused(api: Api) -> None:
     async def body() -> AsyncIterator[bytes]:
         yield b"{"
