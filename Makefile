@@ -12,6 +12,8 @@ NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_module
 # Without PYTHON: python3 if it is new enough, else the newest that is.
 CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 ARGS ?=
+# Without ARGS the tests run side by side, each module in one place, since its tests may share what is costly to make.
+SIDE_BY_SIDE := -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint format types schema conformance bench coverage check lock clean
@@ -24,7 +26,7 @@ run: $(READY)
 	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/acp-server chat $(ARGS); else $(BIN)/acp-server demo . $(ARGS); fi
 
 test: $(READY) $(NODE_READY)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(or $(ARGS),$(SIDE_BY_SIDE))
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet .
