@@ -1,8 +1,9 @@
-"""What every test shares: two backends, a deadline, a guard against leaks, a state directory, and what to do without
-npm."""
+"""What every test shares: two backends, a deadline, a guard against leaks, a state directory, default signals, and what
+to do without npm."""
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,21 @@ def state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         state = tmp_path_factory.mktemp("state")
         patch.setenv("XDG_STATE_HOME", str(state))
         yield state
+
+
+@pytest.fixture(autouse=True, scope="session")
+def default_signals() -> Iterator[None]:
+    """The processes that tests start have the default dispositions, whatever ours are.
+
+    In the background of a script, or behind `nohup`, some signals are ignored, which a child process inherits. A
+    handler is not inherited, and one that does nothing ignores the signal here as before.
+    """
+    ignored = [number for number in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture
