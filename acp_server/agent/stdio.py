@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import stat
 import sys
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
+
+from acp_server.agent.hangup import Hangup
 
 _READ_SIZE: Final = 64 * 1024
 _LARGEST_READ: Final = 1024 * 1024
@@ -37,12 +40,27 @@ class FdStream:
     def __init__(self, source: int, sink: int) -> None:
         self._input = _Input(source)
         self._output = _Output(sink)
+        self._hangup = Hangup(sink)
+        self._silent: anyio.Event | None = None
         self.problem: OSError | None = None
         """Why nothing more could be written, if it is not that the client has gone."""
 
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
+        if self._silent is not None and not self._input.is_ready:
+            self._silent.set()
         return await self._input.receive()
+
+    async def unread(self) -> None:
+        """Wait until nobody can read any more what is sent, although the input is open.
+
+        What has arrived, the end of the input included, is for `receive` first. Where the system does not tell (files,
+        terminals, sockets without epoll), it is up to `send` to find out.
+        """
+        await self._hangup.wait()
+        if self._input.is_ready:
+            self._silent = anyio.Event()
+            await self._silent.wait()
 
     async def send(self, data: bytes) -> None:
         """See `acp_server.peer.stream.Stream`."""
@@ -56,6 +74,7 @@ class FdStream:
         """See `acp_server.peer.stream.Stream`."""
         self._input.close()
         self._output.close()
+        self._hangup.close()
 
 
 def is_gone(error: OSError) -> bool:
@@ -96,6 +115,15 @@ class _Input:
                 return self._read()
             except BlockingIOError:
                 pass  # somebody who shares it was quicker
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is something to read now, be it the end."""
+        if not self._can_wait or self._closed:
+            return True
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         self._closed = True

@@ -42,6 +42,10 @@ class ThreadedStream:
             self.problem = None if is_gone(error) else error
             raise
 
+    async def unread(self) -> None:
+        """See `acp_server.agent.stdio.FdStream`. Here `send` alone finds out, so this does not return."""
+        await anyio.sleep_forever()
+
     async def aclose(self) -> None:
         """See `acp_server.peer.stream.Stream`. A read or write that hangs is left to its thread."""
         self._reader.stop()

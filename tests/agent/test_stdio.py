@@ -30,6 +30,9 @@ class Ends:
             near, far = socket.socketpair()
             self.near_in = self.near_out = near.detach()
             self.far_in = self.far_out = far.detach()
+        elif kind == "two sockets":
+            self.near_in, self.far_out = (end.detach() for end in socket.socketpair())
+            self.far_in, self.near_out = (end.detach() for end in socket.socketpair())
         else:
             self.far_in, self.near_in = pty.openpty()
             tty.setraw(self.near_in)
@@ -45,7 +48,7 @@ class Ends:
         self.far_in = self.far_out = -1
 
     def close(self) -> None:
-        for fd in self.near | {self.far_in, self.far_out} - {-1}:
+        for fd in self.near | ({self.far_in, self.far_out} - {-1}):
             os.close(fd)
 
 
@@ -272,6 +275,79 @@ async def test_a_reader_who_leaves_in_the_middle_of_a_frame_raises_an_oserror(en
             await turns_of_the_loop()
             ends.close_far()
     assert errors
+    await stream.aclose()
+
+
+@pytest.mark.behaviour("G8")
+@pytest.mark.parametrize("kind", ["pipe", "two sockets"])
+async def test_an_output_that_nobody_can_read_any_more_is_noticed_without_writing(ends: Ends) -> None:
+    stream = FdStream(ends.near_in, ends.near_out)
+    noticed = anyio.Event()
+
+    async def notice() -> None:
+        await stream.unread()
+        noticed.set()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(notice)
+            tasks.start_soon(stream.receive)
+            await turns_of_the_loop()
+            assert not noticed.is_set()
+            os.close(ends.far_in)
+            ends.far_in = -1
+            await noticed.wait()
+            tasks.cancel_scope.cancel()
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("kind", ["pipe"])
+async def test_what_came_before_the_output_was_closed_is_received_first(ends: Ends) -> None:
+    stream = FdStream(ends.near_in, ends.near_out)
+    noticed = anyio.Event()
+
+    async def notice() -> None:
+        await stream.unread()
+        noticed.set()
+
+    os.write(ends.far_out, b"the last wish")
+    os.close(ends.far_in)
+    ends.far_in = -1
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(notice)
+            await turns_of_the_loop()
+            assert not noticed.is_set()
+            assert await stream.receive() == b"the last wish"
+            tasks.start_soon(stream.receive)
+            await noticed.wait()
+            tasks.cancel_scope.cancel()
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+async def test_the_end_of_the_input_is_no_output_that_nobody_reads(ends: Ends) -> None:
+    stream = FdStream(ends.near_in, ends.near_out)
+    if ends.far_out != ends.far_in:
+        os.close(ends.far_out)
+        ends.far_out = -1
+    else:
+        with socket.socket(fileno=os.dup(ends.far_out)) as far:
+            far.shutdown(socket.SHUT_WR)
+    with anyio.move_on_after(5), anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+
+            async def notice() -> None:
+                await stream.unread()
+                raise AssertionError("it can still be read")
+
+            tasks.start_soon(notice)
+            assert await stream.receive() == b""
+            await turns_of_the_loop()
+            await stream.send(b"an answer")
+            assert await read_exactly(ends.far_in, 9) == b"an answer"
+            scope.cancel()
+    assert scope.cancelled_caught
     await stream.aclose()
 
 
