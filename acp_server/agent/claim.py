@@ -15,6 +15,7 @@ import sys
 from types import TracebackType
 from typing import Any, ClassVar, Final, TextIO
 
+from acp_server.agent.forks import keep_in_forks, undo_in_forks
 from acp_server.errors import UsageError
 
 _FIRST_PRIVATE: Final = 3
@@ -22,7 +23,8 @@ _FIRST_PRIVATE: Final = 3
 
 
 class Claim:
-    """The claimed descriptors: `input` and `output`, private to this process and not inherited by its children.
+    """The claimed descriptors: `input` and `output`, private to this process. Its children do not inherit them, forked
+    ones included.
 
     As a context manager it gives back at its end what it took. Without that (`close` alone), the program's standard
     output stays where it is: on standard error.
@@ -47,6 +49,8 @@ class Claim:
         self._line_buffering = False
         self._redirect()
         Claim._taken = True
+        # A child would keep the peer from seeing the end.
+        undo_in_forks(self.close)
 
     def __enter__(self) -> Claim:
         return self
@@ -75,6 +79,7 @@ class Claim:
         """Let go of the private descriptors, so that the peer sees the end. Idempotent."""
         if self.input < 0:
             return
+        keep_in_forks(self.close)
         os.close(self.input)
         os.close(self.output)
         if self._stderr is not None:

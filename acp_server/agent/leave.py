@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 from acp_server.agent.log_stream import drain
@@ -21,8 +22,14 @@ logger = logging.getLogger("acp_server.agent")
 _LAST_WORDS: Final = 1.0
 """Seconds for the log, which may be stuck as well."""
 
+_PARTING: Final = 2.0
+"""Seconds for what is `before_the_end`."""
+
 _THREADS_END: Final = 2.0
 """Seconds that threads have to end once the program is through."""
+
+_AT_EXIT: Final = 5.0
+"""Seconds for what the program has registered for its end, after its threads."""
 
 
 def leave(code: int, why: str) -> NoReturn:
@@ -37,12 +44,22 @@ def leave(code: int, why: str) -> NoReturn:
                 file.flush()
 
     try:
-        thread = threading.Thread(target=speak, daemon=True)
-        thread.start()
-        thread.join(_LAST_WORDS)
+        _within(_LAST_WORDS, speak)
+        _within(_PARTING, part)
     finally:
-        part()
         os._exit(code)
+
+
+def _within(seconds: float, function: Callable[[], None]) -> None:
+    """Call `function`, and wait for it no longer than that."""
+    thread = threading.Thread(target=function, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        # The interpreter starts no more threads at its end.
+        function()
+    else:
+        thread.join(seconds)
 
 
 class Deadline:
@@ -66,16 +83,21 @@ class Deadline:
             self._timer = None
 
 
-def outlast_threads(code: int) -> None:
-    """Once the program is through, leave with `code` if its threads keep the process alive nevertheless."""
-    if not _others():
-        return
+def outlast(code: int) -> None:
+    """The program is through, apart from what it does at its end: have the others part from it, and if what it does, or
+    one of its threads, keeps the process alive, leave with `code`."""
     through = threading.Event()
     # Python tells its own thread pools in this way, and waits for them in it, before it lets go of the main thread.
     register = getattr(threading, "_register_atexit", None)
     if register is None:
         return
-    register(through.set)
+
+    def program_ends() -> None:
+        through.set()
+        # Before Python waits for the children of `multiprocessing`, which would take as long as they do.
+        part()
+
+    register(program_ends)
     threading.Thread(target=_outlast, args=(through, code), name="acp_server exit", daemon=True).start()
 
 
@@ -86,6 +108,8 @@ def _outlast(through: threading.Event, code: int) -> None:
         thread.join(max(0.0, end - time.monotonic()))
     if names := ", ".join(thread.name for thread in _others()):
         leave(code, f"threads that do not end: {names}")
+    time.sleep(_AT_EXIT)
+    leave(code, "what is done at its end takes too long")
 
 
 def _others() -> list[threading.Thread]:

@@ -6,18 +6,23 @@ client can ask for is the agent's matter.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib.util
 import logging
 import signal
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import anyio
 
+from acp_server.agent.children import end_children_with_us
 from acp_server.agent.claim import Claim
-from acp_server.agent.leave import Deadline, leave, outlast_threads
+from acp_server.agent.ending import AGAIN, Ending
+from acp_server.agent.leave import leave, outlast
 from acp_server.agent.loading import current
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.record import RecordedStream, Recorder
@@ -27,6 +32,9 @@ from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import grace
+from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
     from acp_server.agent.stdio import FdStream
@@ -34,11 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("acp_server.agent")
 
-_AGAIN: Final = 2.0
+_AGAIN: Final = AGAIN
 """Seconds within which a second interrupt means the program and no longer the turn."""
-
-_LOOP_ENDS: Final = 2.0
-"""Seconds that the event loop has to end after the last answer is out."""
 
 
 @runtime_checkable
@@ -75,12 +80,16 @@ async def serve_stdio(agent: Servable, *, limits: Limits | None = None, record: 
     0: the client is gone. 1: reading or writing failed. 128 + the signal's number. A handler's SystemExit has its own.
     Raises UsageError if standard input or output is closed, or `record` cannot be written.
     """
-    deadline = Deadline()
-    try:
-        with Claim() as claim, UnblockedLog():
-            return (await _Program(agent, claim, limits or Limits(), record, deadline).serve())[0]
-    finally:
-        deadline.disarm()
+    limits = limits or Limits()
+    ending = Ending(limits)
+    signals = Signals(ending.alarm)
+    with Claim() as claim, UnblockedLog():
+        signals.take()
+        try:
+            return (await _Program(agent, claim, limits, record, ending).serve(signals))[0]
+        finally:
+            signals.release()
+            ending.stop()
 
 
 def run(
@@ -94,8 +103,8 @@ def run(
     """Serve one client over standard input and output as this program's only purpose; the code to exit with.
 
     As `serve_stdio`, but with an event loop of its own (`backend`: `asyncio` or `trio`; None is asyncio), and standard
-    output is not given back. If handlers, the loop or threads do not end, the process is ended here, for it may not
-    outlive its client.
+    output and the signals are not given back. If handlers, the loop or threads do not end, the process is ended here,
+    for it may not outlive its client. The processes that it has started end with it (see `acp_server.agent.children`).
 
     An end by signal is an exit code (128 + its number, as a shell reports it) and no death by that signal: what the
     program runs at its end still runs, and in a container, where the first process is not killed by a signal, it is the
@@ -113,62 +122,64 @@ def run(
     claim = claim or Claim()
     # For good: what is logged at the very end does not wait either.
     log = UnblockedLog()
-    deadline = Deadline()
-
-    # What an interrupt means that comes before there is anything to close.
-    code = 128 + signal.SIGINT
+    limits = limits or Limits()
+    ending = Ending(limits)
+    signals = Signals(ending.alarm)
+    code = 1
 
     async def main() -> None:
         nonlocal code
-        code, leaked = await _Program(agent, claim, limits or Limits(), record, deadline).serve()
+        code, leaked = await _Program(agent, claim, limits, record, ending).serve(signals)
         claim.close()
         if leaked:
             leave(code, f"{leaked} handlers did not end")
-        deadline.disarm()
-        deadline.arm(_LOOP_ENDS, code, "the event loop does not end")
+        ending.served(code)
 
     # What is loaded by now stays for the life of the program, and a request leaves no circles behind. To look for
     # garbage among all that as often as the interpreter does of its own accord is a sixth of the cost of a prompt.
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
+    end_children_with_us()
+    # Before the loop is there, so that it does not take the interrupt for itself, and has nothing to give back.
+    signals.take()
+    atexit.register(signals.ignore)
     try:
         anyio.run(main, backend=backend)
     except KeyboardInterrupt:
-        logger.info("interrupted")
-    except UsageError:
-        # Nobody was served, so standard error, which may be one pipe with the output, is for saying why.
-        log.restore()
-        claim.release()
+        code = 128 + signal.SIGINT
+    except BaseException as error:
+        signals.release()
+        if isinstance(error, UsageError):
+            # Nobody was served, so standard error, which may be one pipe with the output, is for saying why.
+            log.restore()
+            claim.release()
         raise
     finally:
         claim.close()
-        deadline.disarm()
-    outlast_threads(code)
+        ending.through(code)
+    outlast(code)
     return code
 
 
 class _Program:
     """One process with one client."""
 
-    def __init__(self, agent: Servable, claim: Claim, limits: Limits, record: Path | None, deadline: Deadline) -> None:
+    def __init__(self, agent: Servable, claim: Claim, limits: Limits, record: Path | None, ending: Ending) -> None:
         stream = self._stream = _open(claim)
         self._agent = agent
-        self._limits = limits
-        # What the connection allows itself, twice over: beyond that it is stuck.
-        self._longest_end = 2 * (limits.drain + limits.grace + limits.flush) + 2 * _LOOP_ENDS
-        self._deadline = deadline
+        self._ending = ending
         self._connection = agent.connect(stream if record is None else RecordedStream(stream, Recorder(record)), limits)
+        self._connection.tree.root.on_cut = self._was_cut
         self._interrupted = -_AGAIN
-        self._unheard = False
-        self._ending: int | None = None
-        self._ending_since = 0.0
+        self._signal: int | None = None
+        self._signalled = 0.0
 
-    async def serve(self) -> tuple[int, int]:
+    async def serve(self, signals: Signals) -> tuple[int, int]:
         """The exit code, and how many handlers were left behind."""
         connection = self._connection
         code = 0
         try:
-            async with Signals(self._heard_at_once, self._heard):
+            async with self._watching(signals):
                 await connection.run()
         except (OSError, anyio.BrokenResourceError) as error:
             logger.error("reading standard input failed: %s", error)
@@ -180,35 +191,53 @@ class _Program:
         if (problem := self._stream.problem) is not None:
             logger.error("writing standard output failed: %s", problem)
             code = code or 1
-        if self._ending is not None:
-            code = 128 + self._ending
+        if self._signal is not None:
+            code = 128 + self._signal
         return code, connection.leaked
 
-    def _heard_at_once(self, number: int) -> None:
-        # In the signal handler: if the loop is blocked, this is all that will happen.
-        if self._unheard or number != signal.SIGINT:
-            self._deadline.arm(self._limits.grace + _LOOP_ENDS, 128 + number, "the event loop is blocked")
-        self._unheard = True
+    @asynccontextmanager
+    async def _watching(self, signals: Signals) -> AsyncGenerator[None]:
+        """Meanwhile, notice signals and that the client reads no more."""
+        scope = anyio.CancelScope()
+        watchers = Spawner(lambda error: logger.error("watching over the process failed", exc_info=error))
+
+        async def watch() -> None:
+            with scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(signals.deliver, self._heard)
+                    await self._stream.unread()
+                    logger.info("the client no longer reads")
+                    self._connection.close(Cause.CLOSED)
+
+        watchers.spawn(watch)
+        try:
+            yield
+        finally:
+            scope.cancel()
+            with grace(1):
+                await watchers.wait_idle()
+
+    def _was_cut(self, root: Node) -> None:
+        self._ending.begin(0 if root.cause is Cause.CLOSED else 1)
 
     def _heard(self, number: int) -> None:
-        self._unheard = False
-        self._deadline.disarm()
+        self._ending.heard()
         now = anyio.current_time()
-        if number == signal.SIGINT and self._ending is None and now - self._interrupted > _AGAIN:
+        if number == signal.SIGINT and self._signal is None and now - self._interrupted > _AGAIN:
             self._interrupted = now
             try:
                 if self._agent.interrupt(self._connection):
                     return
             except Exception:
                 logger.exception("interrupting the agent failed")
-        if self._ending is None:
-            self._ending = number
-            self._ending_since = now
+        if self._signal is None:
+            self._signal = number
+            self._signalled = now
             logger.info("closing because of signal %d", number)
+            self._ending.begin(128 + number)
             self._connection.close(Cause.SHUTDOWN)
-            self._deadline.arm(self._longest_end, 128 + number, "closing takes too long")
-        elif now - self._ending_since > _AGAIN:
-            leave(128 + self._ending, "signalled again while closing")
+        elif now - self._signalled > _AGAIN:
+            leave(128 + self._signal, "signalled again while closing")
 
 
 def _open(claim: Claim) -> FdStream | ThreadedStream:

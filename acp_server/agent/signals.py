@@ -1,4 +1,4 @@
-"""Signals of the process, handed to the event loop, on every system and backend alike.
+"""Signals of the process: taken from whoever had them, handed to the event loop, and given back.
 
 It does not know what they mean: `acp_server.agent.serve` decides. `anyio.open_signal_receiver` is not used: it does not
 exist on Windows with asyncio, forgets the handlers that were there before, and says nothing while the loop is blocked.
@@ -6,21 +6,17 @@ exist on Windows with asyncio, forgets the handlers that were there before, and 
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
 
-from acp_server.tasks.grace import grace
-from acp_server.tasks.spawn import Spawner
-
-logger = logging.getLogger("acp_server.agent")
+from acp_server.agent.forks import keep_in_forks, undo_in_forks
 
 ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
@@ -28,59 +24,63 @@ ENDING: Final = tuple(
 
 
 class Signals:
-    """Receives the `ENDING` signals while it is entered.
+    """Has the `ENDING` signals between `take` and `release`.
 
-    `at_once` is called in the signal handler itself, even if the loop is blocked; `act` soon after, in a task. A signal
-    that the process was started to ignore (as `nohup` does) stays ignored. Outside the main thread, where Python does
-    not deliver them, nothing is received.
+    `at_once` is called in the signal handler itself, even if the loop is blocked or does not run. A signal that the
+    process was started to ignore (as `nohup` does) stays ignored. Outside the main thread, where Python does not
+    deliver them, nothing is taken. A process that is forked off has the handlers from before.
     """
 
-    def __init__(self, at_once: Callable[[int], None], act: Callable[[int], None]) -> None:
+    def __init__(self, at_once: Callable[[int], None]) -> None:
         self._at_once = at_once
-        self._act = act
         self._before: dict[int, Any] = {}
         self._received: deque[int] = deque()
-        self._arrived = anyio.Event()
-        self._scope = anyio.CancelScope()
-        self._spawner = Spawner(self._crashed)
-        loop: Any = anyio.lowlevel.current_token().native_token
-        # asyncio's name, or trio's. Both may be called in a signal handler.
-        self._wake: Callable[..., None] = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+        self._arrived: anyio.Event | None = None
+        self._soon: Callable[..., object] | None = None
 
-    async def __aenter__(self) -> Signals:
+    def take(self) -> None:
+        """They are ours from now on. Those that arrive before `deliver` are kept for it."""
         if threading.current_thread() is threading.main_thread():
+            undo_in_forks(self.release)
             for number in ENDING:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._handle)
-            self._spawner.spawn(self._run)
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
+    def release(self) -> None:
+        """Give them back. Idempotent."""
+        keep_in_forks(self.release)
+        while self._before:
+            number, handler = self._before.popitem()
             # None is a handler that was not set from Python, and cannot be.
             if handler is not None:
                 signal.signal(number, handler)
-        self._scope.cancel()
-        with grace(1):
-            await self._spawner.wait_idle()
+
+    def ignore(self) -> None:
+        """They mean nothing any more, not even while the interpreter is taken down, when no handler of ours can run."""
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+
+    async def deliver(self, act: Callable[[int], None]) -> None:
+        """Call `act` in this task for each signal, soon after it has come. Runs until it is cancelled."""
+        loop: Any = anyio.lowlevel.current_token().native_token
+        # asyncio's name, or trio's. Both may be called in a signal handler.
+        self._soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+        try:
+            while True:
+                # In this order: what arrives between two of these lines is seen by the next one.
+                self._arrived = anyio.Event()
+                while self._received:
+                    act(self._received.popleft())
+                await self._arrived.wait()
+        finally:
+            self._soon = None
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self._at_once(number)
-        self._wake(self._add, number)
-
-    def _add(self, number: int) -> None:
         self._received.append(number)
-        self._arrived.set()
+        if self._soon is not None:
+            self._soon(self._wake)
 
-    async def _run(self) -> None:
-        with self._scope:
-            while True:
-                await self._arrived.wait()
-                self._arrived = anyio.Event()
-                while self._received:
-                    self._act(self._received.popleft())
-
-    def _crashed(self, error: BaseException) -> None:
-        logger.error("acting on a signal failed", exc_info=error)
+    def _wake(self) -> None:
+        if self._arrived is not None:
+            self._arrived.set()

@@ -20,8 +20,7 @@ _whose: int | None = None
 
 
 def before_the_end(function: Callable[[], object]) -> None:
-    """Have `function` called right before the process ends. It must be quick, must not wait, and may be called in any
-    thread."""
+    """Have `function` called right before the process ends. It may take a second, and may be called in any thread."""
     global _whose
     if not _functions:
         atexit.register(part)

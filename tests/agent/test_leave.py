@@ -7,9 +7,7 @@ from tests.agent.processes.driver import environment
 
 
 def run(code: str) -> "subprocess.CompletedProcess[str]":
-    imports = (
-        "import logging, sys, threading, time\nfrom acp_server.agent.leave import Deadline, leave, outlast_threads\n"
-    )
+    imports = "import logging, sys, threading, time\nfrom acp_server.agent.leave import Deadline, leave, outlast\n"
     return subprocess.run(
         [sys.executable, "-c", imports + code], env=environment(), capture_output=True, text=True, timeout=20
     )
@@ -73,7 +71,7 @@ def test_a_thread_that_does_not_end_is_outlasted_with_the_code() -> None:
     done = run(
         """
 threading.Thread(target=time.sleep, args=(3600,), name="stuck").start()
-outlast_threads(7)
+outlast(7)
 sys.exit(0)
 """
     )
@@ -89,7 +87,7 @@ event = threading.Event()
 threading.Thread(target=event.wait).start()
 pool = concurrent.futures.ThreadPoolExecutor()
 pool.submit(time.sleep, 0)
-outlast_threads(7)
+outlast(7)
 time.sleep(2.5)
 pool.submit(sys.stderr.write, "still working")
 event.set()

@@ -124,6 +124,24 @@ def test_a_client_that_reads_no_more_ends_the_agent(backend: str) -> None:
         assert "cleaned up: closed" in agent.stderr
 
 
+@pytest.mark.behaviour("G8")
+@BACKENDS
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_a_client_that_reads_no_more_ends_an_agent_that_says_nothing(backend: str, kind: str) -> None:
+    if kind == "pipe":
+        source, sink = os.pipe()
+    else:
+        source, sink = (end.detach() for end in socket.socketpair())
+    with plain(backend, stdout=sink) as agent:
+        os.close(sink)
+        agent.request(1, "hang")
+        assert b"started" in os.read(source, 1000)
+        os.close(source)
+        # Its input is open, and nothing comes of its own accord that it would have to write.
+        assert agent.exit_code() == 0
+        assert "cleaned up: closed" in agent.stderr
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.behaviour("G8")
 @pytest.mark.parametrize("threaded", [False, True])

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import select
 import signal
 import sys
 
@@ -87,6 +88,19 @@ def test_a_second_interrupt_soon_after_ends_the_process(backend: str) -> None:
         agent.signal(signal.SIGINT)
         assert agent.rest() == [{"jsonrpc": "2.0", "id": 2, "error": CANCELLED}]
         assert agent.exit_code() == 130
+
+
+@BACKENDS
+@pytest.mark.parametrize("number", SIGNALS)
+def test_further_signals_change_nothing_about_the_exit_code_up_to_the_last_moment(backend: str, number: int) -> None:
+    with plain(backend) as agent:
+        assert agent.call(1, "echo") == {}
+        # Also while the loop ends, and while the interpreter is taken down, when Python has no handlers any more.
+        while agent.process.poll() is None:
+            agent.signal(number)
+            select.select([], [], [], 0.002)
+        assert agent.exit_code() == 128 + number
+        assert "printed after it ended" in agent.stderr
 
 
 @BACKENDS
