@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import anyio
@@ -37,6 +37,14 @@ def let_be(scope: anyio.CancelScope) -> None:
     at every checkpoint, and that can take all of the processor for as long as the work lasts.
     """
     scope.shield = True
+    # On asyncio, work that has just looked for its cancel (anyio's `checkpoint_if_cancelled`) waits for that alone, in
+    # every turn of the loop, and does not see the shield: it gets the cancel once more. anyio has no public way.
+    deliver = getattr(scope, "_deliver_cancellation", None)
+    outside = getattr(scope, "_parent_scope", None)
+    if deliver is not None and outside is not None:
+        # anyio delivers recursively; nothing can be delivered where that is too deep.
+        with suppress(RecursionError):
+            deliver(outside)
 
 
 class Watch:

@@ -50,3 +50,33 @@ async def test_what_is_let_be_is_out_of_reach_for_cancels_from_outside_only() ->
         await anyio.lowlevel.checkpoint()
         reached.append("behind the cancel of its own")
     assert reached == ["behind the cancel from outside"]
+
+
+@pytest.mark.behaviour("K5")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("rounds", range(1, 8))
+async def test_work_that_looks_for_its_cancel_when_it_is_let_be_goes_on(rounds: int) -> None:
+    outer, inner = anyio.CancelScope(), anyio.CancelScope()
+    waiting, over = anyio.Event(), anyio.Event()
+
+    async def stubborn() -> None:
+        with outer, inner:
+            waiting.set()
+            while True:
+                try:
+                    await anyio.lowlevel.checkpoint_if_cancelled()
+                    if over.is_set():
+                        return
+                    await over.wait()
+                except anyio.get_cancelled_exc_class():
+                    continue
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(stubborn)
+            await waiting.wait()
+            outer.cancel()
+            for _ in range(rounds):
+                await anyio.lowlevel.checkpoint()
+            let_be(inner)
+            over.set()
