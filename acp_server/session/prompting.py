@@ -119,6 +119,8 @@ class _Prompt:
                 raise error
         if cause.asked_for:
             return turn.answer()
+        # The first cause stands, also if the client has cancelled the request behind it.
+        self._call.partial(NOTHING)
         raise RequestCancelled
 
     async def _run(self) -> None:
@@ -163,7 +165,11 @@ class _Prompt:
         cause = turn.cause
         if cause is not None:
             turn.end()
-        self._call.give_up(NOTHING if turn.state is TurnState.FAILED else turn.answer())
+        if turn.state is TurnState.FAILED:
+            self._call.partial(NOTHING)
+            self._call.give_up(NOTHING)
+        else:
+            self._call.give_up(turn.answer())
 
     def _answered(self) -> None:
         self._turn.end()

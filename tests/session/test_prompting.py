@@ -304,6 +304,19 @@ async def test_a_turn_that_we_end_ourselves_is_an_error_and_not_cancelled(cause:
         assert await editor.ask(session, "next") == END_TURN
 
 
+@pytest.mark.behaviour("B8", "D1")
+async def test_a_cancel_of_the_request_behind_a_time_limit_of_ours_changes_nothing() -> None:
+    agent, _, turns = listener()
+    async with editing(agent) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session, "hang")
+        await editor.client.expect("session/update")
+        turns[0].node.cut(Cause.TIMEOUT)
+        editor.connection.tree.cancel(id, Cause.PEER)
+        assert await editor.answer(id) == {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
+        assert turns[0].state.value == "failed"
+
+
 @pytest.mark.behaviour("D2")
 async def test_a_prompt_in_flight_when_the_agent_shuts_down_is_an_error_and_not_cancelled() -> None:
     agent, _, _ = listener()
