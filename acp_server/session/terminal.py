@@ -6,6 +6,7 @@ The command runs on the client's side; nothing is started here.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,9 +63,12 @@ class Terminal:
 
     async def release(self) -> None:
         """Let it go; the client ends the command if it still runs. Idempotent."""
+        await self._release(None)
+
+    async def _release(self, on_over: Callable[[], None] | None) -> None:
         if not self._released:
             try:
-                await self._ask("terminal/release")
+                await self._ask("terminal/release", on_over)
             except RpcError:
                 # The client has none by this id: asking again would not change that.
                 self._released = True
@@ -81,24 +85,45 @@ class Terminal:
 
     async def let_go(self) -> None:
         """Kill it if it may still run, and release it: under a shield, for a second at most, and never failing."""
-        if not self._released and not self._ended:
-            await self._quietly("kill")
-        if not self._released:
-            await self.release_quietly()
+        try:
+            if not self._released and not self._ended:
+                await self._quietly("kill", self.kill)
+            if not self._released:
+                await self.release_quietly()
+        except BaseException:
+            # A native cancel, which no shield keeps off. The command must not go on for that.
+            self._connection.background(self.release_quietly)
+            raise
 
     async def release_quietly(self) -> None:
-        """Release it: under a shield, for half a second at most, and never failing."""
-        await self._quietly("release")
+        """Release it: under a shield, for half a second at most, and never failing. If the client does not read
+        meanwhile, it is told when it reads again."""
+        waiting, unseen = True, False
 
-    async def _quietly(self, step: str) -> None:
+        def over() -> None:
+            nonlocal unseen
+            # Later, it is about an answer that came too late.
+            unseen = unseen or waiting
+
+        await self._quietly("release", lambda: self._release(over))
+        waiting = False
+        if unseen:
+            self._connection.background(self._release_when_read)
+
+    async def _release_when_read(self) -> None:
+        await self._connection.writer.below(0)
+        await self.release_quietly()
+
+    async def _quietly(self, step: str, ask: Callable[[], Awaitable[None]]) -> None:
         # A terminal that cannot be let go must not cost the turn its answer.
         with grace(PATIENCE) as scope:
             try:
-                await (self.kill() if step == "kill" else self.release())
+                await ask()
             except AcpError as error:
                 logger.info("terminal/%s of %s: %s", step, self.id, error)
         if scope.cancelled_caught:
             logger.info("terminal/%s of %s was not answered in %g s", step, self.id, PATIENCE)
 
-    async def _ask(self, method: str) -> Any:
-        return await self._connection.request(method, {"sessionId": self._session_id, "terminalId": self.id})
+    async def _ask(self, method: str, on_over: Callable[[], None] | None = None) -> Any:
+        params = {"sessionId": self._session_id, "terminalId": self.id}
+        return await self._connection.request(method, params, on_over=on_over)

@@ -1,5 +1,6 @@
 """Terminals are killed and released, wherever in their life the turn is stopped and whatever the client does."""
 
+import asyncio
 from typing import Any
 
 import anyio
@@ -8,6 +9,7 @@ import pytest
 from acp_server import Agent, RpcError, Turn
 from acp_server.errors import MalformedResponse
 from acp_server.session import terminal as module
+from tests.peer.ends import until
 from tests.session.editor import CANCELLED, END_TURN, Editor, editing
 
 pytestmark = pytest.mark.anyio
@@ -195,6 +197,53 @@ async def test_a_client_that_never_answers_kill_and_release_does_not_hold_the_an
             await editor.cancel(session)
             assert await editor.answer(id) == CANCELLED
         assert editor.asked("terminal/")[2:] == ["terminal/kill", "terminal/release"]
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.behaviour("F13", "K7")
+async def test_a_client_that_does_not_read_when_a_terminal_is_let_go_is_told_when_it_reads_again() -> None:
+    agent, _ = runner()
+    async with editing(agent) as editor:
+        scripted_terminals(editor)
+        session = await editor.open()
+        id = await editor.prompt(session)
+        await editor.client.expect("terminal/wait_for_exit")
+        editor.stream.stall_sending()
+        await editor.cancel(session)
+        with anyio.fail_after(5):
+            # The kill and the release wait in vain; then the prompt is through.
+            await until(lambda: not editor.connection.tree.size)
+        editor.stream.release()
+        assert await editor.answer(id) == CANCELLED
+        await editor.client.expect("terminal/release")
+        assert editor.asked("terminal/").count("terminal/release") == 1
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.behaviour("F13", "D4")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_terminal_of_a_native_task_is_released_however_often_that_is_cancelled() -> None:
+    agent = Agent("native")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        async def run() -> None:
+            async with await turn.client.create_terminal("make"):
+                await anyio.sleep_forever()
+
+        # The cancel of the turn is passed on to it in every round of the loop, past all shields.
+        await asyncio.ensure_future(run())
+
+    async with editing(agent) as editor:
+        editor.client.answer("terminal/create", {"terminalId": "t1"})
+        editor.client.answer("terminal/release", {})
+        session = await editor.open()
+        id = await editor.prompt(session)
+        await editor.client.expect("terminal/create")
+        await editor.client.barrier()
+        await editor.cancel(session)
+        assert await editor.answer(id) == CANCELLED
+        await editor.client.expect("terminal/release")
 
 
 @pytest.mark.behaviour("F13", "G8")
