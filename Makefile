@@ -16,7 +16,7 @@ ARGS ?=
 SIDE_BY_SIDE := -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types schema conformance bench coverage check lock clean
+.PHONY: help run test lint format types schema conformance storm bench coverage check lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -52,6 +52,9 @@ coverage: $(READY) $(NODE_READY)
 	@$(BIN)/coverage run -m pytest $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
+
+storm: $(READY)
+	@$(BIN)/python -m tests.storm $(ARGS)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -1,0 +1,18 @@
+"""Whether a storm has broken a promise."""
+
+from tests.storm import oracle_requests, oracle_turns
+from tests.storm.memory import Story
+from tests.storm.promise import PROMISES
+from tests.storm.requests import Requests
+
+__all__ = ["PROMISES", "broken", "oracle_requests", "oracle_turns"]
+
+
+def broken(story: Story) -> list[str]:
+    """What the story shows of promises that were not kept."""
+    requests = Requests(story)
+    return [
+        f"{name} ({reference}): {what}"
+        for name, (holds, reference) in PROMISES.items()
+        for what in holds(story, requests)
+    ]

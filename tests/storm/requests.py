@@ -1,0 +1,145 @@
+"""What the oracle knows of each request of a storm: when it was heard, cancelled, begun, ended and answered."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tests.storm.client import Received, Sent
+from tests.storm.journal import Note
+from tests.storm.memory import Story
+
+LIFE = ("session/load", "session/resume", "session/close", "session/delete")
+NEVER = float("inf")
+
+When = tuple[float, int]
+"""A moment: the order of a note, and in a chunk the place of the message."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Something that cancels. `why`: `peer`, `session`, `user`, `timeout`, or `end`."""
+
+    why: str
+    when: When
+    time: float
+
+
+@dataclass(eq=False)
+class Request:
+    """One request of the client's."""
+
+    sent: Sent
+    key: str
+    heard: When
+    answers: list[Received]
+    begun: Note | None
+    finished: Note | None
+    cuts: list[Cut] = field(default_factory=list)
+
+    @property
+    def id(self) -> Any:
+        return self.sent.message["id"]
+
+    @property
+    def method(self) -> str:
+        return self.sent.message["method"]
+
+    @property
+    def session(self) -> str | None:
+        return self.sent.message["params"].get("sessionId")
+
+    @property
+    def finish(self) -> When:
+        """When its handler ended."""
+        return (self.finished.order, 0) if self.finished is not None else (NEVER, 0)
+
+    @cached_property
+    def cut(self) -> Cut | None:
+        """The first thing that cancelled it before its handler was through."""
+        answered = (self.answers[0].note.order, 0) if self.answers and self.finished is None else self.finish
+        cuts = [cut for cut in self.cuts if self.heard < cut.when < answered]
+        return min(cuts, key=lambda cut: cut.when, default=None)
+
+    @property
+    def outcome(self) -> Any:
+        """Its answer: a result, or the code of an error."""
+        message = self.answers[0].message
+        return message["error"]["code"] if "error" in message else message["result"]
+
+    def __str__(self) -> str:
+        answer = json.dumps([received.message for received in self.answers])
+        cut = self.cut and f"cancelled by {self.cut.why} at {self.cut.time:g} s"
+        return f"{self.method} {self.id!r} ({self.key}; {cut or 'not cancelled'}; {self.finished}): {answer}"
+
+
+class Requests:
+    """All of one storm's, in the order in which they were heard."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._reads = story.journal.of("heard")
+        used = Counter(sent.message["id"] for sent in story.client.requests)
+        self.repeated = {id for id, times in used.items() if times > 1}
+        """Ids that were used more than once, whose answers cannot be told apart."""
+        self.all = [self._request(sent) for sent in story.client.requests if self.heard(sent)[0] < NEVER]
+        for request in self.all:
+            request.cuts = list(self._cuts(request))
+
+    def heard(self, sent: Sent) -> When:
+        """When the agent read it."""
+        note = self.read(sent)
+        return (note.order, sent.end) if note is not None else (NEVER, sent.end)
+
+    def read(self, sent: Sent) -> Note | None:
+        """The same as a note."""
+        return next((note for note in self._reads if note.more >= sent.end), None)
+
+    def single(self, *methods: str) -> list[Request]:
+        """Those of these methods whose answers can be told from each other."""
+        return [request for request in self.all if request.method in methods and request.id not in self.repeated]
+
+    @property
+    def end(self) -> Cut | None:
+        """The end of the connection as something that cancels, at the earliest."""
+        ended = self._story.ended
+        return ended and Cut("end", (ended.order, 0), ended.time)
+
+    def _request(self, sent: Sent) -> Request:
+        key = key_of(sent.message)
+        journal = self._story.journal
+        finished = journal.first("returned", key) or journal.first("raised", key)
+        answers = self._story.client.answers.get(sent.message["id"], [])
+        return Request(sent, key, self.heard(sent), answers, journal.first("begin", key), finished)
+
+    def _cuts(self, request: Request) -> Iterator[Cut]:
+        in_session = request.method == "session/prompt"
+        for sent in self._story.client.sent:
+            message, note = sent.message, self.read(sent)
+            if note is None or "method" not in message:
+                continue
+            params = message["params"]
+            method = message["method"]
+            cut_at = ((note.order, sent.end), note.time)
+            if method == "$/cancel_request" and isinstance(params, dict) and _is(params.get("requestId"), request.id):
+                yield Cut("peer", *cut_at)
+            elif in_session and method in ("session/cancel", *LIFE) and params["sessionId"] == request.session:
+                yield Cut("session", *cut_at)
+        for note in self._story.journal.of("stop"):
+            why, session = note.more
+            if in_session and session == request.session:
+                yield Cut(why, (note.order, 0), note.time)
+
+
+def key_of(message: dict[str, Any]) -> str:
+    """The name of what a prompt or a method is to do."""
+    params = message["params"]
+    if message["method"] == "session/prompt":
+        return json.loads(params["prompt"][0]["text"])["key"]
+    return params.get("key", "")
+
+
+def _is(id: Any, other: Any) -> bool:
+    return type(id) is type(other) and id == other
