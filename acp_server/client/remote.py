@@ -49,6 +49,9 @@ logger = logging.getLogger("acp_server.client")
 INITIALIZE_SECONDS: Final = 60.0
 """How long an agent may take to answer `initialize`, downloads at its first start included."""
 
+CLOSE_SECONDS: Final = 60.0
+"""How long an agent may take to close a session that nobody wants, before that is withdrawn."""
+
 _CLOSE: Final = METHODS["session/close"].capability
 
 
@@ -278,7 +281,7 @@ class RemoteAgent:
 
     async def _close_quietly(self, session_id: str) -> None:
         try:
-            await self.request("session/close", {"sessionId": session_id})
+            await self.request("session/close", {"sessionId": session_id}, timeout=CLOSE_SECONDS)
         except AcpError as error:
             logger.info("a session that nobody wants could not be closed: %s", error)
 
