@@ -265,6 +265,9 @@ class RemoteAgent:
         # What has the id by now may be another one.
         if self.sessions.get(session.id) is session:
             del self.sessions[session.id]
+        if session.turn is not None:
+            # What the agent still says in it is not heard, so that it must not look complete.
+            session.turn.miss("the end of the session")
 
     def _close_unwanted(self, response: Any) -> None:
         """A session has been made for a caller who is gone."""

@@ -78,8 +78,9 @@ class RemoteSession:
         """A turn (ACP, Prompt Turn), to be begun with `async with`; see `RemoteTurn`.
 
         A session has one turn at a time: beginning one while another runs raises UsageError, and while another is being
-        cancelled waits for its end. Beginning it raises CapabilityMissing for content that the agent does not take, and
-        SessionTaken if the agent has given the session's id to another one.
+        cancelled waits for its end. In a session that was closed or deleted, or is about to be, it raises UsageError
+        too: the updates would not be heard. Beginning it raises CapabilityMissing for content that the agent does not
+        take, and SessionTaken if the agent has given the session's id to another one.
         """
         blocks = [prompt] if isinstance(prompt, str) else prompt
         content = [TextContent(text=block) if isinstance(block, str) else block for block in blocks]
@@ -155,6 +156,8 @@ class RemoteSession:
             # An agent that never answers a cancelled prompt must not hold up the session for ever.
             before.settle()
         self._check_id()
+        if self.ending:
+            raise UsageError("the session is closed, or is being closed")
         self._turn = turn
         self.agent.link.spawn(turn.ask)
 

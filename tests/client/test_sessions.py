@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from acp_server.client import RemoteAgent, connect_agent
-from acp_server.errors import AuthRequired, ConnectionClosed, UsageError
+from acp_server.errors import AuthRequired, ConnectionClosed, MalformedResponse, UsageError
 from acp_server.schema import McpServerStdio, SessionUpdate
 from acp_server.testing import ScriptedAgent, memory_pair
 from tests.client.talking import EVERYTHING, SESSION, said, talking, text
@@ -163,6 +163,34 @@ async def test_closing_a_session_cancels_its_turn_first() -> None:
             await peer.respond(await peer.expect_request("session/close"), {})
             assert (await turn.wait()).stop_reason == "cancelled"
         assert agent.sessions == {}
+
+
+@pytest.mark.parametrize("method", ["close", "delete"])
+async def test_a_session_that_is_closed_or_is_being_closed_takes_no_prompt(method: str) -> None:
+    async with talking(capabilities=EVERYTHING) as (agent, peer), anyio.create_task_group() as group:
+        session = await agent.new_session("/project")
+        group.start_soon(getattr(session, method))
+        request = await peer.expect_request(f"session/{method}")
+        for answered in (False, True):
+            if answered:
+                await peer.respond(request, {})
+                await peer.barrier()
+            with pytest.raises(UsageError, match="being closed"):
+                await session.run("hello")
+        assert not peer.all("session/prompt")
+
+
+async def test_a_turn_whose_session_was_deleted_under_it_does_not_look_complete() -> None:
+    async with talking(capabilities=EVERYTHING) as (agent, peer), anyio.create_task_group() as group:
+        session = await agent.new_session("/project")
+        async with session.prompt("hello") as turn:
+            prompt = await peer.expect_request("session/prompt")
+            group.start_soon(session.delete)
+            await peer.respond(await peer.expect_request("session/delete"), {})
+            await peer.update(said("not heard"))
+            await peer.finish(prompt)
+            with pytest.raises(MalformedResponse, match="the end of the session"):
+                await turn.wait()
 
 
 async def test_paths_must_be_absolute() -> None:
