@@ -112,6 +112,13 @@ class Connection:
         it. What it raises is logged. When the connection is closed, it is not started any more."""
         self._cleaning.spawn(self._clean_up, function, args)
 
+    def cut(self, node: Node, cause: Cause) -> bool:
+        """Cut a node of this connection, from any thread. False if it is closed or was cut."""
+        if node.closed or node.cause is not None:
+            return False
+        self._threads.soon(lambda: node.cut(cause))
+        return True
+
     # -- its life
 
     async def run(self) -> None:

@@ -89,6 +89,15 @@ class Call:
         """Why it is being cancelled. The first cause stands."""
         return self.node.cause
 
+    def cancel(self, cause: Cause = Cause.TIMEOUT) -> bool:
+        """Cancel this request from outside of its handler, from any thread: a watchdog, a file that went away. False if
+        its handler is through, or it is being cancelled.
+
+        The handler is cut as by the peer's cancel. With a cause that the user did not ask for, as the default is, the
+        answer is -32800 (ACP, Cancellation: internal cancellation).
+        """
+        return self.connection.cut(self.node, cause)
+
     def partial(self, result: Any) -> None:
         """Offer `result` as the answer in case the peer cancels this request (ACP, Cancellation: a valid response with
         partial data). The last offer counts; without one the answer is -32800."""

@@ -14,6 +14,7 @@ from time import time
 from typing import Any, Final, Literal, NamedTuple
 
 from acp_server.errors import EncodeError
+from acp_server.session.tooling import ToolResult
 from acp_server.session.transcript import MOST, Transcript, is_text
 from acp_server.wire import codec
 
@@ -26,6 +27,9 @@ _CALLS: Final = frozenset({"tool_call", "tool_call_update"})
 
 _UNENDED: Final = frozenset({"pending", "in_progress"})
 """What a tool call is as long as it has not ended."""
+
+_RESULT: Final = "_acp_server/tool_result"
+"""Among what is kept of a turn: what came of a tool call. It is no update, and is not replayed."""
 
 _LONG: Final = 1024 * 1024
 """Bytes from which on the contents of a turn stay in the pieces that they were said in."""
@@ -136,6 +140,16 @@ class TurnRecord:
         return self._contents()[1]
 
     @property
+    def tool_results(self) -> list[ToolResult]:
+        """What came of its tool calls, in the order in which they ended; without their values and errors."""
+        return [ToolResult(**kept["result"]) for kept in self._said() if kept.get("sessionUpdate") == _RESULT]
+
+    def add_result(self, result: ToolResult) -> None:
+        """Keep what came of a tool call."""
+        kept = {"id": result.id, "name": result.name, "status": result.status, "message": result.message}
+        self._transcript.add({"sessionUpdate": _RESULT, "result": kept})
+
+    @property
     def contents(self) -> bytes:
         """`prompt` and `events` as a JSON array of the two. What of it cannot be written as JSON is left out. Like all
         that is made of it, it may have to be read from where the turn is stored, and raises what that raises."""
@@ -156,12 +170,16 @@ class TurnRecord:
         return b"".join(pieces) if sum(map(len, pieces)) < _LONG else pieces
 
     def _contents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        prompt, events = codec.decode(self.contents)
-        return prompt, events
+        prompt, said = codec.decode(self.contents)
+        return prompt, [event for event in said if event.get("sessionUpdate") != _RESULT]
+
+    def _said(self) -> list[dict[str, Any]]:
+        return codec.decode(self.contents)[1]
 
     def messages(self) -> list[Message]:
         """What was said, for a model: the user's message, and the agent's if it said anything to the user. What it
-        thought and what its tools did is in `events`."""
+        thought and what its tools did is in `events`. Of a cancelled turn, what its cancelled tools had found by then
+        is a part of what the agent said."""
         prompt, events = self._contents()
         said: list[dict[str, Any]] = []
         before: dict[str, Any] = {}
@@ -172,6 +190,9 @@ class TurnRecord:
                     block = {"type": "text", "text": said.pop()["text"] + block["text"]}
                 said.append(block)
             before = event
+        if self.status == "canceled":
+            partial = [result for result in self.tool_results if result.status == "cancelled" and result.message]
+            said += [{"type": "text", "text": f"{result.name}: {result.message}"} for result in partial]
         return [Message("user", prompt), *([Message("assistant", said)] if said else [])]
 
     def add_text(self, kind: str, fragment: bytes) -> None:
@@ -254,10 +275,11 @@ class SessionRecord:
     stored: Any = field(default=None, repr=False)
     """What its store notes on it, for itself alone: that it has it, and how. None until it is first kept."""
 
-    def context(self) -> list[TurnRecord]:
+    def context(self, *, cancelled: bool = False) -> list[TurnRecord]:
         """The finished turns that a model should see. One that failed, was cancelled or refused stays in the history,
-        but is no context (ACP, Prompt Turn: stop reasons)."""
-        return [turn for turn in self.turns if turn.status == "completed" and turn.stop_reason != "refusal"]
+        but is no context (ACP, Prompt Turn: stop reasons). `cancelled`: those that the user cancelled are."""
+        seen = {"completed", "canceled"} if cancelled else {"completed"}
+        return [turn for turn in self.turns if turn.status in seen and turn.stop_reason != "refusal"]
 
 
 def _goes_on(before: dict[str, Any], event: dict[str, Any]) -> bool:

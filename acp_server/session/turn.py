@@ -75,6 +75,7 @@ class Turn:
         """What is kept of it."""
         self.tool_calls: Any = None
         """Those that have not ended, for the agent's `ToolHost`; None before the first one."""
+        self._results: list[ToolResult] = []
         self._updates = session.updates
         self._pause_at = time.monotonic() + _PACE
 
@@ -130,12 +131,13 @@ class Turn:
 
     # -- what is known about it
 
-    def context(self) -> list[Message]:
+    def context(self, *, cancelled: bool = False) -> list[Message]:
         """What a model should see: what was said in the turns that count (`SessionRecord.context`), and this message.
+        `cancelled`: those that the user cancelled count, too, with what their cancelled tools had found.
 
         Each is a pair of a `role`, `user` or `assistant`, and its `content`, content blocks in their wire form.
         """
-        turns = [turn for turn in self.session.record.context() if turn is not self.record]
+        turns = [turn for turn in self.session.record.context(cancelled=cancelled) if turn is not self.record]
         return [message for turn in turns for message in turn.messages()] + [Message("user", self.record.prompt)]
 
     @property
@@ -280,6 +282,19 @@ class Turn:
         if self.ended_at is not None:
             await self._refuse()
         return await self.session.tools.run(self, tool, arguments or {}, id)
+
+    @property
+    def tool_results(self) -> Sequence[ToolResult]:
+        """What came of the tool calls that have ended, in that order, also of those that ended because the turn was
+        cancelled: for the `finally` of a handler that never got them. They are kept with the turn
+        (`TurnRecord.tool_results`)."""
+        return tuple(self._results)
+
+    def tool_ended(self, result: ToolResult) -> None:
+        """For the one who carries out the tool calls: this came of one. No effect once the turn has ended."""
+        if self.ended_at is None:
+            self._results.append(result)
+            self.record.add_result(result)
 
     def cancel_tool(self, id: str) -> bool:
         """Cancel one tool call of this turn, which goes on, from any thread. False if none of that id is running."""

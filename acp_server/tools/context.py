@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from acp_server.tasks.cause import Cause
 from acp_server.tasks.threads import Threads, in_loop
 from acp_server.tools.backlog import Backlog
 from acp_server.tools.consent import NOT_ASKED
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from acp_server.session.client import Client
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
-    from acp_server.tasks.cause import Cause
     from acp_server.tasks.tree import Node
     from acp_server.tools.editor import Editor
     from acp_server.tools.view import View
@@ -99,6 +99,11 @@ class ToolContext:
     def cause(self) -> Cause | None:
         """Why it is being cancelled."""
         return self._node.cause
+
+    def cancel(self, cause: Cause = Cause.TIMEOUT) -> bool:
+        """Cancel this call alone from outside of its function, from any thread: a watchdog, a file that went away.
+        False if it has ended, or is being cancelled. Its result is `cancelled`, with the words of `on_cancel`."""
+        return self.turn.client.connection.cut(self._node, cause)
 
     @property
     def on_cancel(self) -> OnCancel | None:

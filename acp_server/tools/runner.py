@@ -102,10 +102,7 @@ class Execution:
 
     def cancel(self, cause: Cause) -> bool:
         """Cut this call alone, from any thread. False if it has ended or was cut."""
-        if self.node.closed or self.node.cause is not None:
-            return False
-        self._threads.soon(lambda: self.node.cut(cause))
-        return True
+        return self._turn.client.connection.cut(self.node, cause)
 
     @property
     def is_cancelled(self) -> bool:
@@ -287,6 +284,7 @@ class Execution:
         **changes: Any,
     ) -> None:
         self._result = ToolResult(self.given, self._tool.name, status, message, value, error)
+        self._turn.tool_ended(self._result)
         if self._context.raw_output is not None:
             changes.setdefault("raw_output", shown(self._context.raw_output))
         if status in ("rejected", "cancelled"):

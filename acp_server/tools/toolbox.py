@@ -76,8 +76,10 @@ class Toolbox:
             raise UsageError(f"a tool call with the id {id!r} is running")
         if turn.is_cancelled:
             # Nothing begins in a turn that is over.
+            result = ToolResult(_new_id() if id is None else id, _name(tool), "cancelled", None)
+            turn.tool_ended(result)
             await anyio.lowlevel.checkpoint()
-            return ToolResult(_new_id() if id is None else id, _name(tool), "cancelled", None)
+            return result
         shown_id = self._shown_id(turn.session, id)
         given = shown_id if id is None else id
         found = self._tool(tool)
@@ -124,7 +126,9 @@ class Toolbox:
         view = View(turn, id, turn.client.connection.ticker(PACE))
         view.begin(name, "other", name, shown(arguments))
         view.end("failed", last=words)
-        return ToolResult(given, name, "failed", words)
+        result = ToolResult(given, name, "failed", words)
+        turn.tool_ended(result)
+        return result
 
 
 def _new_id() -> str:

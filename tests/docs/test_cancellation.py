@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from acp_server import Agent, Cause, Turn
+from acp_server.errors import REQUEST_CANCELLED
 from tests.session.editor import CANCELLED, END_TURN, editing
 
 from .blocks import DOCS, opened, run
@@ -109,3 +110,9 @@ def hanging(turns: list[Turn]) -> Agent:
         await anyio.sleep_forever()
 
     return agent
+
+
+async def test_cancellation_watchdog() -> None:
+    async with editing(run("cancellation.md", "watchdog")["agent"]) as editor:
+        response = await editor.client.ask("_index/build", {"seconds": 0.01})
+        assert response["error"]["code"] == REQUEST_CANCELLED

@@ -16,7 +16,7 @@ from acp_server.tools.editor import BlockingEditor, Editor, EditResult
 from acp_server.tools.edits import FileOperation, ReplaceInstruction
 from acp_server.tools.manifest import Manifest
 from acp_server.tools.manifest_parameter import Parameter
-from tests.session.editor import END_TURN, editing
+from tests.session.editor import CANCELLED, END_TURN, editing
 
 from .blocks import DOCS, opened, run
 
@@ -124,6 +124,16 @@ async def test_tools_partial() -> None:
         assert await editor.answer(prompt) == END_TURN
         words = "Cancelled by the user.\nPartial results:\nbooks: tea\npapers: tea"
         assert editor.said() == [f"The model is told: {words}"]
+
+
+async def test_tools_results() -> None:
+    async with opened("results", "tools.md") as (editor, session, _):
+        id = await editor.prompt(session, "bees")
+        await editor.client.expect(lambda m: m.get("params", {}).get("update", {}).get("status") == "in_progress")
+        await editor.cancel(session)
+        assert await editor.answer(id) == CANCELLED
+        await editor.ask(session, "what was found?")
+        assert editor.said() == ["Cancelled by the user. Partial results: bees in books"]
 
 
 async def test_tools_cancel() -> None:
