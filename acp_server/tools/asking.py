@@ -48,5 +48,5 @@ class Asking:
         return self._arrived
 
     def _keep(self, answer: PermissionAnswer) -> None:
-        if not self._withdrawn:
-            self._arrived = answer
+        # One that comes behind the withdrawal is not looked at any more.
+        self._arrived = answer

@@ -32,6 +32,26 @@ MOVES = {
 }
 
 
+@pytest.mark.parametrize("there", [state for state in TurnState if state.successors])
+async def test_a_turn_goes_nowhere_that_its_state_does_not_lead_to(there: TurnState) -> None:
+    tried: list[tuple[TurnState, bool, TurnState]] = []
+
+    async def handler(turn: Turn) -> None:
+        before = turn.state
+        turn.state = there
+        for state in TurnState:
+            if state not in there.successors:
+                tried.append((state, turn.move(state), turn.state))
+                assert turn.record.status == before.value
+                assert turn.ended_at is None
+        turn.state = before
+
+    agent, _ = keeping(handler)
+    async with editing(agent) as editor:
+        assert await editor.ask(await editor.open()) == END_TURN
+    assert tried == [(state, False, there) for state in TurnState if state not in there.successors]
+
+
 async def ask_permission(turn: Turn) -> None:
     await turn.client.request_permission(TOOL, OPTIONS)
 
