@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from acp_server.cli import logs
 from acp_server.cli.builtin import COMMAND
+from acp_server.cli.options import ARGUMENTS, ConfiguredCommand, config_option, limit_options
 from acp_server.errors import UsageError
+from acp_server.gateway.limits import Limits
 
 if TYPE_CHECKING:
     from acp_server.gateway.auth import Tokens
+    from acp_server.gateway.gateway import Gateway, Settings
 
-TOKEN_VARIABLE = "ACP_GATEWAY_TOKEN"
+logger = logging.getLogger("acp_server.gateway")
+
+TOKEN_VARIABLE: Final = "ACP_GATEWAY_TOKEN"
+
+_ORIGIN: Final = re.compile(r"\*|[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#\s]+")
+_RELOADED: Final = ("bots", "agent", "token_file", "config", "check")
 
 
-@click.command()
+@click.command(cls=ConfiguredCommand)
+@config_option
 @click.option("--agent", metavar="COMMAND", help="The agent that every bot is. The built-in one by default.")
 @click.option(
     "--bot",
@@ -57,6 +70,18 @@ TOKEN_VARIABLE = "ACP_GATEWAY_TOKEN"
     help="What cancelling a chat does: stop the agent, or only change the status while the reply goes on.",
 )
 @click.option(
+    "--allow-origin",
+    "allow_origins",
+    metavar="ORIGIN",
+    multiple=True,
+    help="An origin whose pages may call the API from a browser, as https://example.org; may be repeated; * for all.",
+)
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Start every agent once, say what comes of it, and end; exit status 1 if one of them cannot be used.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(logs.LEVELS, case_sensitive=False),
     default="info",
@@ -68,38 +93,24 @@ TOKEN_VARIABLE = "ACP_GATEWAY_TOKEN"
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where the log goes; without it, to standard error.",
 )
-def gateway(
-    agent: str | None,
-    bots: tuple[str, ...],
-    cwd: str,
-    host: str,
-    port: int,
-    token_file: Path | None,
-    store: Path | None,
-    cancel: str,
-    log_level: str,
-    log_file: Path | None,
-) -> int:
+@limit_options(Limits)
+@click.pass_context
+def gateway(ctx: click.Context, **given: Any) -> int:
     """Serve the Coze v3 chat API over an agent, for programs that were written for that API."""
     try:
         from acp_server.gateway import server
-        from acp_server.gateway.gateway import Gateway, Settings
+        from acp_server.gateway.gateway import Gateway
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is missing; install acp-server[gateway]") from None
-    if token_file is None and not server.is_loopback(host):
-        raise UsageError(f"whoever reaches {host} could drive the agent: give a --token-file")
-    settings = Settings(
-        bots=_bots(bots),
-        agent=_command(agent) if agent is not None else None if bots else COMMAND,
-        cwd=os.path.abspath(cwd),
-        store=store,
-        cancel="drain" if cancel == "drain" else "stop",
-    )
+    settings = _settings(given)
     # Taken out, for the agents have the same environment, and show it to whoever may run commands.
-    tokens, token = _tokens(token_file, os.environ.pop(TOKEN_VARIABLE, None))
-    with server.listen(host, port) as listening:
+    tokens, token = _tokens(given["token_file"], os.environ.pop(TOKEN_VARIABLE, None))
+    if given["check"]:
+        return _check(settings)
+    host: str = given["host"]
+    with server.listen(host, given["port"]) as listening:
         made = Gateway(settings, tokens)
-        logs.configure(log_level, log_file)
+        logs.configure(given["log_level"], given["log_file"])
 
         def started() -> None:
             shown = f"[{host}]" if ":" in host else host
@@ -108,10 +119,63 @@ def gateway(
                 click.echo(f"Token: {token}", err=True)
 
         try:
-            server.serve(made, listening, started)
+            server.serve(made, listening, started, partial(_reload, made, ctx))
         except KeyboardInterrupt:
             return 130
     return 0
+
+
+def _settings(given: Mapping[str, Any]) -> Settings:
+    from acp_server.gateway import server
+    from acp_server.gateway.gateway import Settings
+
+    host: str = given["host"]
+    if given["token_file"] is None and not server.is_loopback(host):
+        raise UsageError(f"whoever reaches {host} could drive the agent: give a --token-file")
+    for origin in given["allow_origins"]:
+        if not _ORIGIN.fullmatch(origin):
+            raise UsageError(f"--allow-origin {origin!r}: expected one like https://example.org, with no path")
+    bots, agent = _bots(given["bots"]), given["agent"]
+    return Settings(
+        bots=bots,
+        agent=_command(agent) if agent is not None else None if bots else COMMAND,
+        cwd=os.path.abspath(given["cwd"]),
+        store=given["store"],
+        cancel="drain" if given["cancel"] == "drain" else "stop",
+        limits=Limits(**{each.name: given[each.name] for each in fields(Limits)}),
+        allow_origins=given["allow_origins"],
+    )
+
+
+def _reload(made: Gateway, ctx: click.Context) -> None:
+    """Read the tokens and the bots again, as the same command would. Raises UsageError; then nothing has changed."""
+    from acp_server.gateway.auth import read_tokens
+
+    try:
+        again = ctx.command.make_context(ctx.info_name, list(ctx.meta[ARGUMENTS])).params
+    except click.ClickException as error:
+        raise UsageError(error.format_message()) from None
+    settings = _settings(again)
+    file: Path | None = again["token_file"]
+    made.reload(made.tokens if file is None else read_tokens(file), settings.bots, settings.agent)
+    logger.info("reloaded: the tokens, and %d bots", len(settings.bots) + (settings.agent is not None))
+    late = [name for name in ctx.params if name not in _RELOADED and ctx.params[name] != again[name]]
+    if late:
+        logger.warning("these changes need a new start: %s", ", ".join(name.replace("_", "-") for name in late))
+
+
+def _check(settings: Settings) -> int:
+    import anyio
+
+    from acp_server.gateway.check import check_agent
+
+    other = {} if settings.agent is None else {"every bot" if not settings.bots else "every other bot": settings.agent}
+    good = True
+    for name, command in {**{f"bot {id}": command for id, command in settings.bots.items()}, **other}.items():
+        finding = anyio.run(check_agent, command, settings.cwd, settings.limits.start_seconds)
+        good = good and finding.good
+        click.echo(f"{name}: {finding.text if finding.good else 'cannot be used: ' + finding.text}")
+    return 0 if good else 1
 
 
 def _tokens(file: Path | None, given: str | None) -> tuple[Tokens, str | None]:

@@ -1,8 +1,11 @@
 """The Coze v3 chat API over any agent: programs written for that API talk to an ACP agent instead (extra: `gateway`).
 
     app             the routes; chat_api and conversation_api answer them, call reads a request
-    server          sockets, uvicorn, the end
-    connection      one connection, how long it may be silent
+    server          uvicorn, what signals do, the end
+    entrance        how many connections there are, and which one makes room
+    connection      one connection, how long it may be silent; parser makes the form of its requests strict
+    probes          whether it lives, whether it takes chats, its numbers, which are in metrics
+    check           every agent started once
     gateway         the parts below, put together
     auth            tokens, what they permit, whose they are
     bodies          what requests carry; limits bounds it

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.routing import Route
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from acp_server.gateway import chat_api, conversation_api
 from acp_server.gateway.call import Handler, endpoint, refuse
 from acp_server.gateway.gateway import Gateway
-from acp_server.gateway.log import Logged
+from acp_server.gateway.log import HEADER, Logged
+from acp_server.gateway.probes import probes
 
 ROUTES: Final[tuple[tuple[str, str, str, Handler], ...]] = (
     ("POST", "/v3/chat", "chat", chat_api.create),
@@ -35,14 +39,38 @@ ROUTES: Final[tuple[tuple[str, str, str, Handler], ...]] = (
 )
 
 
+class _Route(Route):
+    """A slash that is escaped parts nothing, and is in no path of the API."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """See Route."""
+        if b"%2f" in scope["raw_path"].lower():
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+def _cors(origins: Sequence[str]) -> list[Middleware]:
+    if not origins:
+        return []
+    methods = sorted({method for method, *_ in ROUTES})
+    exposed = [HEADER.decode(), "Retry-After"]
+    # Credentials would be cookies, and the API has none.
+    return [
+        Middleware(
+            CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=["*"], expose_headers=exposed
+        )
+    ]
+
+
 def make_app(gateway: Gateway) -> Starlette:
     """The API as an ASGI application. `gateway` runs as long as the application does, by its lifespan."""
     app = Starlette(
         routes=[
-            Route(path, endpoint(gateway, permission, handler), methods=[method])
+            _Route(path, endpoint(gateway, path, permission, handler), methods=[method])
             for method, path, permission, handler in ROUTES
-        ],
-        middleware=[Middleware(Logged)],
+        ]
+        + probes(gateway),
+        middleware=[Middleware(Logged, answered=gateway.metrics.answered), *_cors(gateway.allow_origins)],
         exception_handlers={404: refuse, 405: refuse},
         lifespan=lambda _app: gateway.running(),
     )

@@ -16,6 +16,7 @@ from typing import Final
 from acp_server.errors import UsageError
 from acp_server.gateway.errors import ApiError, Code
 
+METRICS: Final = "metrics"
 PERMISSIONS: Final = frozenset(
     {
         "chat",
@@ -32,9 +33,11 @@ PERMISSIONS: Final = frozenset(
         "getMessage",
         "updateMessage",
         "deleteMessage",
+        METRICS,
     }
 )
-"""What a token can permit. `chat` covers `submit_tool_outputs`; `listMessage` both lists of messages."""
+"""What a token can permit. `chat` covers `submit_tool_outputs`, `listMessage` both lists of messages; `metrics` are the
+numbers of the gateway."""
 
 _HASHED: Final = "sha256:"
 

@@ -7,6 +7,7 @@ What is done with a process and its sessions is in `acp_server.gateway.process`;
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Final
@@ -47,7 +48,7 @@ class Bot:
         patience: Patience | None = None,
     ) -> None:
         self.name = name
-        self._command = command
+        self.command = command
         self._cwd = cwd
         self._ids = ids
         self._limits = limits
@@ -55,6 +56,8 @@ class Bot:
         self._process: Process | None = None
         """The one that new chats get."""
         self._group: TaskGroup | None = None
+        self._is_retired = False
+        self._waiting = 0
         self._running: list[AgentProcess] = []
         """All that have not ended, be it that new chats get them or not."""
         self._keys: dict[str, str] = {}
@@ -71,11 +74,34 @@ class Bot:
         for process in self._running:
             process.kill()
 
+    @property
+    def running(self) -> int:
+        """How many processes it has that have not ended."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """How many chats wait for a session."""
+        return self._waiting
+
+    def retire(self) -> None:
+        """No further chat gets this bot. Those that have it keep it; when they are through its agent is ended."""
+        self._is_retired = True
+        if self._process is not None:
+            self._start_soon(self._see_out, self._process, math.inf)
+
     async def open(self, known: KnownSession | None) -> Held:
         """A session to prompt: the one that is known if the agent still has it, else a new one.
 
         Raises AcpError or OSError if there is none to be had.
         """
+        self._waiting += 1
+        try:
+            return await self._open(known)
+        finally:
+            self._waiting -= 1
+
+    async def _open(self, known: KnownSession | None) -> Held:
         if known is not None and not self._is_its_id(known):
             known = None
         process = await self._certain()
@@ -186,10 +212,10 @@ class Bot:
         if process is self._process:
             logger.warning("bot %s: the agent %s; it is ended after its other chats", self.name, why)
             self._forget(process)
-            self._start_soon(self._see_out, process)
+            self._start_soon(self._see_out, process, self._limits.linger_seconds)
 
-    async def _see_out(self, process: Process) -> None:
-        with anyio.move_on_after(self._limits.drain_seconds):
+    async def _see_out(self, process: Process, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
             await process.when_at_rest()
         self._end(process)
 
@@ -224,12 +250,15 @@ class Bot:
             assert self._group is not None, "the gateway does not run"
             self._process = Process(self.name, self._ids, self._cwd)
             self._group.start_soon(self._run, self._process)
+            if self._is_retired:
+                # For a chat that had the bot already.
+                self._group.start_soon(self._see_out, self._process, math.inf)
         return self._process
 
     async def _run(self, process: Process) -> None:
         try:
             with ExitStack() as ended:
-                spawning = spawn_agent(self._command, process.handlers(), cwd=self._cwd, patience=self._patience)
+                spawning = spawn_agent(self.command, process.handlers(), cwd=self._cwd, patience=self._patience)
                 async with spawning as agent:
                     if agent.process is not None:
                         self._running.append(agent.process)
@@ -265,32 +294,56 @@ class Bot:
 
 
 class Bots:
-    """All bots, by the id that clients know them by. `other`: the one that stands for every other id."""
+    """All bots, by the id that clients know them by, and those that are no longer but still have chats."""
 
-    def __init__(self, bots: Mapping[str, Bot], other: Bot | None) -> None:
-        self._bots = dict(bots)
-        self._other = other
-        self._all = [*bots.values(), *([] if other is None else [other])]
+    def __init__(self, make: Callable[[str, Sequence[str]], Bot]) -> None:
+        """`make` makes a bot of its name and the command of its agent."""
+        self._make = make
+        self._bots: dict[str, Bot] = {}
+        self._retired: list[Bot] = []
+        self._group: TaskGroup | None = None
+
+    def set(self, commands: Mapping[str, Sequence[str]], other: Sequence[str] | None) -> None:
+        """Have these bots from now on, `other` for every other id. One whose command stays the same stays as it is."""
+        wanted = dict(commands) if other is None else {**commands, EVERY_OTHER: other}
+        for name, bot in list(self._bots.items()):
+            if list(wanted.get(name, ())) != list(bot.command):
+                bot.retire()
+                self._retired.append(self._bots.pop(name))
+        for name, command in wanted.items():
+            if name not in self._bots:
+                self._bots[name] = bot = self._make(name, command)
+                if self._group is not None:
+                    bot.use(self._group)
+
+    def running(self) -> dict[str, tuple[int, int]]:
+        """By name, how many processes there are that have not ended, and how many chats wait for a session."""
+        self._retired = [bot for bot in self._retired if bot.running or bot.waiting]
+        there: dict[str, tuple[int, int]] = {}
+        for bot in (*self._bots.values(), *self._retired):
+            running, waiting = there.get(bot.name, (0, 0))
+            there[bot.name] = (running + bot.running, waiting + bot.waiting)
+        return there
 
     def find(self, bot_id: str) -> Bot:
         """Raises ApiError 4200."""
-        bot = self._bots.get(bot_id, self._other)
+        bot = self._bots.get(bot_id) or self._bots.get(EVERY_OTHER)
         if bot is None:
             raise ApiError(Code.NOT_FOUND, f"Requested resource bot_id={bot_id} does not exist")
         return bot
 
     def let_go(self, known: KnownSession) -> None:
         """See `Bot.let_go`. The session of a bot that there is no more stays as it is."""
-        for bot in self._all:
-            if bot.name == known.bot:
-                bot.let_go(known)
+        if (bot := self._bots.get(known.bot)) is not None:
+            bot.let_go(known)
 
     def use(self, group: TaskGroup) -> None:
         """See `Bot.use`."""
-        for bot in self._all:
+        self._group = group
+        for bot in self._bots.values():
             bot.use(group)
 
     def kill(self) -> None:
         """See `Bot.kill`."""
-        for bot in self._all:
+        for bot in (*self._bots.values(), *self._retired):
             bot.kill()

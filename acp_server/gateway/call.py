@@ -83,11 +83,14 @@ class Call:
         raise ApiError(Code.BAD_PARAMETER, f"the body did not arrive within {limits.body_seconds:g} s")
 
 
-def endpoint(gateway: Gateway, permission: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def endpoint(
+    gateway: Gateway, path: str, permission: str, handler: Handler
+) -> Callable[[Request], Awaitable[Response]]:
     """What starlette calls for a route."""
 
-    async def answer(request: Request) -> Response:
+    async def respond(request: Request) -> Response:
         state = request.scope["state"]
+        state["route"] = path
         logid: str = state["logid"]
         try:
             caller = gateway.tokens.caller(request.headers.get("authorization"))
@@ -96,7 +99,10 @@ def endpoint(gateway: Gateway, permission: str, handler: Handler) -> Callable[[R
             result = await handler(Call(gateway, caller, request))
         except ApiError as error:
             state["code"] = error.code.value
-            return _json(errors.failure(error, logid))
+            answer = _json(errors.failure(error, logid), 200 if error.retry_after is None else 503)
+            if error.retry_after is not None:
+                answer.headers["Retry-After"] = str(error.retry_after)
+            return answer
         except ClientDisconnect:
             return Response()
         except Exception:
@@ -108,7 +114,7 @@ def endpoint(gateway: Gateway, permission: str, handler: Handler) -> Callable[[R
             return EventStream(result)
         return _json(errors.success(result.data, logid, **result.more))
 
-    return answer
+    return respond
 
 
 async def refuse(request: Request, error: Exception) -> Response:

@@ -10,6 +10,7 @@ from acp_server.gateway.events import Listener
 
 async def create(call: Call) -> Answer | Listener:
     """Begin a chat."""
+    call.gateway.check_open()
     body = await call.body(ChatBody)
     return _begun(call.gateway.chats.create(call.caller, call.query("conversation_id"), body))
 

@@ -6,6 +6,8 @@ Every check and the change that follows from it are made without waiting in betw
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -67,6 +69,8 @@ class Chats:
         self._unstored: dict[str, Chat] = {}
         """Chats whose ends could not be stored."""
         self._group: TaskGroup | None = None
+        self.on_end: Callable[[Status, float], object] | None = None
+        """Is told of each chat that is over: how it ended, and after how many seconds."""
 
     def use(self, group: TaskGroup) -> None:
         """Let the work be done by tasks of this group."""
@@ -76,6 +80,10 @@ class Chats:
     def alive(self) -> int:
         """How many chats have not ended, or have agents that still work for them."""
         return len(self._alive)
+
+    def statuses(self) -> Counter[Status]:
+        """How many of these there are, by their status."""
+        return Counter(alive.life.chat.status for alive in self._alive.values())
 
     # -- what clients want
 
@@ -236,10 +244,13 @@ class Chats:
         return life, work, lease.left
 
     async def _work(self, life: Life, work: Work) -> None:
+        began = anyio.current_time()
         try:
             await work.run()
         finally:
             del self._alive[life.chat.id]
+            if self.on_end is not None:
+                self.on_end(life.chat.status, anyio.current_time() - began)
             if life.chat.saved and not life.stored:
                 self._unstored[life.chat.id] = life.chat
             try:

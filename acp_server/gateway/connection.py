@@ -7,19 +7,25 @@ What requests are answered is decided in `acp_server.gateway.app`; uvicorn reads
 from __future__ import annotations
 
 import logging
+import socket
 from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote
 
+import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from acp_server.gateway import log
+from acp_server.gateway.entrance import Guests
 from acp_server.gateway.errors import ApiError, Code, failure
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.parser import StrictParser
 
 ABORT: Final = "abort"
 """The key in `scope["state"]` of a function that breaks the connection off at once."""
 
+_LONGEST_HEAD: Final = 16 * 1024
+"""Bytes that a request may have before its body."""
 _HEAD: Final = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n"
     b"%s: %s\r\n\r\n"
@@ -36,16 +42,29 @@ class Connection(H11Protocol):
     """uvicorn's connection, which by itself waits for ever for the rest of a request's head, and for a client that
     takes nothing."""
 
-    def __init__(self, limits: Limits, *, app_state: dict[str, Any], **options: Any) -> None:
-        super().__init__(app_state={**app_state, ABORT: self._abort}, **options)
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        app_state: dict[str, Any],
+        guests: Guests,
+        **options: Any,
+    ) -> None:
+        super().__init__(app_state={**app_state, ABORT: self.leave}, **options)
         self.app = cast("Any", _OriginForm(self.app))
+        self.conn = StrictParser(h11.SERVER, _LONGEST_HEAD)
         self._limits = limits
+        self._guests = guests
+        self._was_known = False
         self._waiting: _Timer | None = None
         self._stalled: _Timer | None = None
 
     def connection_made(self, transport: Any) -> None:
         """See asyncio.Protocol."""
         super().connection_made(transport)
+        self._guests.enter(self)
+        # An answer is written in pieces, and the kernel would keep the second until the client has confirmed the first.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
@@ -55,6 +74,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """The last of an answer is written, to the connection or to what waits to be sent."""
+        self._was_known = self.is_known
         super().on_response_complete()
         self._watch()
 
@@ -72,6 +92,7 @@ class Connection(H11Protocol):
         """See asyncio.Protocol."""
         self._waiting, self._stalled = _stop(self._waiting), _stop(self._stalled)
         super().connection_lost(exc)
+        self._guests.leave(self)
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP in the API's envelope, unless the connection has seen an answer already."""
@@ -87,13 +108,30 @@ class Connection(H11Protocol):
         # The API has no other protocol; a client that offers one is answered in this one.
         return False
 
+    # -- see acp_server.gateway.entrance.Guest
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a request has shown a token, be it this one or one before."""
+        scope: Any = self.scope  # None before the first request
+        return self._was_known or (scope is not None and "caller" in scope["state"])
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered. One whose head is not complete is none."""
+        cycle: Any = self.cycle  # None before the first request
+        return cycle is None or cycle.response_complete
+
+    def leave(self) -> None:
+        """Break off at once."""
+        self.transport.abort()
+
     def _watch(self) -> None:
         """Wait for a request only so long. One that has not arrived with its whole head is none yet."""
-        cycle: Any = self.cycle  # None before the first request
-        if cycle is not None and not cycle.response_complete:
+        if not self.is_idle:
             self._waiting = _stop(self._waiting)
         elif self._waiting is None:
-            self._waiting = self.loop.call_later(self._limits.idle_seconds, self._abort)
+            self._waiting = self.loop.call_later(self._limits.idle_seconds, self.leave)
 
     def _watch_writing(self) -> None:
         left = self.transport.get_write_buffer_size()
@@ -104,10 +142,7 @@ class Connection(H11Protocol):
         if self.transport.get_write_buffer_size() < left:
             self._watch_writing()
         else:
-            self._abort()
-
-    def _abort(self) -> None:
-        self.transport.abort()
+            self.leave()
 
 
 class _OriginForm:

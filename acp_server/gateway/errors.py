@@ -1,7 +1,7 @@
 """The documented error codes, and the envelope that every answer comes in.
 
-Errors travel with HTTP status 200, for clients that stream look at the body only then. No body ends with a newline:
-the streaming reader of `@coze/api` would show its user nothing at all.
+Errors travel with HTTP status 200, but for those of the gateway as a whole: clients that stream look at the body only
+then. No body ends with a newline: the streaming reader of `@coze/api` would show its user nothing at all.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ class Code(IntEnum):
 class ApiError(Exception):
     """Answers the request with `code` and `msg`; the client sees both."""
 
-    def __init__(self, code: Code, msg: str) -> None:
+    def __init__(self, code: Code, msg: str, *, retry_after: int | None = None) -> None:
         super().__init__(f"{msg} ({code.value})")
         self.code = code
         self.msg = msg
+        self.retry_after = retry_after
+        """Seconds. With them it is the gateway that is not available, and a proxy is to see that: the status is 503."""
 
 
 def success(data: Any, logid: str, **more: Any) -> bytes:

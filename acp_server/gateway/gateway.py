@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,11 +16,14 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from acp_server.client import Patience
 from acp_server.gateway.auth import Tokens
-from acp_server.gateway.bots import EVERY_OTHER, Bot, Bots
+from acp_server.gateway.bots import Bot, Bots
+from acp_server.gateway.chat import Status
 from acp_server.gateway.chats import Cancel, Chats
 from acp_server.gateway.conversations import Conversations
+from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.metrics import Metrics
 from acp_server.gateway.store import Store
 
 _PATIENCE = Patience(closed=2, terminated=1)
@@ -38,6 +44,8 @@ class Settings:
     cancel: Cancel = "stop"
     """What a cancel does to the agent."""
     limits: Limits = field(default_factory=Limits)
+    allow_origins: Sequence[str] = ()
+    """The origins whose pages may read answers in a browser (CORS); `*` for all."""
     patience: Patience = _PATIENCE
     """How long agents may take to end."""
 
@@ -49,17 +57,19 @@ class Gateway:
         """Raises UsageError if the store cannot be used."""
         self.tokens = tokens
         self.limits = settings.limits
+        self.allow_origins = settings.allow_origins
         self._store = Store(settings.store)
+        self._drain_ends: float | None = None
         with ExitStack() as opened, self._store.explained():
             opened.callback(self._store.close)
             ids = Ids(self._store.highest_id())
             make = partial(Bot, cwd=settings.cwd, ids=ids, limits=settings.limits, patience=settings.patience)
-            self._bots = Bots(
-                {id: make(id, command) for id, command in settings.bots.items()},
-                None if settings.agent is None else make(EVERY_OTHER, settings.agent),
-            )
+            self._bots = Bots(make)
+            self._bots.set(settings.bots, settings.agent)
             self.conversations = Conversations(self._store, ids, self._bots.let_go)
             self.chats = Chats(self._store, ids, self.conversations, self._bots, self.limits, settings.cancel)
+            self.metrics = Metrics(_Present(self.chats, self._bots))
+            self.chats.on_end = self.metrics.ended
             self.chats.recover()
             opened.pop_all()
 
@@ -79,6 +89,26 @@ class Gateway:
         finally:
             self._store.close()
 
+    def reload(self, tokens: Tokens, bots: Mapping[str, Sequence[str]], agent: Sequence[str] | None) -> None:
+        """Go on with these. Chats that have begun are not touched: each keeps its agent. Never waits."""
+        self.tokens = tokens
+        self._bots.set(bots, agent)
+
+    def drain(self, seconds: float) -> None:
+        """Take no new chats, since the gateway ends in this time at the latest. Never waits."""
+        self._drain_ends = time.monotonic() + seconds
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether there are no new chats any more."""
+        return self._drain_ends is not None
+
+    def check_open(self) -> None:
+        """Raise ApiError, with HTTP status 503, if there are no new chats any more."""
+        if self._drain_ends is not None:
+            left = math.ceil(self._drain_ends - time.monotonic())
+            raise ApiError(Code.BUSY, "the gateway is ending; try again later", retry_after=max(1, left))
+
     def stop(self) -> None:
         """End the chats now, so that nobody's stream holds up the end. Never waits."""
         self.chats.stop()
@@ -87,6 +117,20 @@ class Gateway:
         """End now: the agents get no time for it. Never waits."""
         self.stop()
         self._bots.kill()
+
+
+class _Present:
+    """See `acp_server.gateway.metrics.Present`."""
+
+    def __init__(self, chats: Chats, bots: Bots) -> None:
+        self._chats = chats
+        self._bots = bots
+
+    def chats(self) -> Counter[Status]:
+        return self._chats.statuses()
+
+    def agents(self) -> Mapping[str, tuple[int, int]]:
+        return self._bots.running()
 
 
 async def _hold(*, task_status: TaskStatus[TaskGroup]) -> None:

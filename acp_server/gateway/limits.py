@@ -5,10 +5,12 @@ The documented limits of the API are constants; the gateway's own can be set.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field, fields
+from typing import Final, TypeVar
 
+from acp_server.errors import UsageError
 from acp_server.gateway.errors import ApiError, Code
 
 META_PAIRS: Final = 16
@@ -21,47 +23,65 @@ PAGE: Final = 50
 """Messages and conversations that one page may have."""
 
 
+_N = TypeVar("_N", int, float)
+
+
+def _limit(default: _N, unit: str, text: str, least: float | None = None) -> _N:
+    smallest = (1 if isinstance(default, int) else 0.001) if least is None else least
+    return field(default=default, metadata={"unit": unit, "help": text, "least": smallest})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The gateway's own limits."""
+    """The gateway's own limits, each an option of the command and a key in its file. Raises UsageError for one that is
+    no bound."""
 
-    body: int = 4 * 1024 * 1024
-    """The largest request."""
-    body_seconds: float = 30.0
-    """How long a request's body may take to arrive."""
-    chats: int = 1000
-    """Chats that run at once, of everybody together."""
-    chats_of_one: int = 200
-    """Chats that run at once with tokens of one name."""
-    waiting: int = 1000
-    """Chats that wait for tool outputs at once, of everybody together."""
-    waiting_of_one: int = 200
-    """Chats that wait for tool outputs at once with tokens of one name. With one more, the questions of the chat that
-    has waited longest are dismissed."""
-    reply: int = 16 * 1024 * 1024
-    """Characters that an agent may say in one chat."""
-    backlog: int = 8 * 1024 * 1024
-    """What a client may be behind with a stream before the stream is cut; the chat goes on."""
-    send_seconds: float = 60.0
-    """How long a client may take nothing of an answer before it is cut."""
-    idle_seconds: float = 75.0
-    """How long a connection may be without a request; one whose head is not complete is none."""
-    start_seconds: float = 60.0
-    """How long an agent may take to start, and to open a session."""
-    idle_sessions: int = 100
-    """Sessions of one agent that are kept open while no chat uses them. The ones used least lately are closed first."""
-    idle_session_seconds: float = 1800.0
-    """How long a session that no chat uses is kept open. Afterwards it is taken up again, or a new one is told what was
-    said."""
-    silence_seconds: float = 600.0
-    """How long an agent may say nothing at all while chats wait for it, before it is asked whether it is there. One
-    that does one thing at a time, and answers nobody meanwhile, has as long as this for it."""
-    answer_seconds: float = 3600.0
-    """How long a chat may wait for tool outputs before its question counts as dismissed."""
-    settle_seconds: float = 5.0
-    """How long an agent may take to end a cancelled turn before it is given up."""
-    drain_seconds: float = 600.0
-    """How long a reply may go on after its chat was cancelled, where a cancel does not stop the agent."""
+    body: int = _limit(4 * 1024 * 1024, "BYTES", "The largest request.")
+    body_seconds: float = _limit(30.0, "SECONDS", "How long a request's body may take to arrive.")
+    connections: int = _limit(
+        4096, "NUMBER", "Connections at once; fewer if the process may not have as many descriptors."
+    )
+    chats: int = _limit(1000, "NUMBER", "Chats that run at once, of everybody together.")
+    chats_of_one: int = _limit(200, "NUMBER", "Chats that run at once with tokens of one name.")
+    # With one more, the questions of the chat that has waited longest are dismissed.
+    waiting: int = _limit(1000, "NUMBER", "Chats that wait for tool outputs at once, of everybody together.")
+    waiting_of_one: int = _limit(
+        200, "NUMBER", "Chats that wait for tool outputs at once with tokens of one name."
+    )
+    reply: int = _limit(16 * 1024 * 1024, "CHARACTERS", "What an agent may say in one chat.")
+    backlog: int = _limit(
+        8 * 1024 * 1024, "BYTES", "What a client may be behind with a stream before it is cut; the chat goes on."
+    )
+    send_seconds: float = _limit(60.0, "SECONDS", "How long a client may take nothing of an answer before it is cut.")
+    idle_seconds: float = _limit(
+        75.0, "SECONDS", "How long a connection may be without a request; one whose head is not complete is none."
+    )
+    start_seconds: float = _limit(60.0, "SECONDS", "How long an agent may take to start, and to open a session.")
+    # The ones used least lately are closed first. Afterwards one is taken up again, or a new one is told what was said.
+    idle_sessions: int = _limit(
+        100, "NUMBER", "Sessions of one agent that are kept open while no chat uses them.", least=0
+    )
+    idle_session_seconds: float = _limit(1800.0, "SECONDS", "How long a session that no chat uses is kept open.")
+    # One that does one thing at a time, and answers nobody meanwhile, has as long as this for it.
+    silence_seconds: float = _limit(
+        600.0, "SECONDS", "How long an agent that has chats may say nothing before it is asked whether it is there."
+    )
+    answer_seconds: float = _limit(
+        3600.0, "SECONDS", "How long a chat may wait for tool outputs before its question counts as dismissed."
+    )
+    settle_seconds: float = _limit(
+        5.0, "SECONDS", "How long an agent may take to end a cancelled turn before it is given up."
+    )
+    linger_seconds: float = _limit(
+        600.0, "SECONDS", "How long a cancelled reply may go on with --cancel drain; or chats of a distrusted agent."
+    )
+    drain: float = _limit(30.0, "SECONDS", "How long chats may go on when the gateway is told to end (SIGTERM).", 0)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value: float = getattr(self, each.name)
+            if not math.isfinite(value) or value < each.metadata["least"]:
+                raise UsageError(f"{each.name} cannot be {value:g}")
 
 
 def check_meta_data(meta_data: Mapping[str, str]) -> None:

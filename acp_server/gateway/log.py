@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,11 +27,14 @@ class Logged:
     """Gives each request its log id, in `scope["state"]`, and a line in the log when it is answered. A stream of events
     has one more when it begins, since it may last for long.
 
-    The request's handler may leave its `caller` and the `code` of its answer there.
+    The request's handler may leave its `route`, its `caller` and the `code` of its answer there. One without a route
+    is no call of the API, such as a probe that comes every second; if it is answered well, it is of no interest.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, answered: Callable[[str, int, float], None]) -> None:
+        """`answered` is told the route, the code and the seconds to the answer."""
         self._app = app
+        self._answered = answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -42,15 +45,18 @@ class Logged:
         state["logid"] = logid = new_logid()
         began = time.perf_counter()
         status: int | None = None
+        answered = 0.0
 
         def note(what: str) -> None:
             path, caller = ascii(scope["path"])[1:-1], state.get("caller", "nobody")
-            logger.info("%s %s by %s: %s, logid %s", scope["method"], path, caller, what, logid)
+            level = logging.DEBUG if status == 200 and "route" not in state else logging.INFO
+            logger.log(level, "%s %s by %s: %s, logid %s", scope["method"], path, caller, what, logid)
 
         async def send_with_logid(message: Message) -> None:
-            nonlocal status
+            nonlocal status, answered
             if message["type"] == "http.response.start":
                 status = message["status"]
+                answered = time.perf_counter() - began
                 if dict(message.get("headers", ())).get(b"content-type", b"").startswith(b"text/event-stream"):
                     note(f"HTTP {status}, a stream begins")
                 message["headers"] = [*message.get("headers", ()), (HEADER, logid.encode())]
@@ -59,5 +65,8 @@ class Logged:
         try:
             await self._app(scope, receive, send_with_logid)
         finally:
+            if status is not None:
+                code = state.get("code", 0 if status < 400 else status)
+                self._answered(state.get("route", "other"), code, answered)
             took = (time.perf_counter() - began) * 1000
             note(f"HTTP {status or 'none'}, code {state.get('code', 'none')}, {took:.0f} ms")

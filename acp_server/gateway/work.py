@@ -116,7 +116,7 @@ class Work:
 
     async def drain(self) -> None:
         """The chat is cancelled, and the agent may end its reply in peace. One that takes too long is stopped."""
-        with anyio.move_on_after(self._limits.drain_seconds):
+        with anyio.move_on_after(self._limits.linger_seconds):
             await self.done.wait()
             return
         logger.warning("chat %s: the agent does not come to an end, so it is stopped", self._life.chat.id)

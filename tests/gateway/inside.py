@@ -1,7 +1,7 @@
 """A gateway in this process, and what tests do with it by bare HTTP."""
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ async def gateway_in(
     store: Path | None = None,
     cancel: Cancel = "stop",
     patience: Patience = PATIENT,
+    allow_origins: Sequence[str] = (),
     **limits: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway, and a client of it."""
@@ -41,6 +42,7 @@ async def gateway_in(
         cancel=cancel,
         limits=Limits(**limits),
         patience=patience,
+        allow_origins=allow_origins,
     )
     (folder / "tokens").write_text(TOKENS)
     gateway = Gateway(settings, read_tokens(folder / "tokens"))

@@ -6,6 +6,7 @@ uvicorn runs on asyncio alone.
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from acp_server.gateway.connection import Connection
+from acp_server.gateway.entrance import Guests
 from acp_server.gateway.limits import Limits
 
 from .serving import PATIENCE
@@ -68,13 +70,22 @@ class App:
 
 
 @asynccontextmanager
-async def serve(app: App, **limits: float) -> AsyncIterator[Connect]:
+async def serve(app: App, state: ServerState | None = None, **limits: float) -> AsyncIterator[Connect]:
     loop = asyncio.get_running_loop()
     config = uvicorn.Config(app, log_config=None, ws="none", timeout_keep_alive=60)
-    state = ServerState()
+    state = state or ServerState()
+    guests = Guests(1000)
 
     def make() -> Connection:
-        return Connection(Limits(**limits), config=config, server_state=state, app_state={}, _loop=loop)  # pyright: ignore[reportArgumentType]
+        guests.expect()
+        return Connection(
+            Limits(**limits),  # pyright: ignore[reportArgumentType]
+            guests=guests,
+            config=config,
+            server_state=state,
+            app_state={},
+            _loop=loop,
+        )
 
     server = await loop.create_server(make, "127.0.0.1", 0)
     port: int = server.sockets[0].getsockname()[1]
@@ -240,3 +251,74 @@ async def test_a_request_may_name_the_path_or_the_whole_url(target: bytes, path:
         assert (await all_of(stream)).startswith(b"HTTP/1.1 200")
     assert (app.scope["path"], app.scope["query_string"]) == (path, query)
     assert app.scope["raw_path"].startswith(b"/") or target == b"*"
+
+
+async def test_the_second_part_of_an_answer_does_not_wait_for_the_client_to_confirm_the_first() -> None:
+    async with serve(App(), state := ServerState()) as connect, await connect() as stream:
+        await stream.send(b"GET")
+        while not state.connections:
+            await anyio.lowlevel.checkpoint()
+        (connection,) = state.connections
+        ours = connection.transport.get_extra_info("socket")
+        assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
+SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        POST + b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n",
+        POST + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        POST + b"Content-Length: 2, 2\r\n\r\n{}",
+        b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: x\n\n",
+        b"GET / HTTP/1.1\r\nHost: x\nA: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n\tc\r\n\r\n",
+    ],
+    ids=["both", "both, small", "repeated", "list", "1.0", "LF", "one LF", "last LF", "folded", "folded, tab"],
+)
+@pytest.mark.parametrize("pieces", ["whole", "bytes"])
+async def test_a_request_that_can_be_read_in_two_ways_is_refused_and_nothing_is_read_behind_it(
+    text: bytes, pieces: str
+) -> None:
+    app = App()
+    app.may_answer.set()
+    async with serve(app) as connect, await connect() as stream:
+        try:
+            for piece in [text + SMUGGLED] if pieces == "whole" else [bytes([byte]) for byte in text + SMUGGLED]:
+                await stream.send(piece)
+        except anyio.BrokenResourceError:
+            assert pieces == "bytes"  # It was refused in the middle.
+        received = await all_of(stream)
+    assert not app.asked.is_set()
+    if pieces == "whole":
+        assert received.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert received.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("end", [b"0\r\n\r\n", b"0\r\n\n", b"0\r\nA: b\n\n", b"0\r\nA: b\r\n c\r\n\r\n"])
+async def test_nothing_is_read_behind_a_body_whose_end_is_in_its_encoding(end: bytes) -> None:
+    app = App()
+    app.may_answer.set()
+    async with serve(app) as connect, await connect() as stream:
+        await stream.send(POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n" + end + SMUGGLED)
+        received = await all_of(stream)
+    assert received.count(b"HTTP/1.1 200") == 1
+    assert b"connection: close" in received
+    assert app.scope["path"] == "/"
+
+
+async def test_requests_one_behind_the_other_are_answered_one_after_the_other() -> None:
+    app = App()
+    app.may_answer.set()
+    second = b"GET /second HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    async with serve(app) as connect, await connect() as stream:
+        await stream.send(POST + b"Content-Length: 4\r\n\r\n\n\n\r\n" + second)
+        assert (await all_of(stream)).count(b"HTTP/1.1 200") == 2
+    assert app.scope["path"] == "/second"

@@ -197,7 +197,7 @@ async def test_chats_fail_when_the_gateway_ends_under_them_and_stay_failed(api: 
 
 
 async def test_an_agent_that_hangs_behind_a_drained_cancel_is_stopped_in_the_end(api: Api) -> None:
-    async with api(cancel="drain", drain_seconds=0.2, chats_of_one=1) as http:
+    async with api(cancel="drain", linger_seconds=0.2, chats_of_one=1) as http:
         chat = (await begin(http, "hang"))["data"]
         assert (await http.post("/v3/chat/cancel", json=ids(chat))).json()["data"]["status"] == "canceled"
         with anyio.fail_after(PATIENCE):

@@ -1,16 +1,21 @@
 """What signals do to a gateway, and to agents that do not want to end with it."""
 
 import json
+import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
+import psutil
 import pytest
 
+from .heard import calls, last
 from .serving import PATIENCE, TOKEN, Server, ask, client, cozepy, gone, serving, until
 
 AGENT = str(Path(__file__).parent / "agents" / "wayward.py")
@@ -41,7 +46,7 @@ def ended(server: Server, agents: list[Any], status: int) -> str:
     return server.process.stderr.read()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_chats_the_agents_and_then_the_gateway(deaf: Server, number: signal.Signals) -> None:
     with client(deaf) as coze:
         events = hang(coze, deaf)
@@ -50,6 +55,80 @@ def test_a_signal_ends_the_chats_the_agents_and_then_the_gateway(deaf: Server, n
         last = [event.chat for event in events if event.chat is not None][-1]
         assert last.last_error == cozepy.ChatError(code=5000, msg="the gateway was stopped")
     assert ended(deaf, agents, 130 if number == signal.SIGINT else -number) == ""
+
+
+def test_a_gateway_ends_with_the_terminal_that_it_was_started_from(tmp_path: Path) -> None:
+    controller, terminal = os.openpty()
+    words = [sys.executable, "-m", "acp_server", "gateway", "--port", "0"]
+    process = subprocess.Popen(
+        ["setsid", "--ctty", "--wait", *words], stdin=terminal, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    said = process.stderr
+    assert said is not None
+    try:
+        until(lambda: said.readline().startswith("Listening"))
+        (gateway,) = psutil.Process(process.pid).children() or [psutil.Process(process.pid)]
+        os.close(terminal)
+        os.close(controller)
+        gone([gateway])
+    finally:
+        process.kill()
+        process.wait()
+        said.close()
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A gateway that waits for its chats."""
+    with serving(tmp_path_factory.mktemp("patient"), "--drain", "60") as server:
+        yield server
+
+
+def test_at_the_end_the_chats_that_run_come_to_theirs_and_there_are_no_new_ones(patient: Server) -> None:
+    with client(patient) as coze, httpx.Client(base_url=patient.url, timeout=PATIENCE) as http:
+        http.headers["Authorization"] = f"Bearer {TOKEN}"
+        chat = coze.chat.create(**ask("ask files"))
+        ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+        until(lambda: coze.chat.retrieve(**ids).status == cozepy.ChatStatus.REQUIRES_ACTION)
+        assert http.get("/readyz").status_code == 200
+        patient.process.send_signal(signal.SIGTERM)
+        until(lambda: http.get("/readyz").status_code == 503)
+        assert http.get("/healthz").status_code == 200
+        body = {"bot_id": "1", "user_id": "u", "additional_messages": [{"role": "user", "content": "echo x"}]}
+        refused = http.post("/v3/chat", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (503, 4009)
+        assert 0 < int(refused.headers["Retry-After"]) <= 60
+        (call,) = calls(coze.chat.retrieve(**ids))
+        outputs = [cozepy.ToolOutput(tool_call_id=call.id, output="allow_once")]
+        events = list(coze.chat.submit_tool_outputs(**ids, tool_outputs=outputs, stream=True))
+        assert last(events).status == cozepy.ChatStatus.COMPLETED
+        # Who polls for its end still finds it.
+        assert coze.chat.retrieve(**ids).status == cozepy.ChatStatus.COMPLETED
+    assert ended(patient, patient.agents(), -signal.SIGTERM) == ""
+
+
+def test_a_chat_that_does_not_end_in_its_time_fails(tmp_path: Path) -> None:
+    with serving(tmp_path, "--drain", "0.2") as server, client(server) as coze:
+        events = iter(coze.chat.stream(**ask("hang")))
+        next(events)
+        server.process.send_signal(signal.SIGTERM)
+        assert last(list(events)).last_error == cozepy.ChatError(code=5000, msg="the gateway was stopped")
+        assert ended(server, [], -signal.SIGTERM) == ""
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_waits_for_no_chat(tmp_path: Path, second: signal.Signals) -> None:
+    with serving(tmp_path, "--drain", "60") as server, client(server) as coze:
+        chat = coze.chat.create(**ask("hang"))
+        server.ear.wait("begin hang")
+        agents = server.agents()
+        server.process.send_signal(signal.SIGTERM)
+        ids = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
+        until(lambda: httpx.get(f"{server.url}/readyz").status_code == 503)
+        assert coze.chat.retrieve(**ids).status == cozepy.ChatStatus.IN_PROGRESS
+        server.process.send_signal(second)
+        # As it was told first.
+        assert ended(server, agents, -signal.SIGTERM) == ""
 
 
 def test_a_gateway_that_is_to_outlive_its_terminal_does(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ async def test_an_agent_that_works_on_after_a_cancel_is_ended_at_once_if_it_has_
 async def test_the_other_chats_of_an_agent_that_works_on_after_a_cancel_have_only_so_much_time(
     api: Api, wayward: Wayward
 ) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.2, drain_seconds=0.3) as http:
+    async with api(agent=wayward.command(), patience=HURRY, settle_seconds=0.2, linger_seconds=0.3) as http:
         others = [await waits(http), await started(http, wayward, "hang")]
         await cancel(http, await started(http, wayward, "hang", 2))
         for other in others:
@@ -176,21 +176,21 @@ async def test_an_agent_that_is_busy_with_another_chat_may_end_that_one_first(ap
         await until(lambda: wayward.processes()[0] is None)
 
 
-@pytest.mark.parametrize("limits", [{"settle_seconds": 0.1}, {"settle_seconds": 0.1, "drain_seconds": 0.2}])
+@pytest.mark.parametrize("limits", [{"settle_seconds": 0.1}, {"settle_seconds": 0.1, "linger_seconds": 0.2}])
 async def test_a_drained_cancel_asks_nothing_of_the_agent_until_its_time_is_up(
     api: Api, wayward: Wayward, limits: dict[str, float]
 ) -> None:
     async with api(agent=wayward.command(), patience=HURRY, cancel="drain", **limits) as http:
         await cancel(http, await started(http, wayward, "hang"))
-        if "drain_seconds" in limits:
+        if "linger_seconds" in limits:
             await until(lambda: wayward.processes() == [None])
-        assert (await say(http, "x"))[1] == ("[1] x" if "drain_seconds" in limits else "[2] x")
+        assert (await say(http, "x"))[1] == ("[1] x" if "linger_seconds" in limits else "[2] x")
 
 
 async def test_an_agent_that_opens_no_session_and_answers_nothing_gets_no_new_chats_and_is_ended_in_the_end(
     api: Api, wayward: Wayward
 ) -> None:
-    async with api(agent=wayward.command(), patience=HURRY, start_seconds=2.5, drain_seconds=0.5) as http:
+    async with api(agent=wayward.command(), patience=HURRY, start_seconds=2.5, linger_seconds=0.5) as http:
         hung = await started(http, wayward, "block")
         unopened = (await begin(http, "x"))["data"]
         assert await retrieved(http, unopened) == ("failed", SILENT)
@@ -212,7 +212,7 @@ async def test_an_agent_that_does_one_thing_at_a_time_may_end_it(api: Api, waywa
 async def test_an_agent_that_opens_no_session_gets_no_new_chats_although_nobody_waits_for_it_until_the_end(
     api: Api, wayward: Wayward
 ) -> None:
-    limits = {"start_seconds": 2.5, "settle_seconds": 0.2, "drain_seconds": 0.5}
+    limits = {"start_seconds": 2.5, "settle_seconds": 0.2, "linger_seconds": 0.5}
     async with api(agent=wayward.command(), patience=HURRY, **limits) as http:
         hung = await started(http, wayward, "block")
         unopened = (await begin(http, "x"))["data"]

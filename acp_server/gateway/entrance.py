@@ -1,0 +1,225 @@
+"""Where connections come in: no more than there are places, whatever the descriptors of the process do.
+
+A place is never held against a client by one that only sits there: where all are taken, the connection that has shown
+no token for longest is closed, then the one without a request for longest. Who is answered what is not decided here.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any, Final, Protocol, cast
+
+import anyio
+import anyio.lowlevel
+
+from acp_server.gateway.limits import Limits
+
+logger = logging.getLogger("acp_server.gateway")
+
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PAUSE: Final = 1.0
+"""Seconds until the next try when the process or the machine has no descriptor left."""
+_AT_ONCE: Final = 64
+"""Connections that are taken before others have their turn on the loop."""
+_QUIET: Final = 60.0
+"""Seconds between two lines of the log about the same thing."""
+_OF_AN_AGENT: Final = 4
+"""Descriptors: three pipes, and what its process is waited for with."""
+_OF_THE_GATEWAY: Final = 64
+"""Descriptors: the store, the log, the loop, what is opened for a moment."""
+
+
+class Guest(Protocol):
+    """A connection, as far as its place is concerned."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a request on it has shown a token."""
+        ...
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a request."""
+        ...
+
+    def leave(self) -> None:
+        """Close it at once."""
+        ...
+
+
+class Guests:
+    """The connections that there are, at most `most`."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.sent_away = 0
+        """How many were closed to make room."""
+        # In the order in which they came; whether one is known is looked at when room is needed.
+        self._unknown: dict[Guest, None] = {}
+        self._known: dict[Guest, None] = {}
+        self._coming = 0
+        self._left = anyio.Event()
+
+    def __len__(self) -> int:
+        return len(self._unknown) + len(self._known)
+
+    def expect(self) -> None:
+        """Keep a place for one that is about to enter."""
+        self._coming += 1
+
+    def fail(self) -> None:
+        """One that was expected does not come."""
+        self._coming -= 1
+        self._wake()
+
+    def enter(self, guest: Guest) -> None:
+        """One that was expected is there."""
+        self._coming -= 1
+        self._unknown[guest] = None
+        self._wake()
+
+    def leave(self, guest: Guest) -> None:
+        """It is closed."""
+        self._unknown.pop(guest, None)
+        self._known.pop(guest, None)
+        self._wake()
+
+    async def room(self) -> None:
+        """Wait until there is a place. Where that helps, a connection is closed for it."""
+        while len(self) + self._coming >= self.most and not self.send_away():
+            await self._left.wait()
+
+    def send_away(self) -> bool:
+        """Close the connection that is missed least; False if there is none to close now."""
+        while self._unknown:
+            guest = next(iter(self._unknown))
+            del self._unknown[guest]
+            if not guest.is_known:
+                break
+            self._known[guest] = None
+        else:
+            # Those that come have shown no token, so they are missed less than all that are here.
+            guest = None if self._coming else next((guest for guest in self._known if guest.is_idle), None)
+            if guest is None:
+                return False
+            del self._known[guest]
+        self.sent_away += 1
+        guest.leave()
+        return True
+
+    def _wake(self) -> None:
+        self._left.set()
+        self._left = anyio.Event()
+
+
+class Entrance:
+    """Takes connections from a socket that listens. Has what uvicorn wants of a server of asyncio's."""
+
+    def __init__(self, listening: socket.socket, guests: Guests, make: Callable[[], Any]) -> None:
+        self._listening = listening
+        self._guests = guests
+        self._make = make
+        self._tasks: set[Any] = set()
+        self._said = -_QUIET
+        self._counted = 0
+
+    def open(self) -> None:
+        """Begin. Only inside an event loop of asyncio's kind, which is what uvicorn runs on."""
+        self._listening.setblocking(False)
+        self._start(self._run())
+
+    def close(self) -> None:
+        """Take no more."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """There is nothing to wait for."""
+
+    async def _run(self) -> None:
+        loop = _loop()
+        taken = 0
+        while True:
+            await self._guests.room()
+            self._report()
+            try:
+                accepted, _ = await loop.sock_accept(self._listening)
+            except OSError as error:
+                await self._failed(error)
+                continue
+            self._guests.expect()
+            self._start(self._enter(accepted)).add_done_callback(self._arrived)
+            taken += 1
+            if taken % _AT_ONCE == 0:
+                await anyio.lowlevel.checkpoint()
+
+    async def _enter(self, accepted: socket.socket) -> None:
+        await _loop().connect_accepted_socket(self._make, accepted)
+
+    def _arrived(self, task: Any) -> None:
+        if task.cancelled() or task.exception() is not None:
+            self._guests.fail()
+
+    async def _failed(self, error: OSError) -> None:
+        if error.errno not in _EXHAUSTED:
+            return  # The client has left before it was taken (accept(2)).
+        if self._may_say():
+            logger.warning("no new connection for a moment: %s; %d are open", error.strerror, len(self._guests))
+        self._guests.send_away()
+        await anyio.sleep(_PAUSE)
+
+    def _report(self) -> None:
+        if self._guests.sent_away > self._counted and self._may_say():
+            count, self._counted = self._guests.sent_away - self._counted, self._guests.sent_away
+            logger.warning("all %d places are taken: %d silent connections were closed", self._guests.most, count)
+
+    def _may_say(self) -> bool:
+        now = anyio.current_time()
+        if now - self._said < _QUIET:
+            return False
+        self._said = now
+        return True
+
+    def _start(self, work: Any) -> Any:
+        task = _loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def places(limits: Limits) -> int:
+    """How many connections there may be at once, after the process was allowed as many descriptors as that takes.
+
+    Where it is not, they have to leave a quarter of the descriptors to the agents, or less if those need less.
+    """
+    others = _OF_THE_GATEWAY + _OF_AN_AGENT * limits.chats
+    allowed = _raise_descriptors(limits.connections + others)
+    if allowed is None:
+        return limits.connections
+    return max(1, min(limits.connections, allowed - min(others, allowed // 4)))
+
+
+def _raise_descriptors(wanted: int) -> int | None:
+    """How many descriptors the process may have, `wanted` if that can be; None if there is no such limit."""
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return None  # Windows
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return None
+    if soft < wanted:
+        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+            soft = more
+        except (OSError, ValueError) as error:
+            logger.info("at most %d descriptors: %s", soft, error)
+    return soft
+
+
+def _loop() -> Any:
+    return cast("Any", anyio.lowlevel.current_token().native_token)

@@ -1,0 +1,92 @@
+"""The options of `acp-server gateway` as a file gives them, and its limits."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from acp_server.cli import main
+from acp_server.cli.gateway import _settings, gateway
+from acp_server.errors import UsageError
+from acp_server.gateway.limits import Limits
+
+
+def given(*words: str) -> dict[str, Any]:
+    return gateway.make_context("gateway", list(words)).params
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Limits)])
+def test_each_limit_is_an_option_and_a_key_of_the_file(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "gateway.toml"
+    key = name.replace("_", "-")
+    file.write_text(f"[limits]\n{key} = 7\n")
+    assert _settings(given("--config", str(file))).limits == Limits(**{name: 7})
+    assert _settings(given(f"--{key}", "7")).limits == Limits(**{name: 7})
+    # The command line goes first.
+    assert _settings(given("--config", str(file), f"--{key}", "8")).limits == Limits(**{name: 8})
+    assert _settings(given()).limits == Limits()
+
+
+def test_a_file_gives_what_the_command_line_would(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(
+        "port = 8123\ncancel = 'drain'\nallow-origins = ['https://a.example.org']\nagent = 'true'\n"
+        "[bots]\n7379 = 'false x'\n"
+    )
+    params = given("--config", str(file))
+    settings = _settings(params)
+    assert params["port"] == 8123
+    assert (settings.cancel, settings.agent, settings.bots) == ("drain", ["true"], {"7379": ["false", "x"]})
+    assert settings.allow_origins == ("https://a.example.org",)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("porf = 1", "nothing is called 'porf'"),
+        ("[limits]\nchat = 1", "nothing is called 'limits.chat'"),
+        ("chats = 1", "nothing is called 'chats'"),
+        ("check = true", "nothing is called 'check'"),
+        ("config = 'x'", "nothing is called 'config'"),
+        ("limits = 1", "limits has to be a table"),
+        ("[limits]\nchats = 'many'", "limits.chats: it has to be a number"),
+        ("[limits]\nchats = true", "limits.chats: it has to be a number"),
+        ("[limits]\nchats = 0", "limits.chats: 0 is not at least 1"),
+        ("[limits]\nidle-seconds = inf", "limits.idle-seconds: inf is not"),
+        ("[limits]\nidle-seconds = nan", "limits.idle-seconds: nan is not"),
+        ("port = 99999999", "port: "),
+        ("host = 1", "host: it has to be a text"),
+        ("cancel = 'maybe'", "cancel: "),
+        ("[agent]\nx = 'y'", "agent: it is no table"),
+        ("bots = 'x=y'", "bots: it has to be a list"),
+        ("= 1", "cannot be read"),
+    ],
+)
+def test_a_mistake_in_the_file_is_refused_with_its_place(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError) as refused:
+        given("--config", str(file))
+    assert str(file) in str(refused.value)
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "inf"])
+def test_a_number_that_bounds_nothing_is_refused(value: str) -> None:
+    with pytest.raises(click.BadParameter):
+        given("--chats", value)
+
+
+@pytest.mark.parametrize("origin", ["example.org", "https://example.org/", "https://example.org/x", "null"])
+def test_an_origin_that_no_browser_sends_is_refused(origin: str) -> None:
+    with pytest.raises(UsageError, match="expected one like"):
+        _settings(given("--allow-origin", origin))
+
+
+def test_a_check_starts_every_agent_once_and_says_what_came_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gateway", "--check", "--agent", "false"]) == 1
+    assert "every bot: cannot be used: the agent exited with status 1" in capsys.readouterr().out
+    assert main(["gateway", "--check"]) == 0
+    assert "every bot: acp-server " in capsys.readouterr().out
