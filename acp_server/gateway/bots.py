@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -19,7 +20,7 @@ from acp_server.client import Patience, RemoteAgent, RemoteTurn, SessionTaken, s
 from acp_server.client.process import AgentProcess
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.gateway.conversation import KnownSession
-from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.errors import ApiError, Code, outline
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.process import Held, Process, Sign
@@ -258,7 +259,14 @@ class Bot:
     async def _run(self, process: Process) -> None:
         try:
             with ExitStack() as ended:
-                spawning = spawn_agent(self.command, process.handlers(), cwd=self._cwd, patience=self._patience)
+                spawning = spawn_agent(
+                    self.command,
+                    process.handlers(),
+                    cwd=self._cwd,
+                    patience=self._patience,
+                    # It may say there what users have said.
+                    on_stderr=partial(logger.debug, "bot %s: standard error: %s", self.name),
+                )
                 async with spawning as agent:
                     if agent.process is not None:
                         self._running.append(agent.process)
@@ -271,7 +279,8 @@ class Bot:
                         self._forget(process)
             logger.warning("bot %s: the agent is gone", self.name)
         except (AcpError, OSError) as error:
-            logger.warning("bot %s: the agent cannot be used: %s", self.name, error)
+            logger.warning("bot %s: the agent cannot be used: %s", self.name, outline(error))
+            logger.debug("bot %s: its error: %s", self.name, error)
             process.error = process.error or error
         finally:
             process.error = process.error or ConnectionClosed()

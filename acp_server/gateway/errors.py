@@ -10,6 +10,9 @@ import json
 from enum import IntEnum
 from typing import Any
 
+from acp_server.client import AgentExited, UnsupportedVersion
+from acp_server.errors import ConnectionClosed, RpcError
+
 
 class Code(IntEnum):
     """What `code` in an answer says. 0 is success."""
@@ -41,6 +44,18 @@ class ApiError(Exception):
         self.msg = msg
         self.retry_after = retry_after
         """Seconds. With them it is the gateway that is not available, and a proxy is to see that: the status is 503."""
+
+
+def outline(error: Exception) -> str:
+    """What the log may say of an agent's error. Its texts may repeat what a user has said, so they are only in the log
+    at the level debug."""
+    if isinstance(error, RpcError):
+        return f"the agent answered with error {error.code}"
+    if isinstance(error, AgentExited):
+        return AgentExited(None, error.exit_code, "").args[0]
+    if isinstance(error, OSError | ConnectionClosed | UnsupportedVersion):
+        return str(error)
+    return type(error).__name__
 
 
 def success(data: Any, logid: str, **more: Any) -> bytes:

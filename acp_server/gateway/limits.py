@@ -45,9 +45,7 @@ class Limits:
     chats_of_one: int = _limit(200, "NUMBER", "Chats that run at once with tokens of one name.")
     # With one more, the questions of the chat that has waited longest are dismissed.
     waiting: int = _limit(1000, "NUMBER", "Chats that wait for tool outputs at once, of everybody together.")
-    waiting_of_one: int = _limit(
-        200, "NUMBER", "Chats that wait for tool outputs at once with tokens of one name."
-    )
+    waiting_of_one: int = _limit(200, "NUMBER", "Chats that wait for tool outputs at once with tokens of one name.")
     reply: int = _limit(16 * 1024 * 1024, "CHARACTERS", "What an agent may say in one chat.")
     backlog: int = _limit(
         8 * 1024 * 1024, "BYTES", "What a client may be behind with a stream before it is cut; the chat goes on."

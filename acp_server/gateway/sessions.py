@@ -22,6 +22,7 @@ import anyio
 
 from acp_server.client import RemoteAgent, RemoteSession, SessionTaken
 from acp_server.errors import AcpError, RpcError
+from acp_server.gateway.errors import outline
 from acp_server.schema.methods import METHODS
 
 logger = logging.getLogger("acp_server.gateway")
@@ -61,7 +62,7 @@ class Sessions:
             try:
                 return await self._new()
             except SessionTaken as error:
-                logger.warning("bot %s: a new session is not used: %s", self._bot, error)
+                logger.warning("bot %s: a new session is not used: %s", self._bot, outline(error))
                 # Whatever the other one is now, it is not sure to know what was said in it.
                 self._distrust(error.session_id)
                 if tries == _TRIES:
@@ -147,7 +148,7 @@ class Sessions:
             with self._asking_for(id):
                 return await take_up(id, self._cwd)
         except (RpcError, SessionTaken) as error:
-            logger.info("bot %s: the agent does not take up a session again: %s", self._bot, error)
+            logger.info("bot %s: the agent does not take up a session again: %s", self._bot, outline(error))
             return None
 
     def _overdue(self, most: int, idle_seconds: float) -> list[str]:
@@ -211,4 +212,4 @@ async def _try(call: Callable[[], Awaitable[None]]) -> None:
     try:
         await call()
     except AcpError as error:
-        logger.info("an agent does not end a session: %s", error)
+        logger.info("an agent does not end a session: %s", outline(error))

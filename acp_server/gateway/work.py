@@ -20,7 +20,7 @@ from acp_server.gateway.bots import Bot
 from acp_server.gateway.chat import Failure, Status, Usage
 from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.conversations import Conversations, Lease
-from acp_server.gateway.errors import Code
+from acp_server.gateway.errors import Code, outline
 from acp_server.gateway.events import Listener
 from acp_server.gateway.inbox import Inbox, Item
 from acp_server.gateway.life import UNSTORED, Life
@@ -270,7 +270,8 @@ def _count(value: Any) -> int:
 
 def _failure(error: AcpError | OSError) -> Failure:
     """What a client may know. The rest is in the log."""
-    logger.warning("a chat failed: %s", error)
+    logger.warning("a chat failed: %s", outline(error))
+    logger.debug("its error: %s", error)
     if isinstance(error, AgentExited):
         # Its last words are for who runs it.
         return Failure(Code.INTERNAL, AgentExited(None, error.exit_code, "").args[0])

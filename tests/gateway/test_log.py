@@ -1,0 +1,52 @@
+"""What is in the log: what became of each request, and nothing of what was said."""
+
+import logging
+import sys
+
+import pytest
+
+from .inside import Api, begin, ended
+
+pytestmark = pytest.mark.anyio
+
+REPEATER = """
+import sys
+from acp_server import Agent, RpcError
+
+agent = Agent("repeater", version="1")
+
+
+@agent.prompt
+async def answer(turn):
+    print(turn.text, file=sys.stderr, flush=True)
+    if "die" in turn.text:
+        sys.stdout.flush()
+        import os
+        os._exit(3)
+    raise RpcError(turn.text, code=-32001, data={"said": turn.text})
+
+
+agent.run()
+"""
+SECRET = "my-secret-words"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.parametrize("text", [SECRET, f"die {SECRET}"])
+async def test_nothing_that_was_said_is_in_the_log_at_the_default_level(
+    api: Api, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with api(agent=[sys.executable, "-c", REPEATER]) as http:
+        chat = await ended(http, (await begin(http, text))["data"])
+        assert chat["status"] == "failed"
+    lines = [(record.levelno, record.getMessage() + (record.exc_text or "")) for record in caplog.records]
+    assert not [line for level, line in lines if level >= logging.INFO and SECRET in line]
+    # It is there for those who ask.
+    assert [line for level, line in lines if SECRET in line]
+    why = "a chat failed: the agent " + ("exited with status 3" if "die" in text else "answered with error -32001")
+    assert why in [line for _, line in lines]
