@@ -87,7 +87,8 @@ async def serve(app: App, state: ServerState | None = None, **limits: float) -> 
             _loop=loop,
         )
 
-    server = await loop.create_server(make, "127.0.0.1", 0)
+    # As the gateway's own: asyncio knows nothing of its protocol.
+    server = await loop.create_server(make, sock=socket.create_server(("127.0.0.1", 0)))
     port: int = server.sockets[0].getsockname()[1]
 
     async def connect() -> SocketStream:

@@ -1,0 +1,27 @@
+"""A store that cannot be written when the gateway starts: the command says so in one line, and ends."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .serving import PATIENCE
+
+
+@pytest.mark.parametrize("size", [0, 4096, 16384])
+def test_a_store_that_cannot_grow_is_said_at_the_start(tmp_path: Path, size: int) -> None:
+    # As a full disk does, this fails the write itself; Python ignores the signal that comes with it.
+    ended = subprocess.run(
+        [sys.executable, "-m", "acp_server", "gateway", "--port", "0", "--store", str(tmp_path / "store")],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"acp-server: {tmp_path / 'store'} cannot be used: ")
+    assert "disk" in line
