@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from acp_server.errors import ToolFailed as ToolFailed
     from acp_server.errors import ToolRejected as ToolRejected
     from acp_server.errors import TurnEnded as TurnEnded
+    from acp_server.errors import UsageError as UsageError
     from acp_server.peer.connection import Connection as Connection
     from acp_server.peer.context import Call as Call
     from acp_server.peer.limits import Limits as Limits
@@ -118,6 +119,7 @@ __all__ = [
     "ToolResult",
     "Turn",
     "TurnEnded",
+    "UsageError",
     "UserAction",
     "grace",
     "serve",
@@ -128,7 +130,8 @@ _NAMES = {
     "agent.serve": "serve",
     "errors": (
         "AcpError AuthRequired CapabilityMissing ConnectionClosed InvalidParams RequestCancelled RequestTimeout "
-        "ResourceNotFound RpcError SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded"
+        "ResourceNotFound RpcError SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded "
+        "UsageError"
     ),
     "peer.connection": "Connection",
     "peer.context": "Call",

@@ -165,7 +165,9 @@ class Agent:
         kind: ToolKind = "other",
         approval: bool | Callable[..., Any] = False,
         auto_approve: bool = False,
+        asks_each_time: bool = False,
         approval_timeout: float | None = None,
+        needs_editor: bool = False,
     ) -> Callable[[F], Tool[F]]: ...
 
     def tool(self, function: Any = None, **options: Any) -> Any:

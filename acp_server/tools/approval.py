@@ -22,7 +22,7 @@ from acp_server.session.session import Session
 from acp_server.session.settings import AUTO_APPROVE
 from acp_server.tasks.threads import Threads
 from acp_server.tools.asking import Asking
-from acp_server.tools.consent import ALLOW, CONFIRMED, DECLINED, DISMISSED, REJECT, Approval, UserAction
+from acp_server.tools.consent import ALLOW, CONFIRMED, DECLINED, DISMISSED, REJECT, Approval, UserAction, unexplained
 from acp_server.tools.context import ToolContext
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import View, as_content
@@ -65,12 +65,16 @@ class Question:
     call: ToolCallUpdate
     options: Sequence[PermissionOption]
     previews: Sequence[ToolCallContent]
+    explanation: Sequence[ToolCallContent]
+    """What is shown where nobody is asked."""
+    title: str | None
+    """The call's title, if it is to be another than the tool's."""
 
 
 async def question(tool: Tool[Any], arguments: Mapping[str, Any], context: ToolContext, title: str) -> Question:
     """What the user is asked. Raises ToolFailed if the request function fails: then nobody can be asked."""
     if not callable(tool.approval):
-        return _question(Approval(f"May this run: {title}?"), tool, context, title)
+        return _question(unexplained(title), tool, context, title)
     ask = tool.approval
     passed = dict(arguments) if tool.asks_with_context is None else {**arguments, tool.asks_with_context: context}
     try:
@@ -94,16 +98,18 @@ async def question(tool: Tool[Any], arguments: Mapping[str, Any], context: ToolC
 
 def _question(approval: Approval, tool: Tool[Any], context: ToolContext, title: str) -> Question:
     previews = [as_content(piece) for piece in approval.previews()]
+    message = Content(content=TextContent(text=approval.message))
     call = ToolCallUpdate(
         tool_call_id=context.id,
         title=approval.title or title,
         kind=cast("Any", tool.kind),
         status="pending",
-        content=[Content(content=TextContent(text=approval.message)), *previews],
+        content=[message, *previews],
     )
     # What cannot be written shows here, and not when it is to be sent.
     call.to_wire()
-    return Question(call, _options(approval), previews)
+    explanation = [message, *previews] if approval.explains else previews
+    return Question(call, _options(approval, tool), previews, explanation, approval.title)
 
 
 async def decide(
@@ -118,7 +124,7 @@ async def decide(
     if known is False:
         return DECLINED, NEVER
     if known or (tool.auto_approve and session.config(AUTO_APPROVE) is True):
-        view.attach(*question.previews)
+        _explain(question, view)
         return CONFIRMED, ""
     view.keep(*question.previews)
     answer = None
@@ -138,23 +144,32 @@ async def decide(
     return (CONFIRMED, "") if answer.allowed else (DECLINED, REFUSED)
 
 
-def _options(approval: Approval) -> list[PermissionOption]:
+def _explain(question: Question, view: View) -> None:
+    """Nobody is asked: what would have been asked is shown with the call."""
+    view.attach(*question.explanation)
+    if question.title is not None:
+        view.entitle(question.title)
+
+
+def _options(approval: Approval, tool: Tool[Any]) -> list[PermissionOption]:
     # What has no words cannot be chosen knowingly.
     allow = approval.primary if approval.primary.strip() else ALLOW
     reject = approval.secondary if approval.secondary.strip() else REJECT
     options = [("allow_once", allow), ("reject_once", reject)]
     if approval.remember:
-        options.insert(1, ("allow_always", f"{allow}, always in this session"))
+        if not tool.asks_each_time:
+            options.insert(1, ("allow_always", f"{allow}, always in this session"))
         options.append(("reject_always", f"{reject}, always in this session"))
     return [PermissionOption(option_id=kind, name=name, kind=cast("Any", kind)) for kind, name in options]
 
 
 async def _known(store: Approvals, session: Session, tool: Tool[Any]) -> bool | None:
     try:
-        return await store.get(session, tool.name)
+        known = await store.get(session, tool.name)
     except Exception:
         logger.exception("what the user decided about %s could not be looked up; asking", tool.name)
         return None
+    return None if known and tool.asks_each_time else known
 
 
 async def _remember(store: Approvals, session: Session, tool: Tool[Any], allowed: bool) -> bool:

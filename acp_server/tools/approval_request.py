@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import StrictBool, ValidationError
 
 from acp_server.errors import UsageError
 from acp_server.tools.consent import Approval
@@ -20,7 +20,7 @@ class PreviewButton(Part):
     """What the user can look at before deciding. Clients have no button for it, so it is shown with the question."""
 
     label: Said
-    """Its name."""
+    """Its name, and the heading of what is shown."""
     action: Callable[[], Any]
     """Opens a diff with the editor, or returns what is to be shown, text or content. It changes nothing."""
 
@@ -38,6 +38,8 @@ class ApprovalRequest(Part):
     """The label of yes."""
     secondary_button_label: str | None = None
     """The label of no."""
+    remember: StrictBool = True
+    """Whether the user may also choose for all further calls, as in `Approval`."""
 
     @classmethod
     def read(cls, value: Any) -> ApprovalRequest:
@@ -66,4 +68,5 @@ class ApprovalRequest(Part):
             preview=preview or None,
             primary=self.primary_button_label or "Allow",
             secondary=self.secondary_button_label or "Cancel",
+            remember=self.remember,
         )

@@ -10,11 +10,12 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from threading import get_ident
 from typing import Any, Final, Protocol, cast
 
 from acp_server.errors import RpcError, ToolFailed, UsageError
 from acp_server.tools.approval_request import ApprovalRequest
-from acp_server.tools.consent import Approval, UserAction
+from acp_server.tools.consent import Approval, UserAction, unexplained
 from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import Editor, EditResult
 from acp_server.tools.execution import Execution, Trial
@@ -41,12 +42,14 @@ class AssistantTool:
     """One tool of an assistant.
 
     `manifest`: a `Manifest`, or where `Manifest.load` finds one; raises ManifestError. `agent`: the agent whose tool it
-    becomes when its function is registered; or hand `tool` to `Agent.add_tool`. `kind`: see `Tool`.
+    becomes when its function is registered; or hand `tool` to `Agent.add_tool`. `kind`, `approval_timeout`: see `Tool`.
 
-    Functions are async, or plain ones, which run in a thread and get a `BlockingEditor`. They take as many of their
-    positional arguments as they like: `params`, a dict with the keys that the manifest declares; for those of a tool
-    that needs approval the `UserAction`; the editor, or None. Registering a second function of a sort replaces the
-    first for the calls to come, and warns.
+    Functions are async, or plain ones, which run in a thread and get a `BlockingEditor`. They take those of their
+    arguments that they like: `params`, a dict with the keys that the manifest declares, or the dataclass or model that
+    it is annotated with; `user_action`, for those of a tool that needs approval; `editor`, which may be None; `call`,
+    the `ToolContext`, or a `Trial` where they are only tried. Arguments are passed by these names and by type; to
+    parameters with other names and no default, in the order in which they stand here. Registering a second function of
+    a sort replaces the first for the calls to come, and warns.
     """
 
     def __init__(
@@ -55,12 +58,15 @@ class AssistantTool:
         agent: HasTools | None = None,
         *,
         kind: str = "other",
+        approval_timeout: float | None = None,
     ) -> None:
         self.manifest: Final = Manifest.load(manifest)
         self._agent = agent
         self._function: Registered | None = None
         self._request: Registered | None = None
         self._running: ContextVar[Execution | None] = ContextVar(f"execution of {self.manifest.id}", default=None)
+        self._executions: set[Execution] = set()
+        self._was_ambiguous = False
         self.tool: Final = Tool(
             self._execute,
             name=self.manifest.id,
@@ -69,7 +75,10 @@ class AssistantTool:
             kind=kind,
             approval=self._ask if self.manifest.require_approval else False,
             auto_approve=self.manifest.auto_approve,
+            asks_each_time=not self.manifest.auto_approve,
+            approval_timeout=approval_timeout,
             answers_refusal=self.manifest.require_approval,
+            needs_editor=self.manifest.script_editor_only,
             parameters=_Declared(self.manifest),
         )
         """What an agent runs."""
@@ -99,15 +108,18 @@ class AssistantTool:
         It is called, too, when the user did not approve, and must do nothing then but say so: only
         `user_action.primary_confirmed` is an approval, and the call ends as `rejected`, whatever `success` says. It is
         not called any more when the call is cancelled meanwhile.
-        Returns a function that tries it: `await test(params, user_action, editor=None)`. Otherwise as
-        `register_execute_tool`; raises UsageError if the manifest says that no approval is required.
+        Returns a function that tries it: `await test(params, user_action, editor=None)`, where `user_action` may be a
+        mapping, as `UserAction.read` takes it. Otherwise as `register_execute_tool`; raises UsageError if the manifest
+        says that no approval is required.
         """
         if not self.manifest.require_approval:
             raise UsageError(f"{self.manifest.id} requires no approval: use register_execute_tool")
         self._register(function, ("params", "user_action", "editor"))
 
-        async def test(params: Mapping[str, Any], user_action: UserAction, editor: Editor | None = None) -> Result:
-            return await self._try(params, user_action, editor)
+        async def test(
+            params: Mapping[str, Any], user_action: UserAction | Mapping[str, Any], editor: Editor | None = None
+        ) -> Result:
+            return await self._try(params, UserAction.read(user_action), editor)
 
         return test
 
@@ -126,7 +138,7 @@ class AssistantTool:
 
         async def test(params: Mapping[str, Any], editor: Editor | None = None) -> ApprovalRequest:
             assert self._request is not None
-            return ApprovalRequest.read(await self._request.call(self.manifest.check(params), editor))
+            return ApprovalRequest.read(await self._request.call(self.manifest.check(params), editor, call=Trial()))
 
         return test
 
@@ -136,17 +148,18 @@ class AssistantTool:
     def on_cancel(self) -> OnCancel | None:
         """What is called when the user cancels the execution that this is asked in: see `ToolContext.on_cancel`.
 
-        It is set inside of the registered function, or what that calls and starts; not in threads of its own making.
-        None outside of an execution; setting it there has no effect, and warns.
+        It is set inside of the registered function, or what that calls and starts. In a thread of the author's own
+        making it is that of the only execution that runs; if there are several, None, and a warning once. None outside
+        of an execution; setting it there has no effect, and warns.
         """
-        execution = self._running.get()
+        execution = self._current()
         return None if execution is None else execution.on_cancel
 
     @on_cancel.setter
     def on_cancel(self, function: OnCancel | None) -> None:
         if function is not None and not callable(function):
             raise TypeError(f"on_cancel must be a function or None, not {type(function).__name__}")
-        execution = self._running.get()
+        execution = self._current()
         if execution is not None and not execution.ended:
             execution.set_on_cancel(function, self._running)
         elif function is not None:
@@ -154,17 +167,39 @@ class AssistantTool:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the execution that this is asked in is being cancelled; False outside of one."""
-        execution = self._running.get()
+        """Whether the execution that this is asked in is being cancelled; False outside of one. For threads, see
+        `on_cancel`."""
+        execution = self._current()
         return execution is not None and execution.context.is_cancelled
+
+    def _current(self) -> Execution | None:
+        execution = self._running.get()
+        if execution is not None:
+            return execution
+        # A thread that the author has started knows nothing of it. Code in the event loop does, so it is outside.
+        match [each for each in list(self._executions) if each.loop_thread != get_ident()]:
+            case []:
+                return None
+            case [only]:
+                return only
+            case several:
+                if not self._was_ambiguous:
+                    self._was_ambiguous = True
+                    logger.warning(
+                        "%s: %d executions run, and this thread belongs to none of them: start it with "
+                        "contextvars.copy_context().run, or use a parameter `call: ToolContext`",
+                        self.manifest.id,
+                        len(several),
+                    )
+                return None
 
     # -- what the runner calls
 
     async def _ask(self, params: dict[str, Any], context: ToolContext) -> Approval:
         editor = self._editor_of(context, may_write=False)
         if self._request is None:
-            return Approval(f"May this run: {self.manifest.display_name}?")
-        request = ApprovalRequest.read(await self._request.call(params, editor))
+            return unexplained(self.manifest.display_name)
+        request = ApprovalRequest.read(await self._request.call(params, editor, call=context))
         preview: list[Any] = []
         if request.preview_button is not None:
             shown = await Registered(request.preview_button.action, ()).call()
@@ -172,6 +207,8 @@ class AssistantTool:
             preview = [piece for piece in preview if piece is not None]
         if editor is not None:
             preview = [*await editor.take_diffs(), *preview]
+        if preview and request.preview_button is not None:
+            preview.insert(0, request.preview_button.label)
         return request.approval(preview)
 
     async def _execute(self, params: dict[str, Any], context: ToolContext) -> str | None:
@@ -179,7 +216,7 @@ class AssistantTool:
         if self._function is None:
             raise ToolFailed(f"{self.manifest.display_name} is not there yet.")
         arguments = (params, context.action, editor) if self.manifest.require_approval else (params, editor)
-        result = await self._run(Execution(context), self._function, arguments)
+        result = await self._run(Execution(context, self._executions), self._function, arguments)
         if context.is_cancelled:
             return None
         if editor is not None:
@@ -192,13 +229,15 @@ class AssistantTool:
 
     async def _try(self, params: Mapping[str, Any], *rest: Any) -> Result:
         assert self._function is not None
-        result = await self._run(Execution(Trial()), self._function, (self.manifest.check(params), *rest))
+        result = await self._run(
+            Execution(Trial(), self._executions), self._function, (self.manifest.check(params), *rest)
+        )
         return self._outcome(result)
 
     async def _run(self, execution: Execution, function: Registered, arguments: tuple[Any, ...]) -> Any:
         token = self._running.set(execution)
         try:
-            return await function.call(*arguments)
+            return await function.call(*arguments, call=execution.context, inside=execution)
         finally:
             execution.ended = True
             self._running.reset(token)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from acp_server.errors import UsageError
 
 ALLOW: Final = "Allow"
 REJECT: Final = "Reject"
@@ -25,7 +27,10 @@ class Approval:
     secondary: str = REJECT
     """The label of the choice that does not, this time. A blank one becomes the default."""
     remember: bool = True
-    """Whether the user may also choose for all further calls of the tool in the session."""
+    """Whether the user may also choose for all further calls of the tool in the session. For a tool that asks each time
+    that is only a no."""
+    explains: bool = True
+    """Whether the message is worth reading, too, where nobody is asked because the call is approved already."""
 
     def previews(self) -> Sequence[Any]:
         """The preview as a sequence."""
@@ -33,6 +38,11 @@ class Approval:
             return ()
         preview: Any = self.preview
         return cast("list[Any]", preview) if isinstance(preview, (list, tuple)) else [preview]
+
+
+def unexplained(title: str) -> Approval:
+    """The question about a tool whose author says nothing about its calls."""
+    return Approval(f"May this run: {title}?", explains=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,28 @@ class UserAction:
     """The tool may run."""
     secondary_confirmed: bool
     """The user declined."""
+
+    @classmethod
+    def read(cls, value: UserAction | Mapping[str, Any]) -> UserAction:
+        """From a mapping, with its keys written in either case: `primaryConfirmed` or `primary_confirmed`. One that is
+        missing is False. Raises UsageError for what is none."""
+        if isinstance(value, UserAction):
+            return value
+        if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"a user action is a UserAction or a mapping, not {type(value).__name__}")
+        found = {_SPELLINGS.get(key, key): confirmed for key, confirmed in value.items()}
+        unknown = found.keys() - set(_SPELLINGS.values())
+        if unknown or len(found) < len(value) or not all(isinstance(confirmed, bool) for confirmed in found.values()):
+            raise UsageError(f"a user action has primary_confirmed and secondary_confirmed, two bools, not {value!r}")
+        return cls(found.get("primary_confirmed", False), found.get("secondary_confirmed", False))
+
+
+_SPELLINGS: Final = {
+    "primaryConfirmed": "primary_confirmed",
+    "primary_confirmed": "primary_confirmed",
+    "secondaryConfirmed": "secondary_confirmed",
+    "secondary_confirmed": "secondary_confirmed",
+}
 
 
 CONFIRMED: Final = UserAction(True, False)

@@ -1,57 +1,150 @@
-"""`Registered`: a function of an author's, called with as many positional arguments as it takes, in a thread if it is
-plain. What it is for is its caller's matter."""
+"""`Registered`: a function of an author's, called with those arguments that it takes, in a thread if it is plain.
+
+What it is for is its caller's matter.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import Any, Final
 
-from acp_server.errors import UsageError
+from acp_server.errors import InvalidParams, UsageError
 from acp_server.tasks.threads import Threads
 from acp_server.tools.editor import BlockingEditor, Editor
-from acp_server.tools.parameters import name_of
+from acp_server.tools.parameters import annotation_of, name_of
+from acp_server.tools.tool import context_parameter
 
 Function = Callable[..., Any]
 
+CALL: Final = "call"
+"""The running call, for a parameter that `@agent.tool` would pass it for."""
+
+_NOTHING: Final = nullcontext()
+_PARAMS: Final = "params"
+_BY_TYPE: Final = {"editor": r"\b(Blocking)?Editor\b", "user_action": r"\bUserAction\b"}
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 
 class Registered:
-    """`takes`: what its arguments mean. Raises UsageError for a function that cannot be called with them."""
+    """`takes`: the names of its arguments. A parameter gets the argument whose name or type it has; those that are left
+    over and have no default get the arguments that are left over, in order, and `*arguments` all of them.
+
+    Raises UsageError for a function that cannot be called like that.
+    """
 
     def __init__(self, function: Function, takes: Sequence[str]) -> None:
         self._function = function
-        self._count = _count(function, takes)
+        self._takes = takes
+        if not callable(function):
+            raise UsageError(f"a function is needed, not {type(function).__name__}")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise UsageError(f"{name_of(function)} must return its result, not yield")
+        self._parameters = list(inspect.signature(function).parameters.values())
+        self._gets = _matched(function, self._parameters, takes)
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - it is not asked whether it can be called
         )
 
-    async def call(self, *arguments: Any) -> Any:
-        """What it returns. Raises what it raises. A plain function gets a `BlockingEditor` for an `Editor`."""
-        taken = arguments[: self._count]
+    async def call(self, *arguments: Any, call: Any = None, inside: AbstractContextManager[Any] = _NOTHING) -> Any:
+        """What it returns. Raises what it raises, and InvalidParams if the parameter for `params` has a type that they
+        do not fit. A plain function gets a `BlockingEditor` for an `Editor`. The function runs `inside` of that, also
+        in its thread, which a cut does not end."""
+        given = dict(zip(self._takes, arguments, strict=True))
+        if self._shape is not None:
+            given[_PARAMS] = _fitted(self._shape, given[_PARAMS])
+        if not self._is_async:
+            given = {name: BlockingEditor(it) if isinstance(it, Editor) else it for name, it in given.items()}
+        positional, by_name = self._bind(given | {CALL: call})
         if self._is_async:
-            return await self._function(*taken)
-        taken = [BlockingEditor(argument) if isinstance(argument, Editor) else argument for argument in taken]
-        value = await Threads.current().run(name_of(self._function), self._function, *taken)
-        return await value if inspect.isawaitable(value) else value
+            with inside:
+                return await self._function(*positional, **by_name)
+
+        def run() -> Any:
+            with inside:
+                return self._function(*positional, **by_name)
+
+        value = await Threads.current().run(name_of(self._function), run)
+        if inspect.isawaitable(value):
+            with inside:
+                return await value
+        return value
+
+    def _bind(self, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        positional: list[Any] = []
+        by_name: dict[str, Any] = {}
+        for parameter in self._parameters:
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                positional += [given[name] for name in self._takes if name not in self._gets.values()]
+            elif parameter.kind in _POSITIONAL:
+                name = self._gets.get(parameter.name)
+                positional.append(parameter.default if name is None else given[name])
+            elif parameter.name in self._gets:
+                by_name[parameter.name] = given[self._gets[parameter.name]]
+        return positional, by_name
+
+    @cached_property
+    def _shape(self) -> Any:
+        """The check that makes the params what the function has them annotated with; None if that is a dict."""
+        for parameter in self._parameters:
+            if self._gets.get(parameter.name) == _PARAMS:
+                try:
+                    kind = annotation_of(self._function, parameter)
+                except Exception:
+                    return None  # it exists for type checkers only
+                from pydantic import BaseModel, TypeAdapter
+
+                if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel)):
+                    return TypeAdapter[Any](kind)
+        return None
 
 
-def _count(function: Function, takes: Sequence[str]) -> int:
-    """How many of the arguments to pass. Raises UsageError for a function that cannot be called with them."""
-    if not callable(function):
-        raise UsageError(f"a function is needed, not {type(function).__name__}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise UsageError(f"{name_of(function)} must return its result, not yield")
-    count = 0
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            return len(takes)
-        needed = parameter.default is inspect.Parameter.empty
-        if parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
-            if count < len(takes):
-                count += 1
-                continue
-        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            needed = False
-        if needed:
+def _matched(function: Function, parameters: Sequence[inspect.Parameter], takes: Sequence[str]) -> dict[str, str]:
+    """Which argument each parameter gets."""
+    gets: dict[str, str] = {}
+    if (context := context_parameter(function)) is not None:
+        gets[context] = CALL
+    for parameter in parameters:
+        name = _meant(parameter, takes)
+        if name is not None and name not in gets.values() and parameter.name not in gets:
+            gets[parameter.name] = name
+    rest: Iterator[str] = iter([name for name in takes if name not in gets.values()])
+    for parameter in parameters:
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            continue
+        if parameter.name in gets or parameter.default is not inspect.Parameter.empty:
+            continue
+        name = next(rest, None) if parameter.kind in _POSITIONAL else None
+        if name is None:
             raise UsageError(f"{name_of(function)} gets ({', '.join(takes)}), and nothing for {parameter.name}")
-    return count
+        gets[parameter.name] = name
+    return gets
+
+
+def _meant(parameter: inspect.Parameter, takes: Sequence[str]) -> str | None:
+    """The argument whose name or type it has."""
+    if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+        return None
+    name = "user_action" if parameter.name == "userAction" else parameter.name
+    if name in takes:
+        return name
+    annotation = parameter.annotation
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    return next((name for name in takes if name in _BY_TYPE and re.search(_BY_TYPE[name], text)), None)
+
+
+def _fitted(shape: Any, params: Any) -> Any:
+    from pydantic import ValidationError
+
+    try:
+        return shape.validate_python(params)
+    except ValidationError as error:
+        from acp_server.schema.problems import explain
+
+        problems = explain(error)
+        text = "; ".join(f"{problem['path']} {problem['message']}".strip() for problem in problems)
+        raise InvalidParams(f"The arguments do not fit: {text}", data={"problems": problems}) from None

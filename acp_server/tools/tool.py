@@ -8,12 +8,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from acp_server.errors import UsageError
 from acp_server.tools.context import ToolContext
+from acp_server.tools.editor import Editor
 from acp_server.tools.names import RULE, is_name
 from acp_server.tools.parameters import StrictParameters, annotation_of, name_of
+
+if TYPE_CHECKING:
+    from acp_server.session.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,9 +51,11 @@ class Tool(Generic[F]):
 
     `approval`: whether the user is asked before it runs, or a function that says what is asked: it takes the same
     arguments, changes nothing, and returns an `Approval` or the question as text. `auto_approve`: whether it may run
-    without asking when the user has set that tools may. `approval_timeout`: seconds after which no answer means no.
+    without asking when the user has set that tools may. `asks_each_time`: the user cannot allow all further calls at
+    once. `approval_timeout`: seconds after which no answer means no.
     `answers_refusal`: whether the function is called, too, when it was not approved, and finds that out by
-    `ToolContext.primary_confirmed`. `parameters`: what it takes, if the function's parameters do not say it.
+    `ToolContext.primary_confirmed`. `needs_editor`: whether it runs only where the client reads and writes files.
+    `parameters`: what it takes, if the function's parameters do not say it.
 
     Raises UsageError for a function that cannot be a tool.
     """
@@ -64,14 +70,18 @@ class Tool(Generic[F]):
         kind: str = "other",
         approval: bool | Callable[..., Any] = False,
         auto_approve: bool = False,
+        asks_each_time: bool = False,
         approval_timeout: float | None = None,
         answers_refusal: bool = False,
+        needs_editor: bool = False,
         parameters: Arguments | None = None,
     ) -> None:
         if not callable(function):
             raise UsageError(f"a tool is a function, not {type(function).__name__}")
         if approval_timeout is not None and approval_timeout <= 0:
             raise UsageError("approval_timeout must be more than 0 seconds")
+        if auto_approve and asks_each_time:
+            raise UsageError("a tool that asks each time is not approved automatically")
         self.function: Final = function
         self.name: Final = name or getattr(function, "__name__", "")
         if not isinstance(self.name, str) or not is_name(self.name):
@@ -84,8 +94,10 @@ class Tool(Generic[F]):
         self.kind: Final = kind
         self.approval: Final = approval
         self.auto_approve: Final = auto_approve
+        self.asks_each_time: Final = asks_each_time
         self.approval_timeout: Final = approval_timeout
         self.answers_refusal: Final = answers_refusal
+        self.needs_editor: Final = needs_editor
         self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         self.takes_context: Final = context_parameter(function)
         self._parameters: Final[Arguments] = parameters or StrictParameters(function, _is_context(function))
@@ -107,6 +119,10 @@ class Tool(Generic[F]):
     def describe(self) -> dict[str, Any]:
         """What a model is told of it: `name`, `description` and `input_schema`."""
         return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
+
+    def runs_in(self, session: Session) -> bool:
+        """Whether it can run in this session; if not, its calls fail."""
+        return not self.needs_editor or Editor.of(session) is not None
 
     def read(self, arguments: Any) -> dict[str, Any]:
         """Arguments from a model, checked. Raises InvalidParams, whose data lists each problem."""

@@ -56,9 +56,9 @@ class Toolbox:
         """The tool of that name. Raises KeyError."""
         return self._tools[name]
 
-    def describe(self) -> list[dict[str, Any]]:
-        """What a model is told of them; see `Tool.describe`."""
-        return [tool.describe() for tool in self]
+    def describe(self, session: Session | None = None) -> list[dict[str, Any]]:
+        """What a model is told of them; see `Tool.describe`. With a `session`: of those that can run there."""
+        return [tool.describe() for tool in self if session is None or tool.runs_in(session)]
 
     # -- the calls of a turn (see `acp_server.session.tooling.ToolHost`)
 
@@ -121,7 +121,7 @@ class Toolbox:
         from acp_server.tools.output import shown
         from acp_server.tools.view import PACE, View
 
-        known = ", ".join(self._tools) or "none"
+        known = ", ".join(tool.name for tool in self if tool.runs_in(turn.session)) or "none"
         words = f"There is no tool named {name!r}. There are: {known}."
         view = View(turn, id, turn.client.connection.ticker(PACE))
         view.begin(name, "other", name, shown(arguments))

@@ -160,7 +160,7 @@ async def test_tools_assistant(option: str) -> None:
         editor.client.answer("fs/write_text_file", {})
         prompt = await editor.prompt(session, "a.js")
         request = await editor.client.expect_request(PERMISSION)
-        assert request["params"]["toolCall"]["content"][1]["newText"] == "one\n// New content\n"
+        assert request["params"]["toolCall"]["content"][2]["newText"] == "one\n// New content\n"
         await editor.client.respond(request, selected(option))
         assert await editor.answer(prompt) == END_TURN
         assert editor.said() == [

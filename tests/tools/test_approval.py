@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server import Agent, Approval, ToolContext, Turn
+from acp_server import Agent, Approval, Session, ToolContext, Turn
 from acp_server.schema import Diff, TextContent
 from tests.session.editor import CANCELLED, END_TURN, EVERYTHING, editing
 from tests.tools.kept import PERMISSION, Kept, selected, updates
@@ -201,7 +201,7 @@ async def test_it_runs_without_asking_only_if_the_user_and_the_tool_both_allow_i
 @pytest.mark.parametrize("way", ["by the setting", "for always"])
 async def test_what_runs_without_asking_shows_what_it_would_have_asked(way: str) -> None:
     diff = Diff(path="/project/a", old_text="old", new_text="new")
-    kept = Kept(approval=lambda path: Approval("Really?", preview=diff), auto_approve=True)
+    kept = Kept(approval=lambda path: Approval("Really?", title="Change a", preview=diff), auto_approve=True)
     async with editing(kept.agent) as editor:
         editor.client.answer(PERMISSION, selected("allow_always"))
         session = await editor.open()
@@ -213,8 +213,43 @@ async def test_what_runs_without_asking_shows_what_it_would_have_asked(way: str)
         asked = len(editor.asked(PERMISSION))
         await editor.ask(session)
         assert len(editor.asked(PERMISSION)) == asked
-        assert updates(editor)[-1]["content"][0]["newText"] == "new"
+        shown, change, said = updates(editor)[-1]["content"]
+        assert shown["content"]["text"] == "Really?"
+        assert change["newText"] == "new"
+        assert said["content"]["text"] == "touched"
+        assert "Change a" in [update.get("title") for update in updates(editor)]
     assert kept.status == "completed"
+
+
+async def test_what_runs_without_asking_shows_no_question_that_explains_nothing() -> None:
+    kept = Kept(auto_approve=True)
+    async with editing(kept.agent) as editor:
+        session = await editor.open()
+        setting = {"sessionId": session, "configId": "auto_approve", "type": "boolean", "value": True}
+        await editor.client.result("session/set_config_option", setting)
+        await editor.ask(session)
+        assert [piece["content"]["text"] for piece in updates(editor)[-1]["content"]] == ["touched"]
+
+
+async def test_a_tool_that_asks_each_time_is_not_allowed_for_always() -> None:
+    class Allowed:
+        async def get(self, session: Session, tool: str) -> bool | None:
+            return True
+
+        async def put(self, session: Session, tool: str, allowed: bool) -> None:
+            raise AssertionError
+
+    kept = Kept(Agent("a", approvals=Allowed()), asks_each_time=True)
+    async with editing(kept.agent) as editor:
+        session = await editor.open()
+        for _ in range(2):
+            prompt = await editor.prompt(session)
+            request = await editor.client.expect_request(PERMISSION)
+            offered = [option["optionId"] for option in request["params"]["options"]]
+            assert offered == ["allow_once", "reject_once", "reject_always"]
+            await editor.client.respond(request, selected("allow_once"))
+            assert await editor.answer(prompt) == END_TURN
+    assert kept.ran == 2
 
 
 async def test_the_setting_is_there_only_if_a_tool_heeds_it() -> None:

@@ -129,7 +129,7 @@ async def test_a_preview_may_be_several_pieces_of_content():
     async with case.running() as (editor, _, prompt):
         request = await editor.client.expect_request(ASK)
         content = request["params"]["toolCall"]["content"]
-        assert [piece["content"]["text"] for piece in content] == ["m", "one", "2"]
+        assert [piece["content"]["text"] for piece in content] == ["m", "Preview", "one", "2"]
         await editor.client.respond(request, {"outcome": {"outcome": "cancelled"}})
         await editor.answer(prompt)
 

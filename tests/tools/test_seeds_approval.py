@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from acp_server import UsageError
 from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.consent import CONFIRMED, UserAction
 from acp_server.tools.editor import Editor
@@ -191,7 +192,8 @@ async def test_the_example_of_the_diff_shows_it_before_the_user_decides_and_chan
             request = await editor.client.expect_request(ASK)
             call = request["params"]["toolCall"]
             assert call["content"][0]["content"]["text"] == "The assistant wants to modify main.js."
-            assert call["content"][1:] == [
+            assert call["content"][1]["content"]["text"] == "Preview Diff"
+            assert call["content"][2:] == [
                 {"type": "diff", "path": "/project/main.js", "oldText": "old", "newText": "old\n// New content"}
             ]
             names = {option["kind"]: option["name"] for option in request["params"]["options"]}
@@ -247,7 +249,7 @@ async def test_a_preview_may_be_a_summary_in_words() -> None:
     async with case.running() as (editor, _, prompt):
         request = await editor.client.expect_request(ASK)
         pieces = [piece["content"]["text"] for piece in request["params"]["toolCall"]["content"]]
-        assert pieces == ["The assistant wants to export your notes.", "12 notes, 3 pictures"]
+        assert pieces == ["The assistant wants to export your notes.", "Preview", "12 notes, 3 pictures"]
         await editor.client.respond(request, {"outcome": {"outcome": "cancelled"}})
         await editor.answer(prompt)
 
@@ -301,6 +303,31 @@ async def test_what_is_approved_automatically_is_executed_at_once_with_the_prima
 
 
 # -- trying
+
+
+@pytest.mark.parametrize(
+    ("action", "confirmed"),
+    [
+        ({"primaryConfirmed": True, "secondaryConfirmed": False}, True),
+        ({"primaryConfirmed": True}, True),
+        ({"primary_confirmed": True}, True),
+        ({"secondaryConfirmed": True}, False),
+        ({}, False),
+    ],
+)
+async def test_the_action_that_is_tried_may_be_a_mapping_in_either_spelling(
+    action: dict[str, bool], confirmed: bool
+) -> None:
+    tool = AssistantTool(LOCATION)
+    test_execute = tool.register_execute_tool_with_approval(locating(Location()))
+    assert (await test_execute({}, action))["success"] == confirmed
+
+
+@pytest.mark.parametrize("action", [None, {"primaryConfirmed": 1}, {"confirmed": True}, {"primary_confirmed": None}])
+async def test_what_is_no_action_of_a_user_is_refused(action: Any) -> None:
+    test_execute = AssistantTool(LOCATION).register_execute_tool_with_approval(locating(Location()))
+    with pytest.raises(UsageError, match="a user action"):
+        await test_execute({}, action)
 
 
 async def test_the_test_functions_of_the_example() -> None:

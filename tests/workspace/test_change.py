@@ -280,7 +280,9 @@ async def test_a_user_who_has_said_so_is_not_asked_but_shown(project: Path) -> N
         await talk.client.result("session/set_config_option", setting)
         told = await talk.tell(session, "/edit README.md needle => pin")
         assert told.text == "`README.md` is changed.\n"
-        assert told.call["content"][0]["type"] == "diff"
+        # The question that was not asked, and the change.
+        assert [piece["type"] for piece in told.call["content"][:2]] == ["content", "diff"]
+        assert "README.md" in told.call["content"][0]["content"]["text"]
         assert not talk.asked(PERMISSION)
 
 
