@@ -70,6 +70,18 @@ _RELOADED: Final = ("bots", "agent", "token_file", "config", "check")
     help="What cancelling a chat does: stop the agent, or only change the status while the reply goes on.",
 )
 @click.option(
+    "--elicitation",
+    type=click.Choice(["function", "reply_message"]),
+    default="function",
+    show_default=True,
+    help="The type of the tool call that a question of the agent to the user is; permission is always a function.",
+)
+@click.option(
+    "--allow-file-urls",
+    is_flag=True,
+    help="Pass on links to files by any URL, file: included, and not only by http: and https:.",
+)
+@click.option(
     "--allow-origin",
     "allow_origins",
     metavar="ORIGIN",
@@ -142,6 +154,8 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         cwd=os.path.abspath(given["cwd"]),
         store=given["store"],
         cancel="drain" if given["cancel"] == "drain" else "stop",
+        elicitation="reply_message" if given["elicitation"] == "reply_message" else "function",
+        file_urls=given["allow_file_urls"],
         limits=Limits(**{each.name: given[each.name] for each in fields(Limits)}),
         allow_origins=given["allow_origins"],
     )

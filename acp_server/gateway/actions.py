@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import anyio
 from pydantic import ValidationError
@@ -32,6 +32,9 @@ PERMISSION: Final = "request_permission"
 FORM: Final = "elicit_form"
 URL: Final = "elicit_url"
 
+CallType = Literal["function", "reply_message"]
+"""What a tool call is in the API: a function to be executed, or a message of which the user chooses the reply."""
+
 _DISMISSED: Final = ("cancel", "cancelled", "canceled")
 _DECLINED: Final = ("decline", "declined")
 
@@ -41,6 +44,8 @@ class Question(ABC):
 
     name: str
     arguments: dict[str, Any]
+    elicits = True
+    """Whether it asks the user for something to know, and not for leave."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -59,10 +64,10 @@ class Question(ABC):
         self.answer = answer
         self.answered.set()
 
-    def to_wire(self) -> dict[str, Any]:
-        """As a tool call of `required_action`."""
+    def to_wire(self, elicitation: CallType = "function") -> dict[str, Any]:
+        """As a tool call of `required_action`; `elicitation` is the type of one that elicits."""
         function = {"name": self.name, "arguments": json.dumps(self.arguments)}
-        return {"id": self.id, "type": "function", "function": function}
+        return {"id": self.id, "type": elicitation if self.elicits else "function", "function": function}
 
 
 class PermissionQuestion(Question):
@@ -70,6 +75,7 @@ class PermissionQuestion(Question):
     protocol (ACP, Tool Calls, Requesting Permission); `cancel` chooses none."""
 
     name = PERMISSION
+    elicits = False
 
     def __init__(self, id: str, request: RequestPermissionRequest) -> None:
         super().__init__(id)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import anyio
 from anyio.abc import TaskGroup
 
+from acp_server.gateway.actions import CallType
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, ConversationBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bot, Bots
@@ -56,7 +57,15 @@ class Chats:
     """All chats."""
 
     def __init__(
-        self, store: Store, ids: Ids, conversations: Conversations, bots: Bots, limits: Limits, cancel: Cancel
+        self,
+        store: Store,
+        ids: Ids,
+        conversations: Conversations,
+        bots: Bots,
+        limits: Limits,
+        *,
+        cancel: Cancel,
+        elicitation: CallType,
     ) -> None:
         self._store = store
         self._ids = ids
@@ -64,6 +73,7 @@ class Chats:
         self._bots = bots
         self._limits = limits
         self._cancel: Cancel = cancel
+        self._elicitation: CallType = elicitation
         self._waiting = Waiting(limits)
         self._alive: dict[str, _Alive] = {}
         self._unstored: dict[str, Chat] = {}
@@ -226,12 +236,12 @@ class Chats:
             if query is not None:
                 chat.keep = partial(self._forget_if_cancelled, query)
 
-        def heard(session: str | None) -> list[Message]:
-            messages = self._store.context(conversation.id, conversation.section_id, session)
-            return [message for message in messages if query is None or message.id != query.id]
+        def heard(session: str | None, most: int) -> tuple[list[str], list[Message]]:
+            but = None if query is None else query.id
+            return self._store.context(conversation.id, conversation.section_id, session, but=but, most=most)
 
         work = Work(
-            life := Life(chat, self._ids, self._store.add_message, self._limits.backlog),
+            life := Life(chat, self._ids, self._store.add_message, self._limits.backlog, self._elicitation),
             bot,
             lease,
             self._conversations,
@@ -293,9 +303,9 @@ class Chats:
 
     def _last_question(self, conversation: Conversation | None) -> Message:
         if conversation is not None:
-            said = self._store.context(conversation.id, conversation.section_id)
-            if said and said[-1].role == "user" and said[-1].type == QUESTION:
-                return said[-1]
+            last = self._store.last_said(conversation.id, conversation.section_id)
+            if last is not None and last.role == "user" and last.type == QUESTION:
+                return last
         raise ApiError(Code.BAD_PARAMETER, "there is no message to reply to")
 
 

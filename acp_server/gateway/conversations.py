@@ -14,8 +14,8 @@ from acp_server.gateway.bodies import ConversationBody, EnterMessage, ListBody, 
 from acp_server.gateway.conversation import Conversation, KnownSession
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids, is_id
-from acp_server.gateway.limits import NAME
-from acp_server.gateway.messages import Message, check_content, check_said
+from acp_server.gateway.limits import NAME, Limits
+from acp_server.gateway.messages import Message, check_content, check_links, check_said
 from acp_server.gateway.store import Store
 
 _UNKNOWN = "the conversation does not exist"
@@ -39,11 +39,21 @@ class Lease:
 class Conversations:
     """All conversations."""
 
-    def __init__(self, store: Store, ids: Ids, let_go: Callable[[KnownSession], None]) -> None:
-        """`let_go` is told of each session that nobody will take up again; it must not wait."""
+    def __init__(
+        self,
+        store: Store,
+        ids: Ids,
+        let_go: Callable[[KnownSession], None],
+        limits: Limits,
+        file_urls: bool = False,
+    ) -> None:
+        """`let_go` is told of each session that nobody will take up again; it must not wait. `file_urls`: whether
+        messages may link to files by any URL."""
         self._store = store
         self._ids = ids
         self._let_go = let_go
+        self._limits = limits
+        self._file_urls = file_urls
 
     def create(self, caller: Caller, body: ConversationBody) -> Conversation:
         """A new one, with the messages that it begins with."""
@@ -100,7 +110,8 @@ class Conversations:
     # -- messages
 
     def message(self, conversation: Conversation, entered: EnterMessage) -> Message:
-        """A message that a client brings; it is not kept yet."""
+        """A message that a client brings; it is not kept yet. Raises ApiError 4005 for links that are not allowed."""
+        self._check_links(entered.content, entered.content_type)
         return Message(
             id=self._ids.new(),
             conversation_id=conversation.id,
@@ -140,6 +151,7 @@ class Conversations:
         message.content_type = body.content_type or message.content_type
         message.meta_data = message.meta_data if body.meta_data is None else body.meta_data
         check_content(message.content, message.content_type)
+        self._check_links(message.content, message.content_type)
         check_said(message.content)
         message.updated_at = int(time.time())
         with self._store.transaction():
@@ -170,17 +182,15 @@ class Conversations:
             # Also of one that is not listed any more: a client may delete what it has read.
             if id and not (is_id(id) and self._store.has_place(conversation.id, id)):
                 raise ApiError(Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
-        descending, backwards = body.order == "desc", bool(body.before_id) and not body.after_id
-        found = self._store.listed(
+        return self._store.listed(
             conversation.id,
-            descending=descending,
+            descending=body.order == "desc",
             chat_id=body.chat_id if body.chat_id.isascii() else "-",
             before=body.before_id,
             after=body.after_id,
-            limit=body.limit + 1,
+            limit=body.limit,
+            most=self._limits.page_bytes,
         )
-        more = len(found) > body.limit
-        return found[-body.limit :] if backwards else found[: body.limit], more
 
     # -- the agent's sessions
 
@@ -217,6 +227,10 @@ class Conversations:
             self._let_go(session)
 
     # -- changes
+
+    def _check_links(self, content: str, content_type: str) -> None:
+        if not self._file_urls:
+            check_links(content, content_type)
 
     def _said_otherwise(self, conversation: Conversation, section_id: str | None = None) -> KnownSession | None:
         """No session knows the conversation as it is from now on: the one that did until now, see `leave`."""

@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from acp_server.client import Patience
+from acp_server.gateway.actions import CallType
 from acp_server.gateway.auth import Tokens
 from acp_server.gateway.bots import Bot, Bots
 from acp_server.gateway.chat import Status
@@ -43,6 +44,10 @@ class Settings:
     """Where conversations are kept; None: in memory."""
     cancel: Cancel = "stop"
     """What a cancel does to the agent."""
+    elicitation: CallType = "function"
+    """The type of the tool call that an elicitation is."""
+    file_urls: bool = False
+    """Whether messages may link to files by any URL, and not only by those of the web."""
     limits: Limits = field(default_factory=Limits)
     allow_origins: Sequence[str] = ()
     """The origins whose pages may read answers in a browser (CORS); `*` for all."""
@@ -66,8 +71,16 @@ class Gateway:
             make = partial(Bot, cwd=settings.cwd, ids=ids, limits=settings.limits, patience=settings.patience)
             self._bots = Bots(make)
             self._bots.set(settings.bots, settings.agent)
-            self.conversations = Conversations(self._store, ids, self._bots.let_go)
-            self.chats = Chats(self._store, ids, self.conversations, self._bots, self.limits, settings.cancel)
+            self.conversations = Conversations(self._store, ids, self._bots.let_go, self.limits, settings.file_urls)
+            self.chats = Chats(
+                self._store,
+                ids,
+                self.conversations,
+                self._bots,
+                self.limits,
+                cancel=settings.cancel,
+                elicitation=settings.elicitation,
+            )
             self.metrics = Metrics(_Present(self.chats, self._bots))
             self.chats.on_end = self.metrics.ended
             self.chats.recover()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from acp_server.gateway import events
-from acp_server.gateway.actions import Question
+from acp_server.gateway.actions import CallType, Question
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.chat import Chat, Failure, Status, Usage, kept_nowhere
 from acp_server.gateway.errors import ApiError, Code
@@ -32,7 +32,9 @@ _HELD_SIZE: Final = 256
 class Life:
     """One chat that has not ended, or whose agent still works."""
 
-    def __init__(self, chat: Chat, ids: Ids, keep: Callable[[Message], None], backlog: int) -> None:
+    def __init__(
+        self, chat: Chat, ids: Ids, keep: Callable[[Message], None], backlog: int, elicitation: CallType = "function"
+    ) -> None:
         self.chat = chat
         self.over = False
         """Whether nothing more will come of it, not even from a cancelled chat."""
@@ -42,6 +44,7 @@ class Life:
         """What it has produced."""
         self.feed = Feed(backlog)
         self._keep_message = keep
+        self._elicitation: CallType = elicitation
         self._reply = Reply(chat, ids, self.feed.emit, self._keep)
         self._asked: list[Question] = []
         """The questions that are shown, in `requires_action`."""
@@ -164,7 +167,9 @@ class Life:
             return
         self._asked, self._queue = self._queue, []
         self._reply.interrupt([(question.name, question.arguments) for question in self._asked])
-        self.chat.move(Status.REQUIRES_ACTION, tool_calls=[question.to_wire() for question in self._asked])
+        self.chat.move(
+            Status.REQUIRES_ACTION, tool_calls=[question.to_wire(self._elicitation) for question in self._asked]
+        )
         self.feed.emit(events.REQUIRES_ACTION, self.chat.to_wire())
         self.feed.done()
 

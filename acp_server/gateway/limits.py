@@ -47,6 +47,10 @@ class Limits:
     waiting: int = _limit(1000, "NUMBER", "Chats that wait for tool outputs at once, of everybody together.")
     waiting_of_one: int = _limit(200, "NUMBER", "Chats that wait for tool outputs at once with tokens of one name.")
     reply: int = _limit(16 * 1024 * 1024, "CHARACTERS", "What an agent may say in one chat.")
+    # The newest messages that fit are told.
+    context_bytes: int = _limit(1024 * 1024, "BYTES", "What a prompt may tell of what was said before.", least=0)
+    # About so many, and one message in any case.
+    page_bytes: int = _limit(4 * 1024 * 1024, "BYTES", "What a page of messages may have.")
     backlog: int = _limit(
         8 * 1024 * 1024, "BYTES", "What a client may be behind with a stream before it is cut; the chat goes on."
     )

@@ -22,6 +22,8 @@ QUESTION: Final = "question"
 ANSWER: Final = "answer"
 
 _CONTEXT_BEFORE: Final = "Earlier in this conversation:"
+_CONTEXT_CUT: Final = "Earlier in this conversation, of which the beginning is left out:"
+_WEB: Final = ("http://", "https://")
 _CONTEXT_AFTER: Final = "The message to reply to now follows."
 
 
@@ -75,6 +77,13 @@ def check_content(content: str, content_type: str) -> None:
         raise ApiError(Code.BAD_MESSAGE, f"content cannot be of type {content_type!r} here")
 
 
+def check_links(content: str, content_type: str) -> None:
+    """Raise ApiError 4005 for a link to anything but the web: an agent would read a file of its machine for it."""
+    for part in _objects(content) if content_type == OBJECTS else []:
+        if part["type"] != "text" and not part["file_url"].lower().startswith(_WEB):
+            raise ApiError(Code.BAD_MESSAGE, "a file_url has to begin with http:// or https://")
+
+
 def check_said(content: str) -> None:
     """Raise ApiError 4005 for a message that says nothing."""
     if not content:
@@ -93,12 +102,20 @@ def blocks(message: Message) -> list[ContentBlock]:
     ]
 
 
-def context(messages: Sequence[Message]) -> list[ContentBlock]:
-    """What was said before, as one block for an agent that has not heard it; nothing for nothing."""
-    said = [f"{message.role}: {text}" for message in messages if (text := _plain(message))]
+def context(messages: Sequence[Message], cut: bool = False) -> list[ContentBlock]:
+    """What was said before, as one block for an agent that has not heard it; nothing for nothing. `cut`: whether there
+    was more before it."""
+    said = [text for text in map(as_context, messages) if text]
     if not said:
         return []
-    return [TextContent(text="\n\n".join([_CONTEXT_BEFORE, *said, _CONTEXT_AFTER]))]
+    before = _CONTEXT_CUT if cut else _CONTEXT_BEFORE
+    return [TextContent(text="\n\n".join([before, *said, _CONTEXT_AFTER]))]
+
+
+def as_context(message: Message) -> str:
+    """A message as a part of `context`; empty if it says nothing."""
+    text = _plain(message)
+    return f"{message.role}: {text}" if text else ""
 
 
 def is_command(query: Sequence[ContentBlock], commands: Sequence[AvailableCommand]) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from acp_server.errors import UsageError
 from acp_server.gateway.chat import Chat, Failure, Status, Usage
 from acp_server.gateway.conversation import Conversation
-from acp_server.gateway.messages import ANSWER, QUESTION, Message
+from acp_server.gateway.messages import ANSWER, QUESTION, Message, as_context
 
 _APPLICATION_ID: Final = 0x41435047  # "ACPG"
 
@@ -254,9 +254,10 @@ class Store:
         return [message for message in messages if not message.given]
 
     def listed(
-        self, conversation_id: str, *, descending: bool, chat_id: str, before: str, after: str, limit: int
-    ) -> list[Message]:
-        """A page of a conversation. `before` and `after` are ids that have a place, in the order of the page."""
+        self, conversation_id: str, *, descending: bool, chat_id: str, before: str, after: str, limit: int, most: int
+    ) -> tuple[list[Message], bool]:
+        """A page of a conversation, and whether there are more in its direction. `before` and `after` are ids that have
+        a place, in the order of the page. It has `limit` messages and `most` bytes, but one message in any case."""
         where, values = _LISTED, [conversation_id]
         if chat_id:
             where, values = f"{where} AND chat_id = ?", [*values, chat_id]
@@ -267,17 +268,41 @@ class Store:
         backwards = bool(before) and not after
         order = "DESC" if descending != backwards else "ASC"
         sql = f"SELECT doc FROM messages WHERE {where} ORDER BY seq {order} LIMIT ?"
-        messages = self._all(Message, sql, *values, limit)
-        return messages[::-1] if backwards else messages
+        messages: list[Message] = []
+        size, more = 0, False
+        for (doc,) in self._db.execute(sql, (*values, limit + 1)):
+            size += len(doc)
+            more = len(messages) == limit or (size > most and bool(messages))
+            if more:
+                break
+            messages.append(Message(**json.loads(doc)))
+        return messages[::-1] if backwards else messages, more
 
-    def context(self, conversation_id: str, section_id: str, unknown_to: str | None = None) -> list[Message]:
-        """What a chat in this section builds on, in order; given `unknown_to`, only what that session has not heard."""
-        return self._all(
-            Message,
-            f"SELECT doc FROM messages WHERE {_CONTEXT} AND section_id = ? AND (? IS NULL OR known_to IS NOT ?)"
-            " ORDER BY seq",
-            *(conversation_id, section_id, unknown_to, unknown_to),
+    def context(
+        self, conversation_id: str, section_id: str, unknown_to: str | None = None, *, but: str | None = None, most: int
+    ) -> tuple[list[str], list[Message]]:
+        """What a chat in this section builds on, without the message `but`; given `unknown_to`, only what that session
+        has not heard: the newest messages that together have `most` bytes, in order, and the ids of those before."""
+        left_out: list[str] = []
+        messages: list[Message] = []
+        rows = self._db.execute(
+            f"SELECT id, doc FROM messages WHERE {_CONTEXT} AND section_id = ? AND (? IS NULL OR known_to IS NOT ?)"
+            " AND id IS NOT ? ORDER BY seq DESC",
+            (conversation_id, section_id, unknown_to, unknown_to, but),
         )
+        for id, doc in rows:
+            message: Message | None = None if left_out else Message(**json.loads(doc))
+            most -= 0 if message is None else len(as_context(message).encode())
+            if message is None or most < 0:
+                left_out.append(id)
+            else:
+                messages.append(message)
+        return left_out, messages[::-1]
+
+    def last_said(self, conversation_id: str, section_id: str) -> Message | None:
+        """The last message that a chat in this section builds on."""
+        sql = f"SELECT doc FROM messages WHERE {_CONTEXT} AND section_id = ? ORDER BY seq DESC LIMIT 1"
+        return self._one(Message, sql, conversation_id, section_id)
 
     def mark_known(self, session: str, ids: Iterable[str]) -> None:
         """The agent's session with this key has heard these messages."""

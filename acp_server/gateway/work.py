@@ -25,7 +25,7 @@ from acp_server.gateway.events import Listener
 from acp_server.gateway.inbox import Inbox, Item
 from acp_server.gateway.life import UNSTORED, Life
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.messages import Message, blocks, context, is_command
+from acp_server.gateway.messages import Message, as_context, blocks, context, is_command
 from acp_server.gateway.process import Held
 from acp_server.gateway.waiting import Waiting
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
@@ -51,7 +51,7 @@ class Work:
         waiting: Waiting,
         limits: Limits,
         *,
-        heard: Callable[[str | None], Sequence[Message]],
+        heard: Callable[[str | None, int], tuple[list[str], list[Message]]],
         prompt: Sequence[Message],
         meta: dict[str, Any],
     ) -> None:
@@ -64,12 +64,13 @@ class Work:
         self._waiting = waiting
         self._limits = limits
         self._heard = heard
-        """What of the conversation a session has to be told: of all of it, or of what the session does not know."""
+        """What of the conversation a session has to be told: of all of it, or of what the session does not know. The
+        ids of what does not fit into so many bytes, and the messages that do."""
         self._prompt = prompt
         self._meta = meta
         self._scope = anyio.CancelScope()
         self._held: Held | None = None
-        self._told: Sequence[Message] = ()
+        self._told: list[str] = []
         self._turn: RemoteTurn | None = None
         self._usage = Usage()
         self._failure: Failure | None = _STOPPED
@@ -161,18 +162,29 @@ class Work:
         return turn.result
 
     def _compose(self, held: Held) -> list[ContentBlock]:
-        """The prompt, and in `_told` what of the conversation the session hears by it.
+        """The prompt, and in `_told` the ids of what of the conversation the session hears by it, or never will.
 
         A command is the whole prompt, or it is none for the agent (ACP, Slash Commands); so what was said before stays
         untold until the next prompt that is no command.
         """
         query = blocks(self._prompt[-1])
         if is_command(query, held.session.available_commands):
-            self._told = self._prompt[-1:]
+            self._told = [self._prompt[-1].id]
             return query
-        earlier = [*self._heard(None if held.is_new else held.key), *self._prompt[:-1]]
-        self._told = [*earlier, self._prompt[-1]]
-        return [*context(earlier), *query]
+        room = self._limits.context_bytes
+        brought: list[Message] = []
+        for message in reversed(self._prompt[:-1]):
+            room -= len(as_context(message).encode())
+            if room < 0:
+                break
+            brought.insert(0, message)
+        left_out, earlier = self._heard(None if held.is_new else held.key, room)
+        self._told = [*left_out, *(message.id for message in (*earlier, *self._prompt))]
+        lost = len(left_out) + len(self._prompt) - 1 - len(brought)
+        if lost:
+            id, most = self._life.chat.id, self._limits.context_bytes
+            logger.warning("chat %s: of what was said, %s messages do not fit into %s bytes", id, lost, most)
+        return [*context([*earlier, *brought], cut=bool(lost)), *query]
 
     def _updated(self, update: SessionUpdate) -> None:
         if isinstance(update, UsageUpdate):
@@ -238,9 +250,8 @@ class Work:
         if chat.status is not Status.COMPLETED or not chat.saved:
             return False
         known = KnownSession(self._lease.bot, held.session.id, held.key)
-        heard = [message.id for message in self._told]
         try:
-            return self._conversations.give_back(self._lease, known, heard, chat.id)
+            return self._conversations.give_back(self._lease, known, self._told, chat.id)
         except Exception:
             logger.exception("the session of chat %s cannot be stored", chat.id)
             return False

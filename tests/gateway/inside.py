@@ -10,6 +10,7 @@ import anyio
 import httpx
 
 from acp_server.client import Patience
+from acp_server.gateway.actions import CallType
 from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import read_tokens
 from acp_server.gateway.chats import Cancel
@@ -31,6 +32,8 @@ async def gateway_in(
     cancel: Cancel = "stop",
     patience: Patience = PATIENT,
     allow_origins: Sequence[str] = (),
+    elicitation: CallType = "function",
+    file_urls: bool = False,
     **limits: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway, and a client of it."""
@@ -40,6 +43,8 @@ async def gateway_in(
         cwd=str(folder),
         store=store,
         cancel=cancel,
+        elicitation=elicitation,
+        file_urls=file_urls,
         limits=Limits(**limits),
         patience=patience,
         allow_origins=allow_origins,

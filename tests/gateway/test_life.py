@@ -290,7 +290,8 @@ class Works(Lives):
         async def make() -> Work:
             limits = Limits()
             waiting = Waiting(limits)
-            return Work(self.life, nobody, lease, nobody, waiting, limits, heard=lambda _: [], prompt=[], meta={})
+            heard = lambda *_: ([], [])  # noqa: E731
+            return Work(self.life, nobody, lease, nobody, waiting, limits, heard=heard, prompt=[], meta={})
 
         # It makes a scope, which belongs to an event loop. It is never entered here.
         self.work = anyio.run(make)

@@ -130,6 +130,38 @@ async def test_a_command_is_sent_alone_and_what_was_said_before_is_told_with_the
         assert (await say(http, "end", conversation_id=conversation))[1] == f"{after} | end"
 
 
+async def test_a_new_session_is_told_as_much_as_fits_the_newest_first_and_the_rest_never(
+    api: Api, agent: Counting, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = "user: bbb\n\nuser: \u00e9\u00e9"
+    messages = [{"role": "user", "content": text} for text in ("aaa", "bbb", "\u00e9\u00e9")]
+    # Told in bytes, and without what stands between: "user: bbb" has 9 and the next one 10.
+    async with api(agent=agent.command(), context_bytes=19) as http:
+        made = await http.post("/v1/conversation/create", json={"messages": messages})
+        conversation = made.json()["data"]["id"]
+        _, first = await say(http, "one", conversation_id=conversation)
+        assert first == (
+            f"[1] Earlier in this conversation, of which the beginning is left out:\n\n{told}\n\n"
+            "The message to reply to now follows. | one"
+        )
+        assert "1 messages do not fit into 19 bytes" in caplog.text
+        assert "aaa" not in caplog.text
+        # Nor is what was left out told later, out of its order.
+        assert (await say(http, "two", conversation_id=conversation))[1] == f"{first} | two"
+
+
+async def test_what_a_request_brings_itself_is_told_before_what_the_conversation_has(api: Api, agent: Counting) -> None:
+    messages = [{"role": "user", "content": text} for text in ("c1", "c2")]
+    async with api(agent=agent.command(), context_bytes=16) as http:
+        made = await http.post("/v1/conversation/create", json={"messages": messages})
+        brought = [{"role": "user", "content": text} for text in ("b1", "b2", "b3", "query")]
+        body = {"additional_messages": brought}
+        params = {"conversation_id": made.json()["data"]["id"]}
+        chat = await ended(http, (await begin(http, "", body=body, **params))["data"])
+        said = (await http.get("/v3/chat/message/list", params={**params, "chat_id": chat["id"]})).json()["data"]
+        assert "left out:\n\nuser: b2\n\nuser: b3\n\nThe message" in said[0]["content"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

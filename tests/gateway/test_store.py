@@ -100,16 +100,41 @@ def test_nothing_is_left_of_a_deleted_message_but_its_place(tmp_path: Path) -> N
         store.add_message(Message(id, "1", "2", "assistant", "answer", f"secret {id}", chat_id=chat))
     store.delete_message("5")
     store.delete_message("6")
-    everything = {"descending": False, "chat_id": "", "before": "", "limit": 9}
-    assert [m.id for m in store.listed("1", after="", **everything)] == ["7"]
-    assert [m.id for m in store.listed("1", after="5", **everything)] == ["7"]
-    assert [m.id for m in store.context("1", "2")] == ["7"]
+    everything = {"descending": False, "chat_id": "", "before": "", "limit": 9, "most": 99_999}
+    assert [m.id for m in store.listed("1", after="", **everything)[0]] == ["7"]
+    assert [m.id for m in store.listed("1", after="5", **everything)[0]] == ["7"]
+    assert [m.id for m in store.context("1", "2", most=99_999)[1]] == ["7"]
     assert [m.id for m in store.produced("3")] == ["7"]
     assert (store.message("1", "5"), store.has_place("1", "5"), store.has_place("9", "5")) == (None, True, False)
     rows = store._db.execute("SELECT * FROM messages WHERE id < 7").fetchall()
     assert "secret" not in repr(rows)
     store.purge("1")
     assert not store.has_place("1", "5")
+    store.close()
+
+
+@pytest.mark.parametrize("most", [0, 1500, 99_999])
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("towards", ["after", "before"])
+def test_a_page_of_large_messages_is_shorter_and_nothing_is_lost_between_pages(
+    tmp_path: Path, most: int, descending: bool, towards: str
+) -> None:
+    store = Store(tmp_path / "store")
+    ids = [str(number) for number in range(10, 19)]
+    for id in ids:
+        store.add_message(Message(id, "1", "2", "user", "question", "x" * (1000 if id == "14" else 100)))
+    order = ids[::-1] if descending else ids
+    steps = order if towards == "after" else order[::-1]
+    seen: list[str] = [steps[0]]
+    more = True
+    while more:
+        place = {"before": "", "after": "", towards: seen[-1]}
+        page, more = store.listed("1", descending=descending, chat_id="", **place, limit=3, most=most)
+        assert page
+        assert len(page) <= {0: 1, 1500: 3, 99_999: 3}[most]
+        found = [message.id for message in page]
+        seen += found if towards == "after" else found[::-1]
+    assert seen == steps
     store.close()
 
 
