@@ -128,6 +128,9 @@ class _Prompt:
         session = turn.session
         if session.turns[0] is not turn:
             await self._wait_for_others()
+            if turn.is_cancelled:
+                # In the moment in which it could begin: the wait was over, so it was not cut.
+                return
         turn.move(TurnState.IN_PROGRESS)
         self._unsaved = True
         session.begin(turn)

@@ -7,6 +7,7 @@ import pytest
 
 from acp_server import Agent, Cause, Limits, RequestCancelled, Turn, grace
 from acp_server.errors import INVALID_REQUEST, REQUEST_CANCELLED
+from acp_server.session.session import Session
 from tests.session.agents import listener
 from tests.session.editor import CANCELLED, END_TURN, editing
 
@@ -315,6 +316,31 @@ async def test_a_cancel_of_the_request_behind_a_time_limit_of_ours_changes_nothi
         editor.connection.tree.cancel(id, Cause.PEER)
         assert await editor.answer(id) == {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
         assert turns[0].state.value == "failed"
+
+
+@pytest.mark.behaviour("B5")
+async def test_a_turn_that_is_cancelled_in_the_moment_in_which_it_could_begin_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent, _, turns = listener()
+
+    def leave(session: Session, turn: Turn) -> None:
+        left(session, turn)
+        session.cancel()
+
+    left = Session.leave
+    async with editing(agent) as editor:
+        session = await editor.open()
+        first = await editor.prompt(session, "hang")
+        await editor.client.expect("session/update")
+        monkeypatch.setattr(Session, "leave", leave)
+        waiting = editor.client.new_request(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "next"}]}
+        )
+        await editor.client.send(editor.cancelling(session), waiting)
+        assert await editor.answer(first) == CANCELLED
+        assert await editor.answer(waiting["id"]) == CANCELLED
+    assert len(turns) == 1
 
 
 @pytest.mark.behaviour("D2")
