@@ -1,5 +1,6 @@
 """One storm in memory: an agent, the raw client in front of it, and the end that their connection takes."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -7,9 +8,11 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import pytest
 
 from acp_server import Connection, Limits
 from acp_server.peer.stream import Stream
+from acp_server.peer.writer import Writer
 from acp_server.testing import FaultyStream, memory_pair
 from tests.cancel.stepper import tasks
 from tests.storm.client import RawClient, Sent
@@ -51,8 +54,6 @@ class Story:
     """When the connection was closed."""
     raised: str | None = None
     stalls: list[tuple[Note, Note | None]] = field(default_factory=list)
-    idle: list[Note] = field(default_factory=list)
-    """When nothing was under way."""
     terminals: dict[str, Any] = field(default_factory=dict)
     good: list[Sent] = field(default_factory=list)
     """The good requests that came behind the storm."""
@@ -97,7 +98,16 @@ class Storm:
 
     def run(self) -> Story:
         """Let it rage, and tell what happened."""
-        self._world.run(self._rage)
+        put = Writer.put
+
+        def noting_put(writer: Writer, frame: bytes) -> int:
+            if b'"$/cancel_request"' in frame:
+                self._journal.note("withdraws", more=json.loads(frame)["params"]["requestId"])
+            return put(writer, frame)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Writer, "put", noting_put)
+            self._world.run(self._rage)
         return self.story
 
     async def _rage(self) -> None:
@@ -165,7 +175,7 @@ class Storm:
 
     async def _idle(self) -> None:
         await self._world.idle()
-        self.story.idle.append(self._journal.note("idle"))
+        self._journal.note("idle")
 
     def _stall(self) -> None:
         if not self.story.stalls or self.story.stalls[-1][1] is not None:

@@ -57,6 +57,9 @@ def _of_prompt(story: Story, requests: Requests, prompt: Request) -> Iterator[An
         if prompt.outcome == -32600:
             yield from [-32600] if _is_busy(requests, prompt) else []
             return
+    if prompt.cut is None and _must_be_refused(requests, prompt):
+        yield -32600
+        return
     end = requests.end
     ending = end is not None and end.when < prompt.finish
     if prompt.cut is None or (ending and end is not None and end.when < prompt.cut.when):
@@ -91,6 +94,17 @@ def _is_busy(requests: Requests, prompt: Request) -> bool:
         and other.heard < prompt.heard
         and (not other.answers or (other.answers[0].note.order, 0) > prompt.heard or other.finish > prompt.heard)
         for other in requests.all
+    )
+
+
+def _must_be_refused(requests: Requests, prompt: Request) -> bool:
+    """Whether another turn of its session runs when it arrives."""
+    return any(
+        other.session == prompt.session
+        and other.begun is not None
+        and (other.begun.order, 0) < prompt.heard < other.finish
+        and (other.cut is None or prompt.heard < other.cut.when)
+        for other in requests.single("session/prompt")
     )
 
 

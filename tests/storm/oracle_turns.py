@@ -132,11 +132,8 @@ def _withdrawn_once(story: Story, requests: Requests) -> Iterator[str]:
 def _withdrawn_if_unanswered(story: Story, requests: Requests) -> Iterator[str]:
     for asked in story.client.asked.values():
         heard = min((requests.heard(answer) for answer in asked.answers), default=(NEVER, 0))
-        quiet = next(
-            (note.order for note in story.idle if (note.order, 0) > heard and not _stalled(story, note.order)), NEVER
-        )
-        for withdrawn in asked.withdrawn:
-            if withdrawn.order > quiet:
+        for withdraws in story.journal.of("withdraws"):
+            if withdraws.more == asked.message["id"] and heard < (withdraws.order, 0):
                 yield f"withdrawn though it was answered: {asked.message}"
         # When what hung was told to end, all that was cancelled had been withdrawn or answered.
         if (
@@ -146,10 +143,6 @@ def _withdrawn_if_unanswered(story: Story, requests: Requests) -> Iterator[str]:
             and not _asker_goes_on(story, requests, asked)
         ):
             yield f"neither answered nor withdrawn: {asked.message}"
-
-
-def _stalled(story: Story, order: int) -> bool:
-    return any(start.order < order and (stop is None or order < stop.order) for start, stop in story.stalls)
 
 
 def _asker_goes_on(story: Story, requests: Requests, asked: Asked) -> bool:
