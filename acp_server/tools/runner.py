@@ -163,10 +163,14 @@ class Execution:
         def walked(value: Any) -> Any:
             return pieces.walk(value) if yields(value) else value
 
+        def plainly() -> Any:
+            # A call that is cancelled as it gets a thread is not cut: its wait for one is over.
+            return None if self._is_over else walked(tool.function(**arguments))
+
         if tool.is_async:
             value = tool.function(**arguments)
         else:
-            value = await self._threads.run(tool.name, lambda: walked(tool.function(**arguments)))
+            value = await self._threads.run(tool.name, plainly)
         if inspect.isawaitable(value):
             value = await value
         if yields_async(value):

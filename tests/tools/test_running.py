@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from acp_server import Agent, ToolContext, ToolResult, Turn, grace
 from acp_server.schema import Diff, TextContent, ToolCallLocation
+from acp_server.tasks.threads import Worker
 from tests.session.editor import CANCELLED, END_TURN, editing
 from tests.tools.calls import calling, shown, text, updates
 
@@ -386,3 +387,33 @@ async def test_a_call_that_its_turn_does_not_wait_for_has_an_end_before_the_answ
             assert await editor.ask(session) == END_TURN
             assert [u["status"] for u in shown(editor)] == ["pending", "in_progress", "failed"]
     assert [r.status for r in results] == ["cancelled"]
+
+
+@pytest.mark.behaviour("F9")
+async def test_a_plain_function_whose_call_is_cancelled_as_it_gets_a_thread_is_not_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = Agent("a")
+    called: list[str] = []
+    turns: list[Turn] = []
+    start = Worker.start
+
+    def cancelled_first(worker: Worker) -> None:
+        turns[0].session.cancel()
+        start(worker)
+
+    @agent.tool
+    def work() -> None:
+        called.append("work")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        turns.append(turn)
+        monkeypatch.setattr(Worker, "start", cancelled_first)
+        await turn.run_tool("work")
+
+    async with editing(agent) as editor:
+        id = await editor.prompt(await editor.open())
+        assert await editor.answer(id) == CANCELLED
+        await editor.settled()
+    assert not called
