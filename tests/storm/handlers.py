@@ -254,14 +254,20 @@ def _tools(stage: Stage) -> dict[str, Callable[..., Any]]:
 
     async def coroutine(call: ToolContext, key: str, plan: list[Any], before: list[Any], words: str | None) -> str:
         begin(call, key, words)
-        await Player(stage, key, turn=call.turn, tool=call).play(plan)
+        try:
+            await Player(stage, key, turn=call.turn, tool=call).play(plan)
+        finally:
+            stage.note("left", key)
         return f"{key} done"
 
     async def stream(call: ToolContext, key: str, plan: list[Any], before: list[Any], words: str | None) -> Any:
         begin(call, key, words)
-        for step in plan:
-            yield f"{key} goes on\n"
-            await Player(stage, key, turn=call.turn, tool=call).play([step])
+        try:
+            for step in plan:
+                yield f"{key} goes on\n"
+                await Player(stage, key, turn=call.turn, tool=call).play([step])
+        finally:
+            stage.note("left", key)
 
     def plain(call: ToolContext, key: str, plan: list[Any], before: list[Any], words: str | None) -> str:
         begin(call, key, words)

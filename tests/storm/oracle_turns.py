@@ -155,6 +155,11 @@ def _asker_goes_on(story: Story, requests: Requests, asked: Asked) -> bool:
         for request in requests.all
     ):
         return True
+    # A tool that outlasts its grace is left behind by its turn.
+    tools = [ran.key for ran in story.journal.of("ran") if f"{ran.key}." in json.dumps(asked.params)]
+    lefts = [story.journal.first("left", tool) for tool in tools if not _is_threaded(story, tool)]
+    if any(left is None or left.order > story.over.order for left in lefts):
+        return True
     finished = story.journal.first("returned", key) or story.journal.first("raised", key)
     return finished is None or finished.order > story.over.order
 
@@ -173,6 +178,10 @@ def _terminals_are_released(story: Story, requests: Requests) -> Iterator[str]:
         heard = made and requests.heard(asked.answers[0])[0] < NEVER
         if times > 1 or (times == 0 and heard and story.end == "calm"):
             yield f"{id} was released {times} times"
+
+
+def _is_threaded(story: Story, id: str) -> bool:
+    return (_tool_of(story, id) or "").startswith(("plain", "pieces"))
 
 
 def _tool_of(story: Story, id: str) -> str | None:
