@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from conformance.schema import Checker, NotJson, announced, parse, same_id
+from conformance.schema import Checker, NotJson, announced, errors_of, parse, same_id
 
 UPDATE = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hi"}}
 
@@ -113,6 +113,19 @@ def test_one_fault_breaks_one_rule(message: dict[str, Any], rule: str) -> None:
 )
 def test_what_is_right_is_left_alone(message: dict[str, Any]) -> None:
     assert rules(checker(INITIALIZE), message) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({**UPDATE, "content": {"type": "text", "text": 5}}, "update.content.text: 5 is not of type 'string'"),
+        ({"sessionUpdate": "tool_call", "toolCallId": "c"}, "update: 'title' is a required property"),
+        ({"sessionUpdate": "agent_says"}, "is not valid under any of the given schemas"),
+        ({"content": {}}, "is not valid under any of the given schemas"),
+    ],
+)
+def test_of_a_union_only_the_member_that_is_named_is_held_against_a_value(body: object, told: str) -> None:
+    assert told in errors_of("SessionNotification", {"sessionId": "s", "update": body})
 
 
 def test_a_second_answer_is_told_from_an_answer_to_nothing() -> None:
