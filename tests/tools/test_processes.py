@@ -45,12 +45,12 @@ class Talk:
         return self.request("session/prompt", sessionId=self.session, prompt=content)
 
     def shown(self, text: str, times: int = 1) -> None:
-        """Read until calls have shown this."""
+        """Read until calls have shown this in their content: their functions run. (A call that waits is `pending`.)"""
         seen: set[str] = set()
         while len(seen) < times:
-            message = self.agent.next()
-            if text in str(message):
-                seen.add(message["params"]["update"]["toolCallId"])
+            update = self.agent.next().get("params", {}).get("update", {})
+            if text in str(update.get("content")):
+                seen.add(update["toolCallId"])
 
     def cancel(self) -> None:
         params = {"sessionId": self.session}
@@ -165,9 +165,9 @@ def test_too_many_of_them_are_reported_and_fail_further_ones_clearly(backend: st
     with talking("run", backend) as talk:
         talk.stuck(RUNNING)
         many = "sleep was cancelled and still runs in its thread; {} such threads"
-        assert f"WARNING {many.format(RUNNING)}\n" in talk.agent.stderr
+        talk.agent.wait_for_stderr(f"WARNING {many.format(RUNNING)}\n")
         talk.stuck(ABANDONED - RUNNING)
-        assert f"WARNING {many.format(ABANDONED)}\n" in talk.agent.stderr
+        talk.agent.wait_for_stderr(f"WARNING {many.format(ABANDONED)}\n")
         assert "ERROR" not in talk.agent.stderr
         # What needs no thread goes on, and what needs one fails at once, with words for the model and for the log.
         said = talk.said(talk.prompt("sleep", "quick", "loop_only"))
@@ -175,6 +175,6 @@ def test_too_many_of_them_are_reported_and_fail_further_ones_clearly(backend: st
         ends = ["loop_only completed: done", f"quick failed: {words}", f"sleep failed: {words}"]
         assert sorted(said.splitlines()) == ends
         expected = f"ERROR quick is not run: {ABANDONED} threads that were cancelled still run; quick is not started\n"
-        assert expected in talk.agent.stderr
+        talk.agent.wait_for_stderr(expected)
         talk.agent.close_input()
         assert talk.agent.exit_code(PROMPTLY) == 0

@@ -137,8 +137,9 @@ class Driven:
 
     @property
     def stderr(self) -> str:
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        # The process has the same open file: to move in it would move where the process writes.
+        log = self._log.fileno()
+        return os.pread(log, os.fstat(log).st_size, 0).decode(errors="replace")
 
     def wait_for_stderr(self, text: str) -> None:
         end = time.monotonic() + PATIENCE
