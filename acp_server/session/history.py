@@ -147,7 +147,7 @@ class TurnRecord:
     def add_result(self, result: ToolResult) -> None:
         """Keep what came of a tool call."""
         kept = {"id": result.id, "name": result.name, "status": result.status, "message": result.message}
-        self._transcript.add({"sessionUpdate": _RESULT, "result": kept})
+        self._transcript.note({"sessionUpdate": _RESULT, "result": kept})
 
     @property
     def contents(self) -> bytes:

@@ -176,6 +176,13 @@ class Transcript:
         pieces[-1] = pieces[-1].removesuffix(b",") + b"]"
         return pieces
 
+    def note(self, record: dict[str, Any]) -> None:
+        """Keep something that nobody has said: it stands before the text that is being said, and does not part it."""
+        json = codec.encode(record)[:-1]
+        kept = self._tail if self._is_full else self._head
+        kept.insert(len(kept) - (self._run is not None), _Event(json))
+        self._grow(_EACH + len(json))
+
     def _append(self, event: _Event | _Run, size: int) -> None:
         self._run = event if isinstance(event, _Run) else None
         if self._is_full:

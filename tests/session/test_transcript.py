@@ -95,6 +95,26 @@ def test_of_many_events_the_first_and_the_last_are_kept_and_none_in_parts() -> N
     assert 13_000 < len(b"".join(transcript.pieces())) < 20_500
 
 
+def test_a_note_parts_no_text() -> None:
+    transcript = Transcript()
+    for number in range(3):
+        say(transcript, f"{number}")
+        transcript.note({"sessionUpdate": "_own", "number": number})
+    *notes, said = events(transcript)
+    assert [note["number"] for note in notes] == [0, 1, 2]
+    assert said["content"]["text"] == "012"
+
+
+def test_of_many_notes_the_first_and_the_last_are_kept() -> None:
+    transcript = Transcript(20_000)
+    for number in range(1000):
+        transcript.note({"sessionUpdate": "_own", "number": number, "text": "x" * 200})
+        say(transcript, "y")
+    numbers = [event["number"] for event in events(transcript) if "number" in event]
+    assert (numbers[0], numbers[-1]) == (0, 999)
+    assert 13_000 < len(b"".join(transcript.pieces())) < 20_500
+
+
 def test_nothing_is_said_to_be_left_out_of_a_turn_that_fits() -> None:
     transcript = Transcript(10_000)
     for number in range(880):
