@@ -1,0 +1,142 @@
+"""What is cancelled of a tool call, or before it: the call, its turn, its caller, its thread."""
+
+import threading
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server import Agent, ToolContext, ToolResult, Turn, grace
+from acp_server.tasks.threads import Worker
+from tests.session.editor import CANCELLED, END_TURN, editing
+from tests.tools.calls import calling, shown, text, updates
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_program_can_cancel_one_tool_of_a_turn() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def wait(call: ToolContext) -> None:
+        assert call.turn.cancel_tool(call.id)
+        assert not call.turn.cancel_tool("another")
+        await anyio.sleep_forever()
+
+    results = calling(agent, "wait")
+    seen = await updates(agent)
+    assert results[0].status == "cancelled"
+    assert seen[-1]["_meta"] == {"outcome": "cancelled"}
+    assert seen[-1]["status"] == "failed"
+
+
+async def test_what_a_thread_has_said_before_the_cancel_is_kept_although_the_loop_has_not_heard_of_it() -> None:
+    agent = Agent("a")
+    may_speak, has_spoken = threading.Event(), threading.Event()
+    running = anyio.Event()
+
+    @agent.tool
+    def talk(call: ToolContext) -> None:
+        call.run(running.set)
+        may_speak.wait(5)
+        call.progress("said before")
+        has_spoken.set()
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: turn.run_tool("talk", id="c1"))
+            await running.wait()
+            # In one step of the loop, which hears nothing meanwhile.
+            may_speak.set()
+            assert has_spoken.wait(5)
+            assert turn.cancel_tool("c1")
+
+    seen = await updates(agent)
+    assert seen[-1]["_meta"] == {"outcome": "cancelled"}
+    assert text(seen[-1]) == ["said before"]
+
+
+async def test_a_tool_that_its_caller_gives_up_is_cancelled() -> None:
+    agent = Agent("a")
+    cleaned: list[bool] = []
+    scope = anyio.CancelScope()
+
+    @agent.tool
+    async def wait(call: ToolContext) -> None:
+        scope.cancel()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cleaned.append(call.is_cancelled)
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> str:
+        with scope:
+            await turn.call(wait)
+        return "went on"
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        assert await editor.ask(session) == END_TURN
+        assert editor.said() == ["went on"]
+        assert shown(editor)[-1]["status"] == "failed"
+    assert cleaned == [True]
+
+
+async def test_in_a_turn_that_is_cancelled_no_further_tool_begins() -> None:
+    agent = Agent("a")
+    running = anyio.Event()
+    results: list[ToolResult] = []
+
+    @agent.tool
+    async def look() -> None:
+        raise AssertionError
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        running.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with grace():
+                results.append(await turn.run_tool(look, id="c1"))
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session)
+        await running.wait()
+        await editor.cancel(session)
+        assert await editor.answer(id) == CANCELLED
+        assert shown(editor) == []
+    assert [(r.id, r.name, r.status, r.message) for r in results] == [("c1", "look", "cancelled", None)]
+
+
+@pytest.mark.behaviour("F9")
+async def test_a_plain_function_whose_call_is_cancelled_as_it_gets_a_thread_is_not_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = Agent("a")
+    called: list[str] = []
+    turns: list[Turn] = []
+    start = Worker.start
+
+    def cancelled_first(worker: Worker) -> None:
+        turns[0].session.cancel()
+        start(worker)
+
+    @agent.tool
+    def work() -> None:
+        called.append("work")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        turns.append(turn)
+        monkeypatch.setattr(Worker, "start", cancelled_first)
+        await turn.run_tool("work")
+
+    async with editing(agent) as editor:
+        id = await editor.prompt(await editor.open())
+        assert await editor.answer(id) == CANCELLED
+        await editor.settled()
+    assert not called
