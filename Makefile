@@ -16,7 +16,7 @@ ARGS ?=
 SIDE_BY_SIDE := -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types schema conformance storm bench coverage check lock clean
+.PHONY: help run test lint format types schema conformance storm flood bench coverage check lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -55,6 +55,9 @@ coverage: $(READY) $(NODE_READY)
 
 storm: $(READY)
 	@$(BIN)/python -m tests.storm $(ARGS)
+
+flood: $(READY)
+	@$(BIN)/python -m tests.flood $(ARGS)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -1,0 +1,67 @@
+"""The floods of a client. Each takes the process and how hard it is flooded, in the small or in full, checks what the
+peer gets, and leaves the rest to be measured."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.flood.flooded import Flooded, notification, request
+
+LARGE_FILE = 5_000_000
+
+
+def prepare(folder: Path) -> None:
+    """Make the file that is asked for."""
+    (folder / "large.txt").write_text("x" * LARGE_FILE)
+
+
+def large_file(wire: Flooded, full: bool) -> None:
+    """A file of 5 MB is asked for again and again, and the answers are not read."""
+    wire.begin()
+    count = 600 if full else 20
+    path = f"{wire.folder}/large.txt"
+    asked = b"".join(request(n, "fs/read_text_file", sessionId="x", path=path) for n in range(count))
+    wire.cancel(asked, reading=False)
+    wire.burn(0.3)
+    wire.until(lambda: wire.got["result"] == count)
+    wire.stop()
+
+
+def endless_command(wire: Flooded, full: bool) -> None:
+    """A command says `y` without end, and the agent wants to keep 1 TB of it."""
+    wire.begin()
+    limit = {"sessionId": "x", "outputByteLimit": 10**12}
+    made = wire.ask("make", "terminal/create", command="yes", args=["y" * 1000], **limit)
+    terminal = {"sessionId": "x", "terminalId": made["result"]["terminalId"]}
+    wire.burn(8 if full else 0.3)
+    wire.cancel()
+    shown = wire.ask("show", "terminal/output", **terminal)["result"]
+    assert shown["truncated"]
+    assert len(shown["output"]) <= 1024 * 1024
+    wire.ask("release", "terminal/release", **terminal)
+    wire.stop()
+
+
+def updates(wire: Flooded, full: bool) -> None:
+    """Updates for sessions that are not open."""
+    wire.begin()
+    content = {"type": "text", "text": "x" * 1000}
+    update = {"sessionUpdate": "agent_message_chunk", "content": content}
+    for n in range(60 if full else 2):
+        some = (notification("session/update", sessionId=f"{n}/{i}", update=update) for i in range(10_000))
+        wire.write(b"".join(some))
+    wire.cancel()
+    wire.stop()
+
+
+def questions(wire: Flooded, full: bool) -> None:
+    """Permission requests without end, which the user does not answer."""
+    wire.begin()
+    count = 100_000 if full else 5000
+    ask = {"sessionId": "x", "toolCall": {"toolCallId": "x"}, "options": []}
+    wire.cancel(b"".join(request(n, "session/request_permission", **ask) for n in range(count)))
+    wire.finish()
+    assert wire.got["-32603"] >= count - 100
+    assert wire.got["-32603"] + wire.got["result"] + wire.got["-32800"] == count + 2
+
+
+CASES: list[Callable[[Flooded, bool], None]] = [large_file, endless_command, updates, questions]
