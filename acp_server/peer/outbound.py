@@ -102,6 +102,8 @@ class Outbox:
         self, method: str, params: Any, timeout: float | None, on_late: OnLate | None, on_over: OnOver | None
     ) -> Any:
         """See `Connection.request`."""
+        # Before anything is registered: with `asyncio.run` in a thread, the caller's loop is another one.
+        self._writer.check_thread()
         signals = self._signals
         await signals.checkpoint_if_cancelled()
         if self._lost:

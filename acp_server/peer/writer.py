@@ -63,11 +63,9 @@ class Writer:
     def put(self, frame: bytes) -> int:
         """Queue one frame; the ticket for `take_back`. A frame for a broken stream is thrown away.
 
-        Raises RuntimeError in a thread that is not the event loop's, where the writer could not be woken.
+        Raises RuntimeError like `check_thread`.
         """
-        if threading.get_ident() != self._home:
-            how = "call.run(...) in a tool, anyio.from_thread.run_sync(...) in another plain function"
-            raise RuntimeError(f"messages can only be sent in the event loop's thread; use {how}")
+        self.check_thread()
         ticket = self._taken + len(self._frames)
         if not self._broken:
             self._frames.append(frame)
@@ -76,6 +74,12 @@ class Writer:
                 self._wake.set()
                 self._wake = None
         return ticket
+
+    def check_thread(self) -> None:
+        """Raises RuntimeError in a thread that is not the event loop's, where the writer could not be woken."""
+        if threading.get_ident() != self._home:
+            how = "call.run(...) in a tool, anyio.from_thread.run(...) or run_sync(...) in another plain function"
+            raise RuntimeError(f"messages can only be sent in the event loop of their connection; use {how}")
 
     def take_back(self, ticket: int) -> bool:
         """Undo a `put`. False if writing it may have begun, for a frame is never torn."""

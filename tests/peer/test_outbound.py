@@ -4,6 +4,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from acp_server.errors import (
@@ -318,3 +319,15 @@ async def test_a_flood_of_answers_to_nothing_is_not_remembered() -> None:
         assert await end.barrier() == []
         ledger = end.connection.endpoint.ledger
         assert (ledger.incoming, ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
+
+
+async def test_a_request_from_another_event_loop_is_refused_before_it_is_registered(anyio_backend: str) -> None:
+    async with serving() as end:
+
+        async def ask() -> None:
+            await end.connection.request("ask")
+
+        with pytest.raises(RuntimeError, match=r"use call\.run\(\.\.\.\) in a tool, anyio\.from_thread\.run"):
+            await anyio.to_thread.run_sync(lambda: anyio.run(ask, backend=anyio_backend))
+        assert end.connection.endpoint.ledger.outgoing == 0
+        assert await end.barrier() == []
