@@ -57,7 +57,7 @@ class Connection:
         self.watch = Watch(self.limits.grace, self._house)
         self._lane = Lane(self.work.spawn, self.limits.notifications)
         self._outbox = Outbox(self.endpoint, self.writer, self._lane.deliver)
-        self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, self.watch, self.limits.running)
+        self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, self.limits.running)
         self._reader = Reader(stream, self.endpoint, self.writer, self._handle, self._hurry, self.limits.unread)
         self._reading = anyio.CancelScope()
         self._closing: Cause | None = None
@@ -256,7 +256,7 @@ class Connection:
             with grace(2 * limits.grace + limits.flush + 1):
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
-                self.watch.finish()
+                await self.watch.finish()
                 self._outbox.close()
                 if self._closers:
                     self.background(self._call_closers)
@@ -269,7 +269,7 @@ class Connection:
                     await self._cleaning.wait_idle()
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
-            self.watch.finish()
+            self.watch.finish_now()
             self._cleanups.cut(Cause.SHUTDOWN)
             self._lane.let_be()
             self._cleanups.let_be()

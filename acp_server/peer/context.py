@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import NOTHING, Node
+from acp_server.tasks.work import Work
 from acp_server.wire.messages import Request, RequestId
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from acp_server.peer.inbound import Inbound
 
 
-class Call:
+class Call(Work):
     """One incoming request while it is being answered."""
 
     __slots__ = (
@@ -28,27 +29,18 @@ class Call:
         "admitted",
         "connection",
         "failure",
-        "node",
-        "reached",
+        "partial_by",
         "request",
-        "started",
-        "task",
         "value",
     )
 
     def __init__(self, connection: Connection, request: Request, node: Node, inbound: Inbound) -> None:
+        super().__init__(node, inbound.spawner, connection.watch)
         self.connection = connection
         self.request = request
-        self.node = node
         self._inbound = inbound
         self._after: list[Callable[[], None]] | None = None
         self._left: list[Callable[[], None]] | None = None
-        self.started = False
-        """Whether the handler has begun. Until then a cancel is answered without it."""
-        self.task: object = None
-        """The task that the handler runs in."""
-        self.reached = False
-        """Whether the cancel had a hold of the handler when it was last looked after; see `Inbound.give_up`."""
         self.value: Any = NOTHING
         """What the handler returned."""
         self.failure: Exception | None = None
@@ -56,6 +48,8 @@ class Call:
         self.admitted: Any = None
         """What the route's `admit` prepared for its handler."""
         self._partial: Any = NOTHING
+        self.partial_by: Callable[[], Any] | None = None
+        """Makes the partial result, or `NOTHING`, when it is needed, instead of `partial`."""
 
     @property
     def id(self) -> RequestId:
@@ -105,8 +99,8 @@ class Call:
 
     @property
     def offered(self) -> Any:
-        """The last partial result, or `NOTHING`."""
-        return self._partial
+        """The partial result, or `NOTHING`."""
+        return self._partial if self.partial_by is None else self.partial_by()
 
     def after_answer(self, then: Callable[[], None]) -> None:
         """Have `then` called right behind the answer, before anything else can be sent. It must not wait or raise."""
@@ -126,7 +120,8 @@ class Call:
         left, self._left = self._left or (), None
         for then in left:
             then()
-        self.admitted = None
+        # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
+        self.admitted = self.partial_by = None
 
     def answered(self) -> None:
         """For the dispatcher: the answer is queued."""
@@ -135,19 +130,23 @@ class Call:
             then()
 
     def give_up(self, value: Any) -> None:
-        """Answer with `value` now, without waiting any longer for the handler; no effect if it is answered.
-
-        For those who cut something inside this request that does not end.
-        """
+        """Answer now, without waiting any longer for the handler: with `value`, or, with `NOTHING`, by the cause of the
+        cut. A handler that has not begun will not. No effect on the answer of a request that is answered."""
         self._inbound.give_up(self, value)
+        if not self.node.closed:
+            self.look_after()
 
     def was_cut(self, _node: Node) -> None:
-        """For the node: this request, or all of its connection, was cut."""
-        self._inbound.was_cut(self)
+        """For the nodes: this request, what it is about, or all of its connection was cut."""
+        if self.task is not None:
+            super().was_cut(_node)
+        else:
+            # The handler has not begun, and need not.
+            self.overdue()
 
     def overdue(self) -> None:
-        """For the watch: the time for cleaning up is over."""
-        self._inbound.give_up(self, NOTHING)
+        """Answer with what there is. If just a part of it was cut, it is cut no further."""
+        self.give_up(self.offered if self.node.cause is None else NOTHING)
 
     async def request_peer(
         self,

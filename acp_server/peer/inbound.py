@@ -17,7 +17,6 @@ from acp_server.peer.outcome import outcome, program_end, unwritable
 from acp_server.peer.route import Route, Routes
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.grace import Watch
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, TaskTree
 from acp_server.wire.endpoint import Endpoint
@@ -43,7 +42,6 @@ class Inbound:
         endpoint: Endpoint,
         writer: Writer,
         spawner: Spawner,
-        watch: Watch,
         max_running: int | None,
     ) -> None:
         self.tree = TaskTree()
@@ -51,8 +49,7 @@ class Inbound:
         self._routes = routes
         self._endpoint = endpoint
         self._writer = writer
-        self._spawner = spawner
-        self._watch = watch
+        self.spawner = spawner
         self._max_running = max_running
         self._running = 0
         # Those that wait for another to end, each with the context that it arrived in.
@@ -94,50 +91,31 @@ class Inbound:
             if is_request_id(id):
                 self.tree.cancel(id, Cause.PEER)
 
-    def was_cut(self, call: Call) -> None:
-        """A request was cut: answered now if it has not begun, else given its time to clean up."""
-        if call.started:
-            self._watch.add(call.overdue)
-        else:
-            self.give_up(call, NOTHING)
-
     def give_up(self, call: Call, value: Any) -> None:
-        """Answer without waiting any longer for the handler: with `value`, or, with `NOTHING`, by the cause of the cut.
-
-        A request that has not begun will not. No effect on the answer of one that is answered. A handler that has been
-        reached by its cancel, and did not end until it was looked after once more, is left alone from then on.
-        """
-        if not call.started:
+        """See `Call.give_up`."""
+        if call.task is None:
             self._queue.pop(call, None)
             self._finish(call, value, None)
-            return
-        if self._endpoint.ledger.owed(call.id) is call.request:
+        elif self._endpoint.ledger.owed(call.id) is call.request:
             logger.warning("%s does not end although it was cancelled; answered without it", call.method)
             self._answer(call, value, None)
-        if not call.node.closed:
-            reached = self._spawner.is_reached(call.task)
-            if reached and call.reached:
-                call.node.let_be()
-            else:
-                # What is shielded now, for long cleanup or a thread, is still to be cut behind that.
-                call.reached = reached
-                self._watch.add(call.overdue)
 
     def _start(self, call: Call, route: Route, context: Context | None) -> None:
         self._running += 1
         self._ready.append((call, route))
-        self._spawner.spawn(self._serve_next, context=context)
+        self.spawner.spawn(self._serve_next, context=context)
 
     async def _serve_next(self) -> None:
         call, route = self._ready.popleft()
         try:
             if not call.node.closed:
-                call.started = True
-                call.task = self._spawner.current()
-                if route.handshake and route.handler is not None:
-                    value, error = await call.node.run(route.handler, call)
-                else:
-                    value, error = await call.node.run(self._resolve, call)
+                call.task = self.spawner.current()
+                handler = route.handler if route.handshake and route.handler is not None else self._resolve
+                try:
+                    value, error = await call.node.run(handler, call)
+                except GeneratorExit as closed:
+                    # See `Spawner`: what the handler awaited has failed with this.
+                    value, error = NOTHING, closed
                 self._finish(call, value, error)
         finally:
             self._running -= 1
@@ -155,7 +133,7 @@ class Inbound:
 
     def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
         """The handler is through: answer, unless that has happened, and take the node out of the tree."""
-        self._watch.drop(call.overdue)
+        call.ended()
         self._answer(call, value, error)
         # First those that it concerns, for what is still open in the node when it closes counts as cut.
         call.left()

@@ -23,6 +23,7 @@ from acp_server.peer.outcome import program_end
 from acp_server.peer.report import report
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import let_be
+from acp_server.tasks.scopes import Scopes
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -36,12 +37,13 @@ class Lane:
     """The notifications of one connection. `start` starts a task for the coroutine function that it is given. `limit`:
     the bytes that those that wait may take."""
 
-    __slots__ = ("_dropped", "_held", "_inner", "_limit", "_scope", "_start", "_steps", "_stopped")
+    __slots__ = ("_dropped", "_held", "_inner", "_limit", "_scope", "_scopes", "_start", "_steps", "_stopped")
 
     def __init__(
         self, start: Callable[[Callable[..., Coroutine[Any, Any, None]], Awaitable[None]], None], limit: int
     ) -> None:
         self._start = start
+        self._scopes = Scopes()
         self._limit = limit
         # A notification with the bytes that it takes, or (without a method) the delivery of an answer.
         self._steps: deque[tuple[str | None, Step, int]] = deque()
@@ -63,7 +65,7 @@ class Lane:
         try:
             pending = step()
             if pending is not None:
-                self._scope = anyio.CancelScope()
+                self._scope, self._inner = anyio.CancelScope(), anyio.CancelScope()
                 # The new task inherits the context, so that what its handler asks for need not wait for the handler.
                 self._start(self._run, self._guard(method, pending))
         except BaseException as error:
@@ -84,8 +86,8 @@ class Lane:
         """Cut what is running and forget what is left, except that nobody is left waiting for a delivery."""
         self._stopped = True
         self._forget()
-        if self._scope is not None:
-            self._scope.cancel()
+        if self._scope is not None and self._inner is not None:
+            self._scopes.cancel(self._scope, self._inner)
 
     def let_be(self) -> None:
         """Leave alone what was cut and does not end, see `acp_server.tasks.grace.let_be`."""
@@ -94,8 +96,9 @@ class Lane:
 
     async def _run(self, first: Awaitable[None]) -> None:
         assert self._scope is not None
+        assert self._inner is not None
         try:
-            with self._scope, anyio.CancelScope() as self._inner:
+            with self._scope, self._inner:
                 await first
                 while self._steps:
                     method, step, size = self._steps.popleft()

@@ -30,9 +30,8 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
     if cause is not None:
         if not all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures):
             logger.warning("%s failed while it was being cancelled (%s)", call.method, cause.value, exc_info=error)
-        if cause.asked_for and call.offered is not NOTHING:
-            return call.offered, None
-        return NOTHING, RequestCancelled()
+        offered = call.offered if cause.asked_for else NOTHING
+        return offered, None if offered is not NOTHING else RequestCancelled()
     if not failures:
         # Internal cancellation looks to the peer like any other (ACP, Cancellation).
         logger.warning("%s was cancelled from inside, though nobody asked for it", call.method, exc_info=error)

@@ -30,11 +30,9 @@ from acp_server.session.session import Session, log_unsaved
 from acp_server.session.state import TurnState
 from acp_server.session.turn import Turn
 from acp_server.tasks.failure import failures_in
-from acp_server.tasks.tree import NOTHING, Node
+from acp_server.tasks.tree import NOTHING
 
 logger = logging.getLogger("acp_server.session")
-
-CANCELLED: Final[dict[str, Any]] = {"stopReason": "cancelled"}
 
 _OF_THE_CANCEL: Final = (ConnectionClosed, RequestCancelled)
 """How requests to a client fail that stopped the turn or is gone; the handler is not to blame."""
@@ -89,10 +87,10 @@ class _Prompt:
         self._call = call
         # Whether there is something to keep that nobody is keeping.
         self._unsaved = False
-        self._turn = turn = Turn(session, call, request, call.node.child("turn", shares_scope=True), self._give_up)
+        self._turn = turn = Turn(session, call, request, call.node.child("turn", shares_scope=True), call.overdue)
         session.turns.append(turn)
-        turn.node.on_cut = self._was_cut
-        call.partial(CANCELLED)
+        turn.node.on_cut = call.was_cut
+        call.partial_by = self._partial
         call.after_answer(self._answered)
         call.on_left(self._left)
 
@@ -156,23 +154,11 @@ class _Prompt:
             # What the user asked for is done and was shown: that is the answer.
             log_unsaved(session, error)
 
-    def _was_cut(self, _node: Node) -> None:
-        if self._call.started:
-            self._call.connection.watch.add(self._give_up)
-        else:
-            self._give_up()
-
-    def _give_up(self) -> None:
-        # Our own time-out or shutdown is not the user's wish: it is -32800 and not `cancelled`.
+    def _partial(self) -> Any:
         turn = self._turn
-        cause = turn.cause
-        if cause is not None:
-            turn.end()
-        if turn.state is TurnState.FAILED:
-            self._call.partial(NOTHING)
-            self._call.give_up(NOTHING)
-        else:
-            self._call.give_up(turn.answer())
+        turn.end()
+        # Our own time-out or shutdown is not the user's wish: it is -32800 and not `cancelled`.
+        return NOTHING if turn.state is TurnState.FAILED else turn.answer()
 
     def _answered(self) -> None:
         self._turn.end()
@@ -184,9 +170,8 @@ class _Prompt:
         """The prompt is answered and its handler through, or it never began: the session is free for the next turn."""
         turn = self._turn
         turn.node.close()
-        self._call.connection.watch.drop(self._give_up)
         turn.session.leave(turn)
-        # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
+        # See `Call.left`.
         turn.give_up = None
 
 

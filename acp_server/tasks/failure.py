@@ -10,11 +10,15 @@ import anyio
 
 def failures_in(error: BaseException) -> Iterator[BaseException]:
     """What went wrong, taken out of the groups that it came in; without cancellations."""
-    if isinstance(error, BaseExceptionGroup):
-        for member in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from failures_in(member)
-    elif not isinstance(error, anyio.get_cancelled_exc_class()):
-        yield error
+    cancelled = anyio.get_cancelled_exc_class()
+    # Not by recursion: there may be more groups within one another than the stack has room for.
+    left = [error]
+    while left:
+        error = left.pop()
+        if isinstance(error, BaseExceptionGroup):
+            left += reversed(cast("BaseExceptionGroup[BaseException]", error).exceptions)
+        elif not isinstance(error, cancelled):
+            yield error
 
 
 def is_cancellation(error: BaseException) -> bool:

@@ -5,8 +5,9 @@ The only module with shielded scopes. It does not decide what happens to work th
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -47,6 +48,16 @@ def let_be(scope: anyio.CancelScope) -> None:
             deliver(outside)
 
 
+def restart(scope: anyio.CancelScope) -> None:
+    """Have a cancel from outside of `scope`, which is not shielded, delivered anew to what runs in it."""
+    scope.shield = True
+    scope.shield = False
+
+
+_AT_ONCE: Final = 64
+"""How many are called for in one go. Each may have to write and log, and the rest of the program runs meanwhile."""
+
+
 class Watch:
     """Calls back for everything that is still there `seconds` after it was put under watch.
 
@@ -69,36 +80,51 @@ class Watch:
         """Call `overdue` in `seconds`, unless it is dropped before. It must not raise. Adding it again does nothing."""
         self._entries.setdefault(overdue, self._spawner.time() + self._seconds)
         if not self._running and not self._finished:
-            self._running = True
             self._spawner.spawn(self._run)
+            self._running = True
 
     def drop(self, overdue: Callable[[], None]) -> None:
         """What was to be called for is over. No effect if it is not under watch."""
         self._entries.pop(overdue, None)
 
-    def finish(self) -> None:
-        """Patience is over for all of them, now. What is added from here on is called by the next `finish`."""
+    async def finish(self) -> None:
+        """Patience is over for all of them. What is added from here on is called by the next `finish`."""
+        for _ in self._finishing():
+            await anyio.lowlevel.checkpoint()
+
+    def finish_now(self) -> None:
+        """The same, for those who cannot wait."""
+        for _ in self._finishing():
+            pass
+
+    def _finishing(self) -> Iterator[None]:
         self._finished = True
-        # Without those that are added meanwhile.
-        for _ in range(len(self._entries)):
-            self._call_first()
         if self._scope is not None:
             self._scope.cancel()
+        # Without those that are added meanwhile.
+        left = len(self._entries)
+        while left > 0:
+            self._call(min(left, _AT_ONCE), math.inf)
+            left -= _AT_ONCE
+            yield
 
-    def _call_first(self) -> None:
-        if self._entries:
+    def _call(self, most: int, until: float) -> None:
+        """Call for the first ones, if their time is up."""
+        while most and self._entries and next(iter(self._entries.values())) <= until:
             overdue, _ = self._entries.popitem(last=False)
             overdue()
+            most -= 1
 
     async def _run(self) -> None:
         try:
             with anyio.CancelScope() as self._scope:
                 while self._entries and not self._finished:
                     deadline = next(iter(self._entries.values()))
-                    if deadline > self._spawner.time():
+                    now = self._spawner.time()
+                    if deadline > now:
                         await anyio.sleep_until(deadline)
                     else:
-                        self._call_first()
+                        self._call(_AT_ONCE, now)
                         # What is called may come back at once; the others are to run all the same.
                         await anyio.lowlevel.checkpoint()
         finally:

@@ -1,7 +1,7 @@
-"""Work in a task of its own inside a node, for one that waits and can be told to wait no longer.
+"""Work for one that waits, and can be told to wait no longer.
 
-What cannot end when it is cut must not hold up whoever waits for it; so it is given its time, and then left behind. It
-decides nothing about what the work was worth.
+What cannot end when it is cut must not hold up its caller; so it is given its time, and then left behind. What the work
+was worth is not decided here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import anyio
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import Watch, grace
 from acp_server.tasks.spawn import Spawner
-from acp_server.tasks.tree import Node
+from acp_server.tasks.tree import NOTHING, Node
+from acp_server.tasks.work import Work
 
 logger = logging.getLogger("acp_server.tasks")
 
@@ -23,21 +24,17 @@ _SLACK: Final = 1.0
 """Seconds more than the watch's patience, for whoever waits although it was cancelled itself."""
 
 
-class Job:
+class Job(Work):
     """One piece of work. Its node is its owner's; what is done at the node's cut begins with `was_cut`."""
 
-    __slots__ = ("_done", "_ended", "_patience", "_reached", "_spawner", "_task", "_watch", "node")
+    __slots__ = ("_done", "_over", "_patience")
 
     def __init__(self, node: Node, spawner: Spawner, watch: Watch, patience: float) -> None:
         """`watch` calls back `patience` seconds after it is told to."""
-        self.node = node
-        self._spawner = spawner
-        self._watch = watch
+        super().__init__(node, spawner, watch)
         self._patience = patience
         self._done = anyio.Event()
-        self._task: object = None
-        self._ended = False
-        self._reached = False
+        self._over = False
 
     async def run(self, body: Callable[[], Awaitable[Any]], then: Callable[[Any, BaseException | None], None]) -> None:
         """Execute `body` and wait until it has ended, or was cut and does not end.
@@ -54,32 +51,31 @@ class Job:
                 await self._done.wait()
             raise
 
-    def was_cut(self) -> None:
+    def was_cut(self, _node: Node) -> None:
         """To be called by the node's `on_cut`."""
-        if not self._ended:
-            self._watch.add(self._overdue)
+        if not self._over:
+            super().was_cut(_node)
 
     async def _serve(
         self, body: Callable[[], Awaitable[Any]], then: Callable[[Any, BaseException | None], None]
     ) -> None:
-        self._task = self._spawner.current()
+        self.task = self._spawner.current()
         try:
-            value, error = await self.node.run(body)
+            try:
+                value, error = await self.node.run(body)
+            except GeneratorExit as closed:
+                # See `Spawner`: what it awaited has failed with this.
+                value, error = NOTHING, closed
             then(value, error)
         finally:
-            self._ended = True
+            self._over = True
             self.node.close()
-            self._watch.drop(self._overdue)
+            self.ended()
             self._done.set()
 
-    def _overdue(self) -> None:
+    def overdue(self) -> None:
+        """Its caller goes on without it."""
         if not self._done.is_set():
             logger.warning("%s does not end although it was cancelled; going on without it", self.node.label)
             self._done.set()
-        reached = self._task is not None and self._spawner.is_reached(self._task)
-        if reached and self._reached:
-            self.node.let_be()
-        else:
-            # What is shielded now, for long cleanup, is still to be cut behind that.
-            self._reached = reached
-            self._watch.add(self._overdue)
+        self.look_after()

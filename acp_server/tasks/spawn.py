@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 import sniffio
@@ -24,11 +24,13 @@ Function: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 class Spawner:
     """The tasks of one connection."""
 
-    __slots__ = ("_count", "_idle", "_on_crash", "_tasks", "_trio")
+    __slots__ = ("_count", "_idle", "_info", "_on_crash", "_tasks", "_trio")
 
     def __init__(self, on_crash: Callable[[BaseException], None]) -> None:
         self._on_crash = on_crash
         self._trio = sniffio.current_async_library() == "trio"
+        # anyio tells about the running task, or about all of them at once. The class of what it tells takes any task.
+        self._info: Callable[[Any], anyio.TaskInfo] = cast("Any", type(anyio.get_current_task()))
         # With what it takes to start them again. The loop keeps weak references only.
         self._tasks: dict[asyncio.Task[None], tuple[Function, tuple[Any, ...], contextvars.Context]] = {}
         self._count = 0
@@ -45,8 +47,9 @@ class Spawner:
                 self._guard_and_count, function, args, name=function.__qualname__, context=context
             )
         else:
-            loop = sys.modules["asyncio"].get_running_loop()
-            task = loop.create_task(self._guard(function, args), context=context)
+            # Not by the loop, which may have a factory that begins tasks on the spot: then a request would be begun
+            # before the cancel right behind it is read.
+            task = sys.modules["asyncio"].Task(self._guard(function, args), context=context)
             self._tasks[task] = (function, args, context)
             task.add_done_callback(self._ended)
 
@@ -55,8 +58,8 @@ class Spawner:
         return sys.modules["trio"].lowlevel.current_task() if self._trio else sys.modules["asyncio"].current_task()
 
     def is_reached(self, task: object) -> bool:
-        """Whether a cancel of a scope around `task` has a hold of it, unless a shield keeps it off, or it has ended."""
-        return any(info.id == id(task) and info.has_pending_cancellation() for info in anyio.get_running_tasks())
+        """Whether a cancel of a scope around `task`, which has not ended, has a hold of it: no shield keeps it off."""
+        return self._info(task).has_pending_cancellation()
 
     def time(self) -> float:
         """The time by the event loop's clock, in seconds; unlike anyio's it can also be had in a plain callback."""
@@ -79,6 +82,10 @@ class Spawner:
     async def _guard(self, function: Function, args: tuple[Any, ...]) -> None:
         try:
             await function(*args)
+        except GeneratorExit:
+            # What was awaited has failed with it. asyncio throws that in from outside, where it closes one coroutine
+            # after the other from the inside out: each has had its chance to end in order.
+            pass
         except BaseException as error:
             self._on_crash(error)
 

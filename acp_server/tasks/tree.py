@@ -15,7 +15,7 @@ import anyio
 
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
-from acp_server.tasks.grace import let_be
+from acp_server.tasks.scopes import Scopes, let_be_in
 
 logger = logging.getLogger("acp_server.tasks")
 
@@ -36,10 +36,9 @@ class Node:
     """
 
     __slots__ = (
-        "_home",
         "_inner",
         "_outer",
-        "_scope_type",
+        "_scopes",
         "_shares",
         "cause",
         "children",
@@ -58,19 +57,16 @@ class Node:
         self.closed = False
         self.on_cut: Callable[[Node], None] | None = None
         """Called at once when this very node or one above it is cut; not if it is made in one that is cut already. It
-        must be quick and must not wait."""
+        must be quick and must not wait. One that the stack is too deep for is called again by the event loop."""
         # Of the two scopes of a run, a cut cancels the outer; the inner can be shielded from that later, see `let_be`.
         self._outer: anyio.CancelScope | None = None
         self._inner: anyio.CancelScope | None = None
         if parent is None:
-            # The running backend's class: anyio's constructor looks it up every time, which costs half of a scope.
-            self._scope_type = type(anyio.CancelScope())
-            self._home = threading.get_ident()
+            self._scopes = Scopes()
         else:
             if parent.closed:
                 raise RuntimeError(f"{parent.label} has ended")
-            self._scope_type = parent._scope_type
-            self._home = parent._home
+            self._scopes = parent._scopes
             # What is nested in something cut is born cut.
             self.cause = parent.cause
             if parent.children is None:
@@ -103,7 +99,8 @@ class Node:
             if self._shares:
                 value = await body(*args)
             else:
-                with self._scope_type() as self._outer, self._scope_type() as self._inner:
+                make = self._scopes.make
+                with make() as self._outer, make() as self._inner:
                     value = await body(*args)
         except BaseException as error:
             if self._shares and self.cause is not None and is_cancellation(error):
@@ -120,7 +117,8 @@ class Node:
         """
         if self.closed or self.cause is not None:
             return False
-        if threading.get_ident() != self._home:
+        scopes = self._scopes
+        if threading.get_ident() != scopes.home:
             raise RuntimeError(f"{self.label} can only be cut in the thread of its event loop")
         self.cause = cause
         fresh: list[Node] = [self]
@@ -132,17 +130,23 @@ class Node:
         # Innermost first. Most scopes lie within one another, but a node may run in a task that its parent did not
         # start.
         for node in reversed(fresh):
-            scope = node.parent._outer if node._shares and node.parent is not None else node._outer
-            if scope is not None:
-                scope.cancel()
+            run = node.parent if node._shares and node.parent is not None else node
+            if run._outer is not None and run._inner is not None:
+                scopes.cancel(run._outer, run._inner)
         for node in fresh:
-            # One callback may have closed the node of another, which then has none.
-            if node.on_cut is not None:
-                try:
-                    node.on_cut(node)
-                except Exception:
-                    logger.exception("a callback for the cut of %s failed", node.label)
+            node._was_cut(again=True)
         return True
+
+    def _was_cut(self, again: bool) -> None:
+        try:
+            # One callback may have closed the node of another, which then has none.
+            if self.on_cut is not None:
+                self.on_cut(self)
+        except Exception as error:
+            if again and isinstance(error, RecursionError):
+                self._scopes.soon(self._was_cut, False)
+            else:
+                logger.exception("a callback for the cut of %s failed", self.label)
 
     def let_be(self) -> None:
         """Leave alone what was cut, here and in all that is nested, and has not ended: it is not cut any more.
@@ -152,7 +156,7 @@ class Node:
         if self.cause is not None:
             inner = self.parent._inner if self._shares and self.parent is not None else self._inner
             if inner is not None:
-                let_be(inner)
+                let_be_in(inner)
         for child in self.children or ():
             child.let_be()
 

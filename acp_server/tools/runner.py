@@ -231,8 +231,8 @@ class Execution:
 
     # -- its end
 
-    def _was_cut(self, _node: Node) -> None:
-        self._job.was_cut()
+    def _was_cut(self, node: Node) -> None:
+        self._job.was_cut(node)
         # What a thread has said before the cancel is part of what is kept.
         self._context.take()
         ask = self._context.on_cancel

@@ -248,6 +248,28 @@ async def test_a_plain_function_runs_in_a_thread_and_may_call_back_into_the_loop
         assert await editor.client.result("_m", {"a": 1}) == ["asked", False]
 
 
+@pytest.mark.behaviour("A1")
+async def test_a_function_that_raises_generator_exit_has_failed_and_nothing_else_has() -> None:
+    agent = Agent("closed")
+
+    def closed() -> None:
+        raise GeneratorExit
+
+    @agent.method("_plain")
+    def plain(call: Call) -> None:
+        closed()
+
+    @agent.method("_async")
+    async def waits(call: Call) -> None:
+        await anyio.to_thread.run_sync(closed)
+
+    async with editing(agent) as editor:
+        for method in ("_plain", "_async"):
+            assert await editor.code(await editor.client.request(method)) == INTERNAL_ERROR
+        await editor.settled()
+    assert not editor.connection.leaked
+
+
 @pytest.mark.parametrize("how", ["returns", "raises", "check"])
 @pytest.mark.behaviour("B19", "B2", "B10")
 async def test_a_plain_function_sees_its_cancel_and_its_end_is_the_answer(how: str) -> None:

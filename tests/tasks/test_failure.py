@@ -35,3 +35,15 @@ async def test_a_group_of_nothing_but_cancellations_is_a_cancellation() -> None:
     cancelled = await stray_cancellation()
     group = BaseExceptionGroup("outer", [cancelled, BaseExceptionGroup("inner", [cancelled])])
     assert is_cancellation(group)
+
+
+async def test_more_groups_within_one_another_than_the_stack_has_room_for_are_taken_apart() -> None:
+    error: BaseException = ONE
+    for _ in range(3000):
+        error = _grouped(error)
+    assert list(failures_in(error)) == [ONE]
+    assert not is_cancellation(error)
+
+
+def _grouped(error: BaseException) -> BaseException:
+    return BaseExceptionGroup("outer", [error])

@@ -29,7 +29,7 @@ class Kept:
         self.watch = Watch(patience, self.spawner)
         self.root = Node(None, "root")
         self.node = self.root.child("the work")
-        self.node.on_cut = lambda _: self.job.was_cut()
+        self.node.on_cut = lambda node: self.job.was_cut(node)
         self.job = Job(self.node, self.spawner, self.watch, patience)
         self.ends: list[tuple[Any, BaseException | None]] = []
         self.begun = anyio.Event()
@@ -127,7 +127,7 @@ async def test_work_that_is_cut_ends_and_only_then_its_waiting_is_over() -> None
     assert order == ["cleaned up", "waited"]
     assert kept.ends == [(NOTHING, None)]
     # The watch has nothing left to look after.
-    kept.watch.finish()
+    kept.watch.finish_now()
     await kept.idle()
 
 
@@ -137,7 +137,7 @@ async def test_work_that_is_cut_before_it_begins_is_not_begun() -> None:
     await kept.run(kept.waits)
     assert kept.ends == [(NOTHING, None)]
     assert not kept.begun.is_set()
-    kept.watch.finish()
+    kept.watch.finish_now()
     await kept.idle()
 
 
@@ -178,7 +178,7 @@ async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone() -> 
             super().let_be()
 
     kept.node = Watched(kept.root, "the work")
-    kept.node.on_cut = lambda _: kept.job.was_cut()
+    kept.node.on_cut = lambda node: kept.job.was_cut(node)
     kept.job = Job(kept.node, kept.spawner, kept.watch, 0.02)
     async with anyio.create_task_group() as group:
         group.start_soon(kept.run, kept.stubborn)
@@ -189,7 +189,7 @@ async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone() -> 
     with anyio.fail_after(5):
         await left_alone.wait()
     # The watch has nothing left to look after.
-    kept.watch.finish()
+    kept.watch.finish_now()
     assert let_be == [1]
     kept.go_on.set()
     await kept.idle()
@@ -213,7 +213,7 @@ async def test_whoever_waits_and_is_cancelled_cuts_the_work_and_waits_for_its_cl
             await kept.begun.wait()
             scope.cancel()
     assert cleaned == [Cause.FINISHED]
-    kept.watch.finish()
+    kept.watch.finish_now()
     await kept.idle()
 
 
@@ -232,7 +232,7 @@ async def test_whoever_waits_and_is_cancelled_does_not_wait_for_work_that_does_n
 async def test_nor_when_nobody_watches_over_it_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SLACK", 0.02)
     kept = Kept(patience=0.02)
-    kept.watch.finish()
+    kept.watch.finish_now()
     with anyio.fail_after(5), anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
             group.start_soon(kept.run, kept.stubborn)
@@ -247,5 +247,5 @@ async def test_a_cut_behind_the_end_is_not_looked_after() -> None:
     kept = Kept()
     kept.go_on.set()
     await kept.run(kept.waits)
-    kept.job.was_cut()
+    kept.job.was_cut(kept.node)
     await kept.idle()

@@ -1,6 +1,7 @@
 """The watch: calls back when the time is up, for those that are still there."""
 
 import contextvars
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -48,7 +49,7 @@ async def test_nothing_is_called_before_its_time() -> None:
     await anyio.wait_all_tasks_blocked()
     assert called == []
     assert spawner.running == 1
-    watch.finish()
+    watch.finish_now()
     assert called == [1]
     await spawner.wait_idle()
 
@@ -142,8 +143,8 @@ async def test_finishing_before_its_task_began_leaves_no_task() -> None:
     watch = Watch(LONG, spawner)
     called: list[int] = []
     watch.add(lambda: called.append(1))
-    watch.finish()
-    watch.finish()
+    watch.finish_now()
+    watch.finish_now()
     assert called == [1]
     await spawner.wait_idle()
 
@@ -171,10 +172,10 @@ async def test_what_is_added_while_finishing_is_called_by_the_next_finish_and_by
         watch.add(again)
 
     watch.add(again)
-    watch.finish()
+    watch.finish_now()
     assert called == [0]
     await spawner.wait_idle()
-    watch.finish()
+    watch.finish_now()
     assert called == [0, 1]
     assert spawner.running == 0
 
@@ -193,6 +194,52 @@ async def test_a_call_may_drop_others_while_finishing() -> None:
 
     watch.add(first)
     watch.add(second)
-    watch.finish()
+    watch.finish_now()
     assert called == ["first"]
+    await spawner.wait_idle()
+
+
+async def test_many_whose_time_is_up_are_called_for_in_slices() -> None:
+    spawner = Clock()
+    called: list[int] = []
+    others: list[int] = []
+
+    async def other() -> None:
+        while len(called) < 1000:
+            others.append(len(called))
+            await anyio.lowlevel.checkpoint()
+
+    for gently in (False, True):
+        called.clear()
+        others.clear()
+        watch = Watch(LONG if gently else 0, spawner)
+        for number in range(1000):
+            watch.add(lambda number=number: called.append(number))
+        async with anyio.create_task_group() as group:
+            group.start_soon(other)
+            if gently:
+                await watch.finish()
+        await spawner.wait_idle()
+        assert called == list(range(1000))
+        # None of them waits for all, and the loop does not go round once for each.
+        assert 5 < len(others) < 100
+
+
+async def test_a_task_that_cannot_be_started_is_started_by_the_next_who_adds() -> None:
+    class Full(Clock):
+        full = True
+
+        def spawn(self, function: Any, *args: Any, context: contextvars.Context | None = None) -> None:
+            if self.full:
+                raise RecursionError
+            super().spawn(function, *args, context=context)
+
+    spawner = Full()
+    watch = Watch(0, spawner)
+    called = anyio.Event()
+    with pytest.raises(RecursionError):
+        watch.add(called.set)
+    spawner.full = False
+    watch.add(called.set)
+    await called.wait()
     await spawner.wait_idle()

@@ -1,0 +1,91 @@
+"""Makes the scopes of one event loop and cancels them, however deep what runs in them is nested.
+
+What the scopes stand for is the task tree's matter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
+
+import anyio
+import anyio.lowlevel
+
+from acp_server.tasks.grace import let_be, restart
+
+_STRIDE: Final = 20
+"""How many scopes within one another anyio is given to cancel at a time. While a cancel has not taken effect, it is
+handed down anew in every round of the loop."""
+
+
+class Scopes:
+    """The scopes of the event loop that it was made in."""
+
+    __slots__ = ("home", "make", "soon")
+
+    def __init__(self) -> None:
+        loop: Any = anyio.lowlevel.current_token().native_token
+        self.home: Final = threading.get_ident()
+        """The loop's thread."""
+        # The running backend's class: anyio's constructor looks it up every time, which costs half of a scope.
+        self.make: Final[Callable[[], anyio.CancelScope]] = type(anyio.CancelScope())
+        """A new scope."""
+        self.soon: Final[Callable[..., object]] = getattr(loop, "call_soon", None) or loop.run_sync_soon
+        """Has a function called by the loop itself, with nothing below it on the stack."""
+
+    def cancel(self, outer: anyio.CancelScope, inner: anyio.CancelScope) -> None:
+        """Cancel `outer` with all that runs in it. `inner` is the one scope right inside of it. Never raises.
+
+        On asyncio, anyio hands a cancel down by recursion, one frame for each scope. Where the stack ends, some 980
+        scopes down, it gives up for good, and a task that it is just waking may never wake. So it must not get there.
+        """
+        try:
+            if _children(inner):
+                for scope in _every_so_deep(inner):
+                    scope.cancel()
+            outer.cancel()
+        except RecursionError:
+            # It is the caller's own stack that has no room left.
+            self.soon(_once_more, outer, inner)
+
+
+def _every_so_deep(inner: anyio.CancelScope) -> Iterable[anyio.CancelScope]:
+    """The scopes to cancel by themselves first, from the innermost on: the recursion ends at what is cancelled.
+
+    Each block on its way out looks for the nearest cancelled scope around it, which is near then.
+    """
+    marked: list[anyio.CancelScope] = []
+    level, depth = [inner], 0
+    while level:
+        level = [child for scope in level for child in _children(scope) if not child.shield]
+        depth += 1
+        if depth % _STRIDE == 0:
+            # Not an innermost one: what runs right in it could not be left alone any more, see `let_be_in`.
+            marked += [scope for scope in level if _children(scope)]
+    return reversed(marked)
+
+
+def _once_more(outer: anyio.CancelScope, inner: anyio.CancelScope) -> None:
+    for scope in (*_every_so_deep(inner), outer):
+        scope.cancel()
+    # The outermost is cancelled since, so it ignores another cancel; but it starts anew when a shield in it falls.
+    if not inner.shield:
+        restart(inner)
+
+
+def let_be_in(scope: anyio.CancelScope) -> None:
+    """From now on no cancel reaches what runs in `scope`, be it from outside or of a scope nested in it."""
+    let_be(scope)
+    left = [scope]
+    while left:
+        scope = left.pop()
+        for child in _children(scope):
+            if scope.cancel_called:
+                let_be(child)
+            left.append(child)
+
+
+def _children(scope: anyio.CancelScope) -> Collection[anyio.CancelScope]:
+    # Private, for anyio has no public way to ask. trio hands a cancel down without recursion, and needs none.
+    return getattr(scope, "_child_scopes", ())
