@@ -195,7 +195,7 @@ class Agent:
         hooks = self._hooks
         hooks.tools = self.tools
         hooks.auto_approve = hooks.auto_approve or (bool(tool.approval) and tool.auto_approve)
-        hooks.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, admit=self._cancel_tool_call))
+        hooks.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, admit=self._cancel_tool_call, urgent=True))
         hooks.extensions.setdefault(CANCEL_TOOL_CALL, {})
 
     def _cancel_tool_call(self, call: Call) -> None:

@@ -57,7 +57,7 @@ class Connection:
         self.watch = Watch(self.limits.grace, self._house)
         self._lane = Lane(self.work.spawn, self.limits.notifications)
         self._outbox = Outbox(self.endpoint, self.writer, self._lane.deliver)
-        self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, self.limits.running)
+        self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, self.limits)
         self._reader = Reader(stream, self.endpoint, self.writer, self._handle, self._hurry, self.limits.unread)
         self._reading = anyio.CancelScope()
         self._closing: Cause | None = None

@@ -11,8 +11,12 @@ from collections import OrderedDict, deque
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
-from acp_server.errors import EncodeError, MethodNotFound
+import anyio
+import anyio.lowlevel
+
+from acp_server.errors import EncodeError, InternalError, MethodNotFound
 from acp_server.peer.context import Call
+from acp_server.peer.limits import Limits
 from acp_server.peer.outcome import outcome, program_end, unwritable
 from acp_server.peer.route import Route, Routes
 from acp_server.peer.writer import Writer
@@ -31,6 +35,9 @@ logger = logging.getLogger("acp_server.peer")
 _NAME: Final = 200
 """Characters of a name that the peer made up which are repeated to it."""
 
+_OVERHEAD: Final = 8 * 1024
+"""Bytes that a request counts beside those on the wire: its task, its scopes, its turn, its place in the tree."""
+
 
 class Inbound:
     """The requests of one connection that are not yet answered, and those whose handlers are not yet through."""
@@ -42,7 +49,7 @@ class Inbound:
         endpoint: Endpoint,
         writer: Writer,
         spawner: Spawner,
-        max_running: int | None,
+        limits: Limits,
     ) -> None:
         self.tree = TaskTree()
         self._connection = connection
@@ -50,13 +57,19 @@ class Inbound:
         self._endpoint = endpoint
         self._writer = writer
         self.spawner = spawner
-        self._max_running = max_running
+        self._limits = limits
         self._running = 0
-        # Those that wait for another to end, each with the context that it arrived in.
+        self._held = 0
+        """Bytes that the requests take whose handlers are not through."""
+        self._has_told = False
+        # Those that wait for another to end, or for the peer to read, each with the context that it arrived in.
         self._queue: OrderedDict[Call, tuple[Route, Context]] = OrderedDict()
         # Those that have a task to begin in. Each task takes the first: trio runs new tasks in any order, and handlers
         # begin in the order of arrival.
         self._ready: deque[tuple[Call, Route]] = deque()
+        # Of those that are ready: the contexts of as many as wait for the peer to read.
+        self._parked: deque[Context] = deque()
+        self._resuming = False
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
@@ -65,6 +78,11 @@ class Inbound:
         if route is None:
             self._write(self._endpoint.refuse(request, MethodNotFound(data={"method": request.method[:_NAME]})))
             return
+        most = self._limits.requests * (2 if route.urgent else 1)
+        if self._held and self._held + request.size + _OVERHEAD > most:
+            self._refuse(request)
+            return
+        self._held += request.size + _OVERHEAD
         call = Call(self._connection, request, self.tree.open(request.id, request.method), self)
         node = call.node
         if node.cause is not None:
@@ -79,7 +97,10 @@ class Inbound:
                 self._finish(call, NOTHING, error)
             if node.closed:
                 return
-        if self._max_running is not None and self._running >= self._max_running:
+        if route.urgent:
+            self._running += 1
+            self.spawner.spawn(self._serve, call, route)
+        elif self._queue or self._is_full():
             self._queue[call] = (route, copy_context())
         else:
             self._start(call, route, None)
@@ -100,13 +121,47 @@ class Inbound:
             logger.warning("%s does not end although it was cancelled; answered without it", call.method)
             self._answer(call, value, None)
 
+    def _refuse(self, request: Request) -> None:
+        if not self._has_told:
+            self._has_told = True
+            logger.warning("the peer has more requests under way than are allowed at once; more are refused")
+        refusal = InternalError("Too many requests at once", data={"limit": "requests"})
+        self._write(self._endpoint.refuse(request, refusal))
+
+    def _is_full(self) -> bool:
+        return self._limits.running is not None and self._running >= self._limits.running
+
     def _start(self, call: Call, route: Route, context: Context | None) -> None:
         self._running += 1
         self._ready.append((call, route))
         self.spawner.spawn(self._serve_next, context=context)
 
     async def _serve_next(self) -> None:
-        call, route = self._ready.popleft()
+        if self._writer.size > self._limits.unread:
+            # Requests that came in one chunk begin one after the other, and the peer has not taken the first answers.
+            self._parked.append(copy_context())
+            if not self._resuming:
+                self._resuming = True
+                self.spawner.spawn(self._resume)
+            return
+        await self._serve(*self._ready.popleft())
+
+    async def _resume(self) -> None:
+        node = self.tree.root.child("requests that wait for the peer to read")
+        try:
+            await node.run(self._unpark)
+        finally:
+            self._resuming = False
+            node.close()
+
+    async def _unpark(self) -> None:
+        while self._parked:
+            await self._writer.below(self._limits.unread)
+            self.spawner.spawn(self._serve_next, context=self._parked.popleft())
+            # It begins, and perhaps answers, before the next one does.
+            await anyio.lowlevel.checkpoint()
+
+    async def _serve(self, call: Call, route: Route) -> None:
         try:
             if not call.node.closed:
                 call.task = self.spawner.current()
@@ -119,7 +174,7 @@ class Inbound:
                 self._finish(call, value, error)
         finally:
             self._running -= 1
-            if self._queue:
+            if self._queue and not self._is_full():
                 waiting, (route, context) = self._queue.popitem(last=False)
                 self._start(waiting, route, context)
 
@@ -133,6 +188,7 @@ class Inbound:
 
     def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
         """The handler is through: answer, unless that has happened, and take the node out of the tree."""
+        self._held -= call.request.size + _OVERHEAD
         call.ended()
         self._answer(call, value, error)
         # First those that it concerns, for what is still open in the node when it closes counts as cut.

@@ -33,6 +33,9 @@ class Limits:
     unread: int = _limit(64 * 1024 * 1024, "bytes")
     """What the peer may leave unread. Above it nothing that it sends is acted on, cancels excepted: it would only make
     more of it."""
+    requests: int = _limit(80 * 1024 * 1024, "bytes")
+    """What the requests take that the peer has under way, each counted with 8 KiB beside its text: some 10,000 of them.
+    One alone may take more."""
     running: int | None = _limit(None, "number")
     """Requests that run at once; more wait their turn. None: as many as come."""
     drain: float = _limit(1.0, "seconds")

@@ -35,6 +35,8 @@ class Route:
     admit: Admit | None = None
     handshake: bool = False
     """Called as it is, before the method table is built: answering `initialize` must not wait for imports."""
+    urgent: bool = False
+    """Never waits for a place among those that run at once (`Limits.running`), since it ends some of them."""
     foreign: Callable[..., Awaitable[Any]] | None = None
     """Instead of `handler`: a method written for jsonrpcserver's async dispatcher, without its context argument."""
 

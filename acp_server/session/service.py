@@ -82,8 +82,10 @@ class Service:
         if hooks.prompt is not None:
             for name in ("new", "list"):
                 requests[f"session/{name}"] = self._session_route(name)
-            for name in ("load", "resume", "close", "delete"):
+            for name in ("load", "resume"):
                 requests[f"session/{name}"] = self._session_route(name, self._admit(name))
+            for name in ("close", "delete"):
+                requests[f"session/{name}"] = self._session_route(name, self._admit(name), urgent=True)
             requests["session/prompt"] = Route(
                 lambda call: self._prompting.prompt(call), admit=lambda call: self._prompting.admit(call)
             )
@@ -95,18 +97,18 @@ class Service:
         if hooks.authenticate:
             requests["authenticate"] = Route(self._authenticate)
         if hooks.logout is not None:
-            requests["logout"] = Route(self._logout)
+            requests["logout"] = Route(self._logout, urgent=True)
         requests.update(hooks.methods)
         for method, notice in hooks.notifications:
             routes.on_notice(method, notice)
         return routes
 
-    def _session_route(self, name: str, admit: Callable[[Call], None] | None = None) -> Route:
+    def _session_route(self, name: str, admit: Callable[[Call], None] | None = None, *, urgent: bool = False) -> Route:
         def handler(call: Call) -> Awaitable[Any]:
             method: Callable[[Call], Awaitable[Any]] = getattr(self._lifecycle, name)
             return method(call)
 
-        return Route(handler, admit=admit)
+        return Route(handler, admit=admit, urgent=urgent)
 
     def _admit(self, name: str) -> Callable[[Call], None]:
         return lambda call: self._lifecycle.admit(name, call)

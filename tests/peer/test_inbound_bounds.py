@@ -1,0 +1,138 @@
+"""How much the peer may have under way at once, and what begins while it leaves answers unread."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from acp_server.peer.context import Call
+from acp_server.peer.limits import Limits
+from acp_server.peer.route import Route, Routes
+from tests.peer.ends import CANCELLED, End, cancel, hang, line, ping, request, result, serving, until
+
+pytestmark = pytest.mark.anyio
+
+EACH = 8 * 1024
+"""What a request counts beside its text."""
+
+TOO_MANY = {"code": -32603, "message": "Too many requests at once", "data": {"limit": "requests"}}
+
+
+class Large:
+    """A handler with a large answer; who has begun."""
+
+    def __init__(self) -> None:
+        self.began: list[Any] = []
+
+    async def answer(self, call: Call) -> str:
+        self.began.append(call.id)
+        return "x" * 1000
+
+    def routes(self) -> Routes:
+        return Routes({"large": Route(self.answer), "urgent": Route(ping, urgent=True)})
+
+
+@pytest.mark.behaviour("K3", "I6")
+async def test_requests_beyond_the_bound_are_refused_until_one_of_them_has_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("WARNING", "acp_server.peer")
+    async with serving(Routes({"hang": Route(hang)}), Limits(requests=5 * (EACH + 100), drain=0)) as end:
+        end.send(*(request(id, "hang") for id in range(7)))
+        assert [(await end.next())["id"] for _ in range(2)] == [5, 6]
+        end.send(request("one more", "hang"))
+        assert (await end.next())["error"] == TOO_MANY
+        end.send(cancel(0))
+        assert (await end.next())["error"] == CANCELLED
+        await until(lambda: end.connection.tree.size == 4)
+        assert await end.barrier() == []
+    assert len(caplog.records) == 1
+
+
+async def test_a_single_request_may_be_larger_than_the_bound() -> None:
+    async with serving(Routes({"echo": Route(ping)}), Limits(requests=10_000, drain=0)) as end:
+        end.send(request(1, "echo", {"text": "x" * 100_000}))
+        assert await end.next() == result(1, "pong")
+
+
+async def test_large_requests_count_with_their_text() -> None:
+    async with serving(Routes({"hang": Route(hang)}), Limits(requests=10 * EACH, drain=0)) as end:
+        end.send(request(1, "hang", {"text": "x" * 9 * EACH}), request(2, "hang"))
+        assert (await end.next())["error"] == TOO_MANY
+
+
+@pytest.mark.behaviour("I6")
+async def test_a_request_that_ends_work_has_a_place_when_all_are_taken() -> None:
+    routes = Routes({"hang": Route(hang), "urgent": Route(ping, urgent=True)})
+    limits = Limits(requests=3 * (EACH + 100), running=1, drain=0)
+    async with serving(routes, limits) as end:
+        end.send(*(request(id, "hang") for id in range(3)), request("refused", "hang"), request("urgent", "urgent"))
+        assert (await end.next())["error"] == TOO_MANY
+        assert await end.next() == result("urgent", "pong")
+
+
+@pytest.mark.behaviour("K7")
+async def test_requests_begin_only_while_the_peer_takes_the_answers_before_them() -> None:
+    large = Large()
+    async with serving(large.routes(), Limits(unread=5_000, drain=0)) as end:
+        end.faults.stall_sending()
+        end.send(*(request(id, "large") for id in range(50)), request("urgent", "urgent"))
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        assert 5 <= len(large.began) <= 7
+        end.faults.release()
+        ids = [(await end.next())["id"] for _ in range(51)]
+        assert sorted(id for id in ids if id != "urgent") == list(range(50))
+        assert large.began == list(range(50))
+        # What began out of turn: the one that waits for nothing.
+        assert ids.index("urgent") < 10
+
+
+@pytest.mark.behaviour("B5", "K7")
+async def test_a_request_that_waits_for_the_peer_to_read_never_begins_if_it_is_cancelled() -> None:
+    large = Large()
+    async with serving(large.routes(), Limits(unread=5_000, drain=0)) as end:
+        end.faults.stall_sending()
+        end.send(*(request(id, "large") for id in range(50)))
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        # The reader hears cancels although it acts on nothing else.
+        end.send(cancel(40))
+        await anyio.wait_all_tasks_blocked()
+        end.faults.release()
+        answers = {(message := await end.next())["id"]: message for _ in range(50)}
+    assert answers[40]["error"] == CANCELLED
+    assert 40 not in large.began
+
+
+@pytest.mark.behaviour("G5", "K7")
+async def test_requests_that_wait_for_the_peer_to_read_are_answered_behind_the_end_of_the_input() -> None:
+    large = Large()
+    end = End(large.routes(), Limits(unread=5_000, drain=10))
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            end.faults.stall_sending()
+            end.send(b"".join(line(request(id, "large")) for id in range(50)))
+            end.send_eof()
+            tasks.start_soon(end.run)
+            await end.faults.stalled.wait()
+            await anyio.wait_all_tasks_blocked()
+            end.faults.release()
+            answers = await end.rest()
+    assert [len(message["result"]) for message in answers] == [1000] * 50
+
+
+@pytest.mark.behaviour("G8", "A1")
+async def test_a_close_answers_those_that_wait_for_the_peer_to_read() -> None:
+    large = Large()
+    async with serving(large.routes(), Limits(unread=5_000, drain=0)) as end:
+        end.faults.stall_sending()
+        end.send(*(request(id, "large") for id in range(50)))
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        end.connection.close()
+        await anyio.wait_all_tasks_blocked()
+        end.faults.release()
+        answers = [message["id"] for message in await end.rest()]
+    assert sorted(answers) == list(range(50))
+    assert len(large.began) <= 7
