@@ -146,7 +146,8 @@ class Call(Work):
 
     def overdue(self) -> None:
         """Answer with what there is. If just a part of it was cut, it is cut no further."""
-        self.give_up(self.offered if self.node.cause is None else NOTHING)
+        # A turn that was cut before its request knows best: the first cause stands.
+        self.give_up(self.offered if self.node.cause is None or self.partial_by is not None else NOTHING)
 
     async def request_peer(
         self,
