@@ -89,9 +89,9 @@ class Reader:
             self._handle(event)
 
     def _take(self, data: bytes) -> None:
-        for line in self._endpoint.lines(data):
-            self._lines.append(line)
-            self._held += len(line) + _LINE
+        lines = self._endpoint.lines(data)
+        self._lines += lines
+        self._held += sum(map(len, lines)) + _LINE * len(lines)
         self._ended = not data
 
     def _slice(self) -> bool:
@@ -149,12 +149,11 @@ class Reader:
         start = max(done, self._handled)
         lines = list(islice(self._lines, start - self._handled, None))
         end = perf_counter() + _SLICE
-        for number, line in enumerate(lines, start):
+        for first in range(start, start + len(lines), _GLANCES):
             # While this task waits, the other one handles lines: a cancel may not be applied behind its turn.
-            if number >= self._handled and (notification := self._endpoint.cancel_in(line)) is not None:
+            begin = max(first, self._handled) - start
+            for notification in self._endpoint.cancels_in(lines[begin : first - start + _GLANCES]):
                 self._hurry(notification)
-            elif number % _GLANCES:
-                continue
             if perf_counter() > end:
                 await anyio.lowlevel.checkpoint()
                 end = perf_counter() + _SLICE

@@ -6,7 +6,7 @@ It joins framing, codec, ledger and batches. It runs nothing and waits for nothi
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
@@ -86,15 +86,17 @@ class Endpoint:
         """The lines that `data` completes, for those who take the events of one line at a time with `events`."""
         return self._framer.feed(data)
 
-    def cancel_in(self, line: Line) -> Notification | None:
-        """The notification in a line whose turn has not come, if it has "cancel" in it; a batch is not looked into."""
-        if isinstance(line, TooLong) or b"cancel" not in line:
-            return None
-        try:
-            message = classify(codec.decode(line))
-        except codec.DecodeError:
-            return None
-        return message if isinstance(message, Notification) else None
+    def cancels_in(self, lines: Iterable[Line]) -> Iterator[Notification]:
+        """The notifications in lines whose turn has not come, if they have "cancel" in them; batches are not looked
+        into."""
+        # There may be hundreds of thousands: one look at each, and no more.
+        for line in [line for line in lines if type(line) is not TooLong and b"cancel" in line]:
+            try:
+                message = classify(codec.decode(line))
+            except codec.DecodeError:
+                continue
+            if isinstance(message, Notification):
+                yield message
 
     def events(self, line: Line) -> Iterator[Event]:
         """The events in one line, see `receive`."""

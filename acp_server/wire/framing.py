@@ -6,6 +6,7 @@ It does not look inside the lines. A line over the limit is skipped without bein
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, TypeAlias
 
 DEFAULT_LINE_LIMIT: Final = 32 * 1024 * 1024
@@ -51,7 +52,9 @@ class LineFramer:
         lines: list[Line] = []
         pieces: list[bytes] = data.split(b"\n")
         rest = pieces.pop()
-        for piece in pieces:
+        # All but the first are whole, and most often shorter together than one may be.
+        whole = len(data) <= self._limit
+        for piece in pieces[:1] if whole else pieces:
             if self._skipping:
                 self._skipping = False
             elif len(self._held) + len(piece) > self._limit:
@@ -60,6 +63,8 @@ class LineFramer:
                 line = self._release(piece) if self._held else piece
                 if line and not line.isspace():
                     lines.append(line)
+        if whole:
+            lines += [piece for piece in islice(pieces, 1, None) if piece and not piece.isspace()]
         if rest and not self._skipping:
             if len(self._held) + len(rest) > self._limit:
                 lines.append(self._too_long(rest))

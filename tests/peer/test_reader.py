@@ -83,6 +83,7 @@ async def test_a_cancel_whose_turn_has_come_meanwhile_is_not_applied_once_more(m
             monkeypatch.setattr(reader_module, "_SLICE", 1000.0)
             reader._slice()
 
+        monkeypatch.setattr(reader_module, "_GLANCES", 1)
         monkeypatch.setattr(anyio.lowlevel, "checkpoint", handle_the_rest)
         reader._take(b"".join(map(line, [cancel(8), cancel(7), request(7, "hang")])))
         assert await reader._hurry_cancels(0) == 3
