@@ -3,7 +3,10 @@
 import asyncio
 import itertools
 import json
+import os
 from collections.abc import Callable
+from contextlib import nullcontext
+from subprocess import DEVNULL
 from typing import Any
 
 import anyio
@@ -34,10 +37,9 @@ from tests.storm.threads import Gates, Note, play_in_thread, walk
 class Stage:
     """What all handlers of one agent share. `over`: set when whatever hangs is to end."""
 
-    def __init__(self, note: Note, gates: Gates, child: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, note: Note, gates: Gates) -> None:
         self.note = note
         self.gates = gates
-        self.child = child
         self.over = anyio.Event()
         self.loose: set[asyncio.Task[None]] = set()
         """Native tasks that have not ended."""
@@ -140,8 +142,14 @@ class Player:
         await anyio.to_thread.run_sync(self._stage.gates.gate)
 
     async def _do_child(self, how: str) -> None:
-        assert self._stage.child is not None
-        await self._stage.child(how)
+        # It does not end by itself; the second number tells whose it is.
+        command = ["sleep", "1000", f"0.{os.getpid()}"]
+        with grace(1000.0) if how == "shielded" else nullcontext():
+            async with await anyio.open_process(command, stdin=DEVNULL, stdout=DEVNULL) as process:
+                self._stage.note("child", self._key, process.pid)
+                await self._stage.over.wait()
+                process.terminate()
+                await process.wait()
 
     async def _do_stop(self, what: str) -> None:
         assert self._turn is not None

@@ -3,8 +3,10 @@
 import itertools
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -20,16 +22,16 @@ class Note:
 
 
 class Journal:
-    """The notes of one storm. Any thread may write."""
+    """The notes of one storm. Any thread may write. `order`: what puts the notes in their order, a count as a rule."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], order: Callable[[], int] | None = None) -> None:
         self.notes: list[Note] = []
-        self._order = itertools.count()
+        self._order = order or itertools.count().__next__
         self._now = now
 
     def note(self, what: str, key: str = "", more: Any = None) -> Note:
         """Write down that this happens now."""
-        note = Note(what, key, more, next(self._order), self._now())
+        note = Note(what, key, more, self._order(), self._now())
         self.notes.append(note)
         return note
 
@@ -43,11 +45,19 @@ class Journal:
 
 
 class FileJournal:
-    """The same for a process: each note becomes a line of a file, in one write."""
+    """The same for a process: each note becomes a line of a file, in one write. The machine's clock orders them, which
+    all processes have in common."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def note(self, what: str, key: str = "", more: Any = None) -> None:
         """See `Journal.note`."""
-        os.write(self._fd, json.dumps([what, key, more]).encode() + b"\n")
+        os.write(self._fd, json.dumps([what, key, more, time.monotonic_ns()]).encode() + b"\n")
+
+
+def read_notes(path: Path) -> list[Note]:
+    """What a process has noted so far."""
+    *lines, _ = path.read_bytes().split(b"\n")
+    notes = (json.loads(line) for line in lines)
+    return [Note(what, key, more, order, order / 1e9) for what, key, more, order in notes]

@@ -1,85 +1,28 @@
 """One storm in memory: an agent, the raw client in front of it, and the end that their connection takes."""
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-import pytest
 
 from acp_server import Connection, Limits
-from acp_server.peer.stream import Stream
-from acp_server.peer.writer import Writer
 from acp_server.testing import FaultyStream, memory_pair
 from tests.cancel.stepper import tasks
-from tests.storm.client import RawClient, Sent
+from tests.storm.client import RawClient
 from tests.storm.handlers import Stage, storm_agent
-from tests.storm.journal import Journal, Note
+from tests.storm.journal import Journal
 from tests.storm.plans import Planner
 from tests.storm.scenario import Scenario
+from tests.storm.story import GOOD, INITIALIZE, Story
+from tests.storm.tap import Tap, noting_withdrawals
 from tests.storm.world import World
 
 LIMITS = Limits(grace=1.0, drain=0.5, flush=0.5)
 LONG = 200.0
 """Seconds of the storm's time after which what was waited for does not come."""
 ENDS = {"calm": 8, "end of input": 3, "torn line": 1, "broken": 1, "close": 1, "scope": 1, "bad input": 1}
-INITIALIZE = {
-    "protocolVersion": 1,
-    "clientCapabilities": {
-        "fs": {"readTextFile": True, "writeTextFile": True},
-        "terminal": True,
-        "elicitation": {"form": {}},
-    },
-}
-GOOD = [["say"], ["ask", "read", False], ["tools", [{"tool": "plain_asks", "plan": [], "before": [], "words": None}]]]
-"""What a good request does."""
-
-
-@dataclass
-class Story:
-    """All that the oracle wants to know of a storm."""
-
-    journal: Journal
-    client: RawClient
-    limits: Limits = LIMITS
-    end: str = ""
-    ended: Note | None = None
-    """When the client or the program began to end the connection."""
-    over: Note | None = None
-    """When what hung was told to end, and the client answered all that it was asked."""
-    closed: Note | None = None
-    """When the connection was closed."""
-    raised: str | None = None
-    stalls: list[tuple[Note, Note | None]] = field(default_factory=list)
-    terminals: dict[str, Any] = field(default_factory=dict)
-    good: list[Sent] = field(default_factory=list)
-    """The good requests that came behind the storm."""
-    left: list[str] = field(default_factory=list)
-    """What should not be there any more at the end."""
-
-
-class _Tap:
-    """The agent's end of the stream; notes what it has read."""
-
-    def __init__(self, stream: Stream, journal: Journal) -> None:
-        self._stream = stream
-        self._journal = journal
-        self._read = 0
-
-    async def receive(self) -> bytes:
-        data = await self._stream.receive()
-        self._read += len(data)
-        self._journal.note("heard", more=self._read)
-        return data
-
-    async def send(self, data: bytes) -> None:
-        await self._stream.send(data)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 class Storm:
@@ -94,19 +37,12 @@ class Storm:
         planner = Planner(self._random, LIMITS.grace)
         self._scenario = Scenario(self._random, planner, self._client)
         self._asked: Callable[[Any], None] = self._scenario.asked
-        self.story = Story(self._journal, self._client)
+        self.story = Story(self._journal, self._client, LIMITS)
+        self.stderr = ""
 
     def run(self) -> Story:
         """Let it rage, and tell what happened."""
-        put = Writer.put
-
-        def noting_put(writer: Writer, frame: bytes) -> int:
-            if b'"$/cancel_request"' in frame:
-                self._journal.note("withdraws", more=json.loads(frame)["params"]["requestId"])
-            return put(writer, frame)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Writer, "put", noting_put)
+        with noting_withdrawals(self._journal.note):
             self._world.run(self._rage)
         return self.story
 
@@ -115,7 +51,7 @@ class Storm:
         ours, self._stream = memory_pair()
         self._faults = FaultyStream(ours)
         self._stage = Stage(self._journal.note, self._world.crew)
-        self._connection = storm_agent(self._stage).connect(_Tap(self._faults, self._journal), LIMITS)
+        self._connection = storm_agent(self._stage).connect(Tap(self._faults, self._journal.note), LIMITS)
         self._around = anyio.CancelScope()
         self._closed = anyio.Event()
         self._sending = anyio.Lock()

@@ -1,9 +1,9 @@
 """Whether a storm has broken a promise."""
 
 from tests.storm import oracle_requests, oracle_turns
-from tests.storm.memory import Story
 from tests.storm.promise import PROMISES
 from tests.storm.requests import Requests
+from tests.storm.story import Story
 
 __all__ = ["PROMISES", "broken", "oracle_requests", "oracle_turns"]
 

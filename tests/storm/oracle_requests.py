@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.storm.memory import Story
 from tests.storm.promise import promise
 from tests.storm.requests import LIFE, Request, Requests
+from tests.storm.story import Story
 
 CANCELLED = {"stopReason": "cancelled"}
 END_TURN = {"stopReason": "end_turn"}
 REQUEST_CANCELLED = -32800
-SLACK = 0.01
-"""Seconds of a storm's time, which passes only when nothing can happen."""
 
 
 @promise("one-answer", "cancellation.md: every request is answered exactly once")
@@ -35,7 +33,7 @@ def can_arrive(story: Story) -> bool:
     stalled_at_end = stalled or any(
         story.ended is not None and stop is not None and stop.order > story.ended.order for _, stop in story.stalls
     )
-    return story.end != "broken" and not stalled_at_end
+    return story.end not in ("broken", "no reader") and not stalled_at_end
 
 
 @promise("answer-of-a-prompt", "cancellation.md: who cancels what, and which answer follows; the first cause stands")
@@ -129,14 +127,14 @@ def _of_method(story: Story, requests: Requests, method: Request) -> Iterator[An
         return
     patience = cut.time + story.limits.grace
     finished = method.finished
-    if finished is not None and finished.what == "returned" and finished.time <= patience + SLACK:
+    if finished is not None and finished.what == "returned" and finished.time <= patience + story.slack:
         yield _own_outcome(method)
-        if finished.time < patience - SLACK:
+        if finished.time < patience - story.slack:
             return
     # A native task of the handler's may go on behind it.
     offered = [note for note in story.journal.of("partial", method.key) if (note.order, 0) < method.finish]
     partials = [note.more for note in offered]
-    late = [note for note in offered if note.time >= patience - SLACK]
+    late = [note for note in offered if note.time >= patience - story.slack]
     if len(partials) == len(late):
         yield REQUEST_CANCELLED
     yield from ({"part": tag} for tag in partials[-len(late) - 1 :])
@@ -180,7 +178,7 @@ def _bounded_answer(story: Story, requests: Requests) -> Iterator[str]:
             for _, stop in story.stalls
             if stop is None or stop.time > request.cut.time
         ]
-        if answered.time > max([request.cut.time, *read]) + bound + SLACK:
+        if answered.time > max([request.cut.time, *read]) + bound + story.slack:
             yield f"answered at {answered.time:g} s: {request}"
 
 
@@ -207,7 +205,7 @@ def _whole_frames(story: Story, requests: Requests) -> Iterator[str]:
 @promise("bounded-end", "README.md: each has its defined end, whatever handlers, tasks and threads still do")
 def _bounded_end(story: Story, requests: Requests) -> Iterator[str]:
     limits = story.limits
-    bound = limits.drain + 2 * limits.grace + 2 * limits.flush + SLACK
+    bound = limits.drain + 2 * limits.grace + 2 * limits.flush + story.slack
     if story.closed is None or story.ended is None or story.closed.time > story.ended.time + bound:
         yield f"{story.end} at {story.ended}, closed: {story.closed}"
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from tests.storm.memory import Story
 from tests.storm.requests import Requests
+from tests.storm.story import Story
 
 Promise = Callable[[Story, Requests], Iterator[str]]
 

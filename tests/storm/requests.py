@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.storm.client import Received, Sent
 from tests.storm.journal import Note
-from tests.storm.memory import Story
+from tests.storm.story import Story
 
 LIFE = ("session/load", "session/resume", "session/close", "session/delete")
 NEVER = float("inf")
@@ -20,7 +20,7 @@ When = tuple[float, int]
 
 @dataclass(frozen=True)
 class Cut:
-    """Something that cancels. `why`: `peer`, `session`, `user`, `timeout`, or `end`."""
+    """Something that cancels. `why`: `peer`, `session`, `interrupt`, `user`, `timeout`, or `end`."""
 
     why: str
     when: When
@@ -127,6 +127,9 @@ class Requests:
                 yield Cut("peer", *cut_at)
             elif in_session and method in ("session/cancel", *LIFE) and params["sessionId"] == request.session:
                 yield Cut("session", *cut_at)
+        for note in self._story.journal.of("interrupt"):
+            if in_session:
+                yield Cut("interrupt", (note.order, 0), note.time)
         for note in self._story.journal.of("stop"):
             why, session = note.more
             if in_session and session == request.session:
