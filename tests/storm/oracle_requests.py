@@ -55,10 +55,11 @@ def _of_prompt(story: Story, requests: Requests, prompt: Request) -> Iterator[An
         if prompt.outcome == -32600:
             yield from [-32600] if _is_busy(requests, prompt) else []
             return
-    if prompt.cut is None and _must_be_refused(requests, prompt):
+    end = requests.end
+    is_late = end is not None and end.when < prompt.heard
+    if prompt.cut is None and not is_late and _must_be_refused(requests, prompt):
         yield -32600
         return
-    end = requests.end
     ending = end is not None and end.when < prompt.finish
     if prompt.cut is None or (ending and end is not None and end.when < prompt.cut.when):
         if ending:

@@ -142,6 +142,7 @@ def _withdrawn_if_unanswered(story: Story, requests: Requests) -> Iterator[str]:
         # When what hung was told to end, all that was cancelled had been withdrawn or answered.
         if (
             story.over is not None
+            and asked.note.order < story.over.order
             and heard > (story.over.order, 0)
             and not asked.withdrawn
             and not _asker_goes_on(story, requests, asked)
