@@ -49,7 +49,9 @@ class Spawner:
         else:
             # Not by the loop, which may have a factory that begins tasks on the spot: then a request would be begun
             # before the cancel right behind it is read.
-            task = sys.modules["asyncio"].Task(self._guard(function, args), context=context)
+            asyncio = sys.modules["asyncio"]
+            loop = asyncio.get_running_loop()
+            task = asyncio.Task(self._guard(function, args), loop=loop, context=context)
             self._tasks[task] = (function, args, context)
             task.add_done_callback(self._ended)
 
