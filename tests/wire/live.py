@@ -105,13 +105,15 @@ class Peer:
 
 
 @asynccontextmanager
-async def served(routes: Routes | None = None, limits: Limits | None = None) -> AsyncIterator[Peer]:
+async def served(
+    routes: Routes | None = None, limits: Limits | None = None, patience: float = PATIENCE
+) -> AsyncIterator[Peer]:
     """A connection that answers `ping` and the given routes; closed by EOF and checked at the end."""
     here, there = memory_pair()
     routes = routes or Routes()
     routes.requests["ping"] = Route(_ping)
     peer = Peer(Connection(here, routes, limits or Limits(drain=0)), there)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(patience):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(peer.connection.run)
             yield peer
