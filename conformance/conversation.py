@@ -242,6 +242,10 @@ class Conversation:
         for method in methods:
             self._handlers[method] = lambda _request: HOLD
 
+    def let_go(self) -> None:
+        """Answer all methods by the editor again. What is held stays so."""
+        self._handlers.clear()
+
     def held(self, method: str | None = None) -> Sequence[Incoming]:
         """The requests, of this method if one is given, that have no answer yet."""
         return [each for each in self.requests if not each.answered and method in (None, each.method)]

@@ -267,6 +267,8 @@ class AgentRun:
 async def _tour(agent: Agent) -> None:
     """Go through everything the agent is known to do. Nothing is judged here, so what goes wrong only ends a part."""
     for situation in agent.profile.situations or ("",):
+        # What one situation leaves unanswered is answered in the next.
+        agent.let_go()
         try:
             session = await agent.session()
             if not situation:
