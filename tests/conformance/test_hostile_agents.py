@@ -34,15 +34,17 @@ def reason(run: Run, id: str) -> str:
     return next(case.reason for case in run.cases if case.id == id)
 
 
-def alive(token: str) -> list[int]:
-    found: list[int] = []
+def alive(token: str) -> list[psutil.Process]:
+    """The processes of a run that live on although there was time for a killed one to end on a busy machine."""
+    found: list[psutil.Process] = []
     for process in psutil.process_iter():
         try:
             if process.environ().get(MARK) == token and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
+                found.append(process)
         except psutil.Error:
             continue
-    return found
+    psutil.wait_procs(found, timeout=10)
+    return [process for process in found if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
