@@ -1,4 +1,4 @@
-"""The one task that writes: whole frames, in the order in which they were put, as many in one go as are ready.
+"""The one task that writes: whole frames, in the order in which they were put, many in one go if they are ready.
 
 Putting never waits, so an answer cannot get lost to a cancel. Those who produce much wait for `room` of their own
 accord. It does not encode, and it does not know what the frames mean.
@@ -21,6 +21,10 @@ logger = logging.getLogger("acp_server.peer")
 
 HIGH_WATER: Final = 64 * 1024
 """Bytes on their way to the peer above which producers of updates wait."""
+
+_PORTION: Final = 1024 * 1024
+"""Bytes from which on no further frame is put into the same write: joining them takes as much memory again, and time
+in which nothing else runs."""
 
 
 class Writer:
@@ -140,15 +144,30 @@ class Writer:
                 continue
             frames, self._frames = self._frames, []
             self._taken += len(frames)
-            data = frames[0] if len(frames) == 1 else b"".join(frames)
-            if data:
-                await self._stream.send(data)
-            self._size -= len(data)
-            # They may be large, and the next ones may be long in coming.
-            del frames, data
-            self._release_room()
+            frames.reverse()
+            while frames:
+                data = _portion(frames)
+                if data:
+                    await self._stream.send(data)
+                self._size -= len(data)
+                # It may be large, and the next one may be long in coming.
+                del data
+                self._release_room()
 
     def _release_room(self) -> None:
         if self._room is not None:
             self._room.set()
             self._room = None
+
+
+def _portion(frames: list[bytes]) -> bytes:
+    """The next bytes to write, taken off the end of `frames`, where the first one is."""
+    data = frames.pop()
+    if not frames:
+        return data
+    portion = [data]
+    size = len(data)
+    while frames and size < _PORTION:
+        portion.append(frames.pop())
+        size += len(portion[-1])
+    return b"".join(portion)

@@ -14,7 +14,7 @@ SETUP = {"cwd": "/tmp", "mcpServers": []}
 def open_batches(wire: Flooded, full: bool) -> None:
     """Batches of one request that hangs and 999 members that are answered with an error."""
     wire.begin()
-    batches = 8500 if full else 400
+    batches = 8500 if full else 150
     member = b"," + b",".join([b"1"] * 999) + b"]\n"
     wire.cancel(b"".join(b"[" + request(n, "_hang").strip() + member for n in range(batches)))
     wire.finish()
@@ -24,7 +24,7 @@ def open_batches(wire: Flooded, full: bool) -> None:
 def notifications(wire: Flooded, full: bool) -> None:
     """Small ones for a handler that hangs."""
     wire.begin()
-    wire.cancel(notification("_slow") * (1_700_000 if full else 60_000))
+    wire.cancel(notification("_slow") * (1_700_000 if full else 30_000))
     wire.stop()
 
 
@@ -32,7 +32,7 @@ def large_notifications(wire: Flooded, full: bool) -> None:
     """The same with 100 kB each."""
     wire.begin()
     one = notification("_slow", text="x" * 100_000)
-    for _ in range(2000 if full else 30):
+    for _ in range(2000 if full else 15):
         wire.write(one * 10)
     wire.cancel()
     wire.stop()
@@ -41,7 +41,7 @@ def large_notifications(wire: Flooded, full: bool) -> None:
 def unread_answers(wire: Flooded, full: bool) -> None:
     """Small requests with answers of 1 MB that are not read."""
     wire.begin()
-    count = 3000 if full else 150
+    count = 3000 if full else 120
     wire.cancel(b"".join(request(n, "_large") for n in range(count)), reading=False)
     wire.until(lambda: wire.got.total() > count)
     wire.stop()
@@ -59,12 +59,12 @@ def bad_lines(wire: Flooded, full: bool) -> None:
 
 def hanging_requests(wire: Flooded, full: bool) -> None:
     """Requests that hang, with small ids; a session is closed behind them."""
-    _hanging(wire, [request(n, "_hang") for n in range(20_000 if full else 3000)])
+    _hanging(wire, [request(n, "_hang") for n in range(20_000 if full else 2000)])
 
 
 def hanging_long_ids(wire: Flooded, full: bool) -> None:
     """The same with ids of 16 kB."""
-    _hanging(wire, [request(f"{n}{'x' * 16_000}", "_hang") for n in range(20_000 if full else 1000)])
+    _hanging(wire, [request(f"{n}{'x' * 16_000}", "_hang") for n in range(20_000 if full else 500)])
 
 
 def _hanging(wire: Flooded, requests: list[bytes]) -> None:
@@ -89,7 +89,7 @@ def sessions(wire: Flooded, full: bool) -> None:
         wire.write(request(n, "session/new", cwd="/tmp", mcpServers=[server]))
     wire.until(lambda: wire.got["result"] + wire.got["-32600"] >= 81)
     assert wire.got["-32600"] >= 5
-    for n in range(12_000 if full else 500):
+    for n in range(12_000 if full else 200):
         wire.write(request(n, "session/new", **SETUP))
     wire.cancel()
     wire.stop()
@@ -98,7 +98,7 @@ def sessions(wire: Flooded, full: bool) -> None:
 def talkative_turn(wire: Flooded, full: bool) -> None:
     """A turn says as much as is read; then it is cancelled by `session/cancel`."""
     session = _prompt(wire, "talk")
-    wire.until(lambda: wire.got["session/update"] >= (200_000 if full else 5000))
+    wire.until(lambda: wire.got["session/update"] >= (200_000 if full else 3000))
     wire.arrived = wire.write(notification("session/cancel", sessionId=session))
     wire.until(lambda: "probe" in wire.answers)
     assert wire.answers["probe"]["result"]["stopReason"] == "cancelled"
@@ -108,7 +108,7 @@ def talkative_turn(wire: Flooded, full: bool) -> None:
 def progress(wire: Flooded, full: bool) -> None:
     """A tool in a thread shows more than is read."""
     session = _prompt(wire, "tool")
-    wire.burn(8 if full else 0.3)
+    wire.burn(8 if full else 0.2)
     wire.arrived = wire.write(notification("session/cancel", sessionId=session), reading=False)
     wire.until(lambda: "cut" in wire.noted, reading=False)
     wire.until(lambda: "probe" in wire.answers)
@@ -148,6 +148,7 @@ CASES: list[Callable[[Flooded, bool], None]] = [
     open_batches,
     notifications,
     large_notifications,
+    unread_answers,
     bad_lines,
     hanging_requests,
     hanging_long_ids,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.flood import agent_cases, client_cases
@@ -40,13 +39,11 @@ CASES += [Case("client", flood) for flood in (*client_cases.CASES, agent_cases.b
 
 def run(case: Case, backend: str, *, full: bool) -> tuple[Flooded, Exception | None]:
     """Flood, in the small or in full. What was measured, and what went wrong."""
-    with TemporaryDirectory() as folder:
-        client_cases.prepare(Path(folder))
-        with flooded(case.side, backend, case.pipe, folder) as wire:
-            try:
-                case.flood(wire, full)
-            except (AssertionError, OSError, EOFError) as error:
-                return wire, error
+    with TemporaryDirectory() as folder, flooded(case.side, backend, case.pipe, folder) as wire:
+        try:
+            case.flood(wire, full)
+        except (AssertionError, OSError, EOFError) as error:
+            return wire, error
     return wire, None
 
 

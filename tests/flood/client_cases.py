@@ -9,17 +9,13 @@ from tests.flood.flooded import Flooded, notification, request
 LARGE_FILE = 5_000_000
 
 
-def prepare(folder: Path) -> None:
-    """Make the file that is asked for."""
-    (folder / "large.txt").write_text("x" * LARGE_FILE)
-
-
 def large_file(wire: Flooded, full: bool) -> None:
     """A file of 5 MB is asked for again and again, and the answers are not read."""
     wire.begin()
-    count = 600 if full else 20
-    path = f"{wire.folder}/large.txt"
-    asked = b"".join(request(n, "fs/read_text_file", sessionId="x", path=path) for n in range(count))
+    count = 600 if full else 16
+    file = Path(wire.folder, "large.txt")
+    file.write_text("x" * LARGE_FILE)
+    asked = b"".join(request(n, "fs/read_text_file", sessionId="x", path=str(file)) for n in range(count))
     wire.cancel(asked, reading=False)
     wire.burn(0.3)
     wire.until(lambda: wire.got["result"] == count)
@@ -32,7 +28,7 @@ def endless_command(wire: Flooded, full: bool) -> None:
     limit = {"sessionId": "x", "outputByteLimit": 10**12}
     made = wire.ask("make", "terminal/create", command="yes", args=["y" * 1000], **limit)
     terminal = {"sessionId": "x", "terminalId": made["result"]["terminalId"]}
-    wire.burn(8 if full else 0.3)
+    wire.burn(8 if full else 0.2)
     wire.cancel()
     shown = wire.ask("show", "terminal/output", **terminal)["result"]
     assert shown["truncated"]
@@ -46,7 +42,7 @@ def updates(wire: Flooded, full: bool) -> None:
     wire.begin()
     content = {"type": "text", "text": "x" * 1000}
     update = {"sessionUpdate": "agent_message_chunk", "content": content}
-    for n in range(60 if full else 2):
+    for n in range(60 if full else 1):
         some = (notification("session/update", sessionId=f"{n}/{i}", update=update) for i in range(10_000))
         wire.write(b"".join(some))
     wire.cancel()
@@ -56,7 +52,7 @@ def updates(wire: Flooded, full: bool) -> None:
 def questions(wire: Flooded, full: bool) -> None:
     """Permission requests without end, which the user does not answer."""
     wire.begin()
-    count = 100_000 if full else 5000
+    count = 100_000 if full else 3000
     ask = {"sessionId": "x", "toolCall": {"toolCallId": "x"}, "options": []}
     wire.cancel(b"".join(request(n, "session/request_permission", **ask) for n in range(count)))
     wire.finish()

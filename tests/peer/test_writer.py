@@ -77,6 +77,33 @@ async def test_what_is_ready_leaves_in_one_go_and_in_order() -> None:
     assert (writer.size, broken.count) == (0, 0)
 
 
+async def test_much_that_is_ready_leaves_in_portions_and_each_makes_room() -> None:
+    pipe, _, writer = new()
+    frames = [bytes([65 + number]) * 300_000 + b"\n" for number in range(12)]
+    for frame in frames:
+        writer.put(frame)
+    all_of_them = writer.size
+    left: list[int] = []
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            pipe.shut()
+            group.start_soon(writer.run)
+            await pipe.reached.wait()
+
+            async def count() -> None:
+                await writer.below(all_of_them - 1)
+                left.append(writer.size)
+
+            group.start_soon(count)
+            await anyio.wait_all_tasks_blocked()
+            pipe.open.set()
+            writer.close()
+    assert pipe.sent == [b"".join(frames[first : first + 4]) for first in (0, 4, 8)]
+    # Who waited went on while there was more to write.
+    assert left[0] > 0
+    assert writer.size == 0
+
+
 @pytest.mark.behaviour("I1")
 async def test_frames_of_many_senders_leave_whole_and_in_the_order_in_which_they_were_queued() -> None:
     put: list[int] = []
