@@ -90,7 +90,7 @@ class Endpoint:
         """The notifications in lines whose turn has not come, if they have "cancel" in them; batches are not looked
         into."""
         # There may be hundreds of thousands: one look at each, and no more.
-        for line in [line for line in lines if type(line) is not TooLong and b"cancel" in line]:
+        for line in [line for line in lines if not isinstance(line, TooLong) and b"cancel" in line]:
             try:
                 message = classify(codec.decode(line))
             except codec.DecodeError:
