@@ -8,6 +8,7 @@ make storm ARGS="--process --seeds 200"         against agents in processes of t
 import argparse
 import logging
 import os
+import signal
 import sys
 
 SEEDS = int(os.environ.get("STORM_SEEDS", "250"))
@@ -37,6 +38,9 @@ def main() -> int:
     alone = options.seed is not None
     seeds = [options.seed] if alone else range(options.first, options.first + options.seeds)
     logging.basicConfig(level=logging.DEBUG if alone else logging.CRITICAL + 1, format="%(levelname)s %(message)s")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # In the background of a script it is ignored, which the agents would inherit.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     bad = 0
     started = os.times()
     for seed in seeds:
