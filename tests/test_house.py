@@ -157,7 +157,7 @@ def test_scopes_are_shielded_in_one_place() -> None:
         if name != "acp_server/tasks/grace.py"
         for node in ast.walk(tree)
         if (isinstance(node, ast.keyword) and node.arg == "shield")
-        or (isinstance(node, ast.Attribute) and node.attr == "shield")
+        or (isinstance(node, ast.Attribute) and node.attr == "shield" and isinstance(node.ctx, ast.Store))
     ]
     assert not found
 
