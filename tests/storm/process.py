@@ -105,7 +105,7 @@ class ProcessStorm:
         if story.end == "calm":
             self._calm()
         else:
-            self._until(lambda: not self._unwritten)
+            self._until(lambda: not (self._unwritten or self._client.outbox))
         self._end()
         self._until(lambda: self._out_of is None)
         expected = 128 + SIGNALS[story.end] if story.end in SIGNALS else 0
@@ -179,7 +179,7 @@ class ProcessStorm:
         else:
             if story.end == "torn line":
                 self._unwritten += b'{"jsonrpc": "2.0", "method": "session/canc'
-                self._until(lambda: not self._unwritten)
+                self._until(lambda: not (self._unwritten or self._client.outbox))
             self._close_input()
 
     def _interrupt(self) -> None:
