@@ -13,7 +13,7 @@ NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_module
 CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 ARGS ?=
 # Without ARGS the tests run side by side, each module in one place, since its tests may share what is costly to make.
-SIDE_BY_SIDE := -n 3 --dist loadfile
+SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint format types schema conformance storm flood bench coverage check lock clean

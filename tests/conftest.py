@@ -12,6 +12,13 @@ import pytest
 pytest_plugins = ["tests.plugins.deadline", "tests.plugins.leaks"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run side by side, each module is one group, except for tests that name a group of their own."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run each test marked `anyio` once on asyncio and once on trio."""

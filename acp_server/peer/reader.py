@@ -112,8 +112,10 @@ class Reader:
     async def _catch_up(self) -> None:
         """Handle what waits, slice by slice, while a second task reads ahead."""
         self._behind = True
+        # Before anything that has arrived can begin: a cancel in the same chunk as its request comes first.
+        done = await self._hurry_cancels(self._handled)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read_ahead)
+            tasks.start_soon(self._read_ahead, done)
             while self._lines or (self._writer.size > self._unread and not self._ended):
                 with anyio.CancelScope() as self._patience:
                     if not self._ended:
@@ -125,8 +127,7 @@ class Reader:
             # The other task ends by itself, with the next bytes: a read that is cancelled could lose some.
             self._behind = False
 
-    async def _read_ahead(self) -> None:
-        done = await self._hurry_cancels(self._handled)
+    async def _read_ahead(self, done: int) -> None:
         while self._behind and not self._ended:
             if self._held >= _AHEAD:
                 self._room = anyio.Event()

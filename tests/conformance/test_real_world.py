@@ -39,6 +39,11 @@ PATIENCE = 20.0
 slow = pytest.mark.timeout(600)
 
 
+def alone(name: str) -> pytest.MarkDecorator:
+    """Each takes a minute or more, so they run side by side."""
+    return pytest.mark.xdist_group(f"real world: {name}")
+
+
 @dataclass(frozen=True)
 class Expectation:
     """Cases that are known to end in a verdict other than a pass or a choice, by their ids or by their reasons."""
@@ -118,12 +123,14 @@ def python_example(pytestconfig: pytest.Config) -> Path:
 
 
 @slow
+@alone("python example")
 def test_the_example_agent_of_the_python_sdk(python_example: Path) -> None:
     run = judge([sys.executable, str(python_example)], profile.load("python_sdk"))
     assert differences(run, read("python_example")) == []
 
 
 @slow
+@alone("python")
 def test_an_agent_on_the_python_sdk_in_every_situation() -> None:
     # The SDK takes most of a second to start, so it is not tried once more on what its example was tried on.
     known = profile.load("python_sdk").situations
@@ -133,6 +140,7 @@ def test_an_agent_on_the_python_sdk_in_every_situation() -> None:
 
 
 @slow
+@alone("typescript example")
 @pytest.mark.usefixtures("require_npm")
 def test_the_example_agent_of_the_typescript_sdk() -> None:
     agent = NODE / "node_modules" / "@agentclientprotocol" / "sdk-1" / "dist" / "examples" / "agent.js"
@@ -141,6 +149,7 @@ def test_the_example_agent_of_the_typescript_sdk() -> None:
 
 
 @slow
+@alone("typescript")
 @pytest.mark.usefixtures("require_npm")
 def test_an_agent_on_the_typescript_sdk_in_every_situation() -> None:
     run = judge(["node", str(NODE / "agent.js")], profile.load(SITUATIONS))
@@ -148,6 +157,7 @@ def test_an_agent_on_the_typescript_sdk_in_every_situation() -> None:
 
 
 @slow
+@alone("codex-acp")
 @pytest.mark.usefixtures("require_npm")
 def test_a_prebuilt_agent_without_an_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -15,7 +15,7 @@ from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.grace import grace
 from acp_server.testing import FaultyStream, memory_pair
 
-PATIENCE = 10.0
+PATIENCE = 40.0
 """Seconds after which a test has failed that waits for anything. None ever waits that long."""
 
 CANCELLED = {"code": -32800, "message": "Request cancelled"}

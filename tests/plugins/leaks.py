@@ -19,6 +19,9 @@ JOIN_SECONDS = 5.0
 _FD_FOLDER = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 # Trio keeps finished workers for ten seconds to use them again; a worker that is busy carries its job's name.
 _IDLE_TRIO_WORKER = "Trio thread "
+# It writes the log of the whole process, whichever test was the first to log something.
+_LOG_WRITER = "acp_server log"
+_STAY = (_IDLE_TRIO_WORKER, _LOG_WRITER)
 _RUNNER_STEP = "TestRunner._call_in_runner_task"
 
 
@@ -73,10 +76,10 @@ def _tasks(backend: str) -> dict[object, str]:
 def _new_threads(before: set[threading.Thread]) -> list[threading.Thread]:
     left: list[threading.Thread] = []
     for thread in threading.enumerate():
-        if thread in before or thread.name.startswith(_IDLE_TRIO_WORKER):
+        if thread in before or thread.name.startswith(_STAY):
             continue
         thread.join(JOIN_SECONDS)
-        if thread.is_alive() and not thread.name.startswith(_IDLE_TRIO_WORKER):
+        if thread.is_alive() and not thread.name.startswith(_STAY):
             left.append(thread)
     return left
 
