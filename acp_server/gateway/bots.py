@@ -247,6 +247,9 @@ class Bot:
 
     def _start(self) -> Process:
         """The process there is, or a new one."""
+        if self._process is not None and self._process.is_lost:
+            # Its run may take a second to end. A session that is known would be handed out without asking the agent.
+            self._forget(self._process)
         if self._process is None:
             assert self._group is not None, "the gateway does not run"
             self._process = Process(self.name, self._ids, self._cwd)

@@ -164,6 +164,11 @@ class Process:
     # -- whether it is there
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the agent has ended, or is about to: it answers nothing any more."""
+        return self.agent is not None and self.agent.link.connection.is_lost
+
+    @property
     def moves(self) -> tuple[int, int] | None:
         """Something that changes with all that the agent sends, and with each chat that it gets; None if no chat waits
         for it, be it that the agent itself waits for answers."""

@@ -171,6 +171,11 @@ class Connection:
                 self._reading.cancel()
                 self._outbox.close()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the peer answers nothing any more, because its output has ended or the connection closes."""
+        return self._outbox.is_lost
+
     async def wait_closed(self) -> None:
         """Wait until the connection is closed and the stream is let go."""
         await self._closed.wait()

@@ -98,6 +98,11 @@ class Outbox:
         self._lost = False
         self._closed = False
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing is asked any more."""
+        return self._lost
+
     async def request(
         self, method: str, params: Any, timeout: float | None, on_late: OnLate | None, on_over: OnOver | None
     ) -> Any:

@@ -52,6 +52,17 @@ async def test_the_end_of_input_fails_all_that_waits_by_name_and_at_once() -> No
             assert not answers.scopes[name].cancel_called
 
 
+async def test_a_connection_is_lost_as_soon_as_its_input_has_ended_though_handlers_go_on() -> None:
+    async with serving(Routes({"hang": Route(hang)}), Limits(drain=5, grace=0)) as end:
+        end.send(request(1, "hang"))
+        await end.barrier()
+        assert not end.connection.is_lost
+        end.send_eof()
+        await until(lambda: end.connection.is_lost)
+        assert end.connection.tree.root.cause is None
+        end.connection.close()
+
+
 @pytest.mark.behaviour("G1", "G13")
 async def test_what_the_lost_peer_was_asked_is_not_withdrawn() -> None:
     async with serving(Handlers().routes()) as end, anyio.create_task_group() as group:
