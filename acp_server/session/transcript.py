@@ -95,6 +95,10 @@ class _Run:
         return len(dropped)
 
 
+_NO_TAIL: Final[deque[_Event | _Run]] = deque()
+"""Of all turns that are not full, which are nearly all: an empty one of its own takes 0.6 kB."""
+
+
 class Transcript:
     """The updates of one turn: one for each run of text, each tool call once, in its last state.
 
@@ -106,7 +110,7 @@ class Transcript:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._head: list[_Event | _Run] = []
-        self._tail: deque[_Event | _Run] = deque()
+        self._tail = _NO_TAIL
         self._is_full = False
         self._lost = False
         self._size = 0
@@ -196,6 +200,7 @@ class Transcript:
         if self._size > self._most // 2:
             if not self._is_full:
                 self._is_full = True
+                self._tail = deque()
                 self._run = None
             elif self._size > self._most:
                 self._shed()
