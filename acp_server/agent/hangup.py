@@ -1,4 +1,4 @@
-"""Notices that nobody can read any more what is written to a descriptor, without writing to it.
+"""Notices that no process can read any more what is written to a descriptor, without writing to it.
 
 No thread, no timer: the event loop is told by the system.
 """

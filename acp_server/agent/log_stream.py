@@ -1,4 +1,4 @@
-"""A stream for the log that nothing which logs ever waits for, and in which nobody can forge an entry.
+"""A stream for the log: the code that logs never waits for it, and no peer can forge an entry in it.
 
 A log is written in the event loop, and some clients open a pipe for it and never read. So a thread does the writing;
 what finds no room is lost and counted. What an entry says is not decided here, only how it looks on a line.
@@ -150,7 +150,7 @@ class LogStream:
             while rest and (wait or self._has_room()):
                 rest = self._put(rest, wait=wait)
         except OSError:
-            pass  # nobody is there to be told, least of all about that
+            pass  # the log is where it would be told
         self._torn = bool(rest) and len(rest) < len(text)
         return lost + bool(data) if rest else 0
 
