@@ -110,7 +110,7 @@ class Transcript:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._head: list[_Event | _Run] = []
-        self._tail = _NO_TAIL
+        self._tail: deque[_Event | _Run] = _NO_TAIL
         self._is_full = False
         self._lost = False
         self._size = 0
@@ -183,7 +183,7 @@ class Transcript:
     def note(self, record: dict[str, Any]) -> None:
         """Keep something that nobody has said: it stands before the text that is being said, and does not part it."""
         json = codec.encode(record)[:-1]
-        kept = self._tail if self._is_full else self._head
+        kept: deque[_Event | _Run] | list[_Event | _Run] = self._tail if self._is_full else self._head
         kept.insert(len(kept) - (self._run is not None), _Event(json))
         self._grow(_EACH + len(json))
 
