@@ -4,6 +4,9 @@ What has arrived is handled in slices of bounded time, and other tasks run in be
 can handle, or while the peer leaves too much unread, a second task reads ahead. It keeps what it reads for its turn,
 except for cancels: those are applied at once, and once more in their turn, where they find nothing left to do. What the
 messages mean is not known here.
+
+What waits is kept in blocks of whole lines as it came: a block without a cancel is told by one search through it, and
+only when its turn comes is it cut into lines.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ import anyio.lowlevel
 
 from acp_server.peer.stream import Stream
 from acp_server.peer.writer import Writer
-from acp_server.wire.endpoint import Endpoint, Event, Outgoing
-from acp_server.wire.framing import Line
+from acp_server.wire.endpoint import Endpoint, Event, Outgoing, may_cancel
+from acp_server.wire.framing import Block, Line, lines_in
 from acp_server.wire.messages import Notification
 
 _SLICE: Final = 0.005
@@ -29,11 +32,11 @@ _SLICE: Final = 0.005
 _AHEAD: Final = 32 * 1024 * 1024
 """Bytes that are read ahead at the most."""
 
-_LINE: Final = 50
-"""Bytes that a line takes in memory beside its text."""
+_BLOCK: Final = 100
+"""Bytes that a block takes in memory beside its text."""
 
-_GLANCES: Final = 1000
-"""Lines that are looked through for cancels between two looks at the clock."""
+_LOOK: Final = 16
+"""Messages in a row that were answered with an error, for one look at the clock: they cost little more than it does."""
 
 _ERRORS: Final = 1000
 """Messages in a row that were answered with an error and made nothing run, after which the peer is slowed down."""
@@ -61,11 +64,13 @@ class Reader:
         self._handle = handle
         self._hurry = hurry
         self._unread = unread
-        self._lines: deque[Line] = deque()
-        self._handled = 0
-        """How many lines have been handled; the first of `_lines` has this number."""
+        self._blocks: deque[Block] = deque()
+        self._begun = 0
+        """How many blocks have been begun; the first of `_blocks` has this number."""
         self._held = 0
-        """Bytes that `_lines` takes."""
+        """Bytes that `_blocks` takes."""
+        self._lines: list[Line] = []
+        """What is left of the block that was begun last, from the end on."""
         self._errors = 0
         """How many errors in a row have answered messages that made nothing run."""
         self._ended = False
@@ -79,7 +84,7 @@ class Reader:
         """Read until the input ends. Raises what the stream raises."""
         while not self._ended:
             # What was read ahead last is still there.
-            if not self._lines:
+            if not self._waits:
                 self._take(await self._stream.receive())
             if not self._slice() or self._writer.size > self._unread:
                 await self._catch_up()
@@ -88,35 +93,60 @@ class Reader:
         for event in self._endpoint.receive_eof():
             self._handle(event)
 
+    @property
+    def _waits(self) -> bool:
+        return bool(self._lines or self._blocks)
+
     def _take(self, data: bytes) -> None:
-        lines = self._endpoint.lines(data)
-        self._lines += lines
-        self._held += sum(map(len, lines)) + _LINE * len(lines)
+        blocks = self._endpoint.blocks(data)
+        self._blocks += blocks
+        self._held += sum(map(len, blocks)) + _BLOCK * len(blocks)
         self._ended = not data
+
+    def _begin(self) -> list[Line]:
+        """The lines of the next block, from the end on."""
+        block = self._blocks.popleft()
+        self._held -= len(block) + _BLOCK
+        self._begun += 1
+        self._lines = lines_in(block)
+        self._lines.reverse()
+        return self._lines
 
     def _slice(self) -> bool:
         """Handle what waits, for as long as a slice lasts. False if there is more."""
-        lines = self._lines
+        lines, blocks = self._lines, self._blocks
         end = perf_counter() + _SLICE
-        while lines:
-            line = lines.popleft()
-            self._held -= len(line) + _LINE
-            self._handled += 1
-            for event in self._endpoint.events(line):
+        while lines or blocks:
+            if not lines:
+                lines = self._begin()
+                continue
+            for event in self._endpoint.events(lines.pop()):
                 self._errors = self._errors + 1 if type(event) is Outgoing else 0
                 self._handle(event)
-            if perf_counter() > end:
-                return not lines
+            if self._errors % _LOOK == 0 and (lines or blocks) and perf_counter() > end:
+                self._hurry_next()
+                return False
         return True
+
+    def _hurry_next(self) -> None:
+        """Apply the cancels in what comes next, before what has just arrived can begin. However short the slice was,
+        for the time is taken by the clock, a cancel that closely follows its request is in time."""
+        self._hurry_cancels(self._lines)
+        if self._blocks and may_cancel(self._blocks[0]):
+            self._hurry_cancels(lines_in(self._blocks[0]))
+
+    def _hurry_cancels(self, lines: list[Line]) -> None:
+        for notification in self._endpoint.cancels_in(lines):
+            self._hurry(notification)
 
     async def _catch_up(self) -> None:
         """Handle what waits, slice by slice, while a second task reads ahead."""
         self._behind = True
         # Before anything that has arrived can begin: a cancel in the same chunk as its request comes first.
-        done = await self._hurry_cancels(self._handled)
+        done = await self._hurry_ahead(self._begun)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read_ahead, done)
-            while self._lines or (self._writer.size > self._unread and not self._ended):
+            while self._waits or (self._writer.size > self._unread and not self._ended):
                 with anyio.CancelScope() as self._patience:
                     if not self._ended:
                         await self._writer.below(self._unread)
@@ -140,22 +170,23 @@ class Reader:
                 # What has come before it is handled first.
                 self._problem = error
                 self._ended = True
-            done = await self._hurry_cancels(done)
+            done = await self._hurry_ahead(done)
         if self._patience is not None:
             # The input has ended, so nothing is gained by making the peer read.
             self._patience.cancel()
 
-    async def _hurry_cancels(self, done: int) -> int:
-        """Apply the cancels that wait, without those among the first `done` lines. How many lines are done now."""
-        start = max(done, self._handled)
-        lines = list(islice(self._lines, start - self._handled, None))
+    async def _hurry_ahead(self, done: int) -> int:
+        """Apply the cancels in the blocks that wait, but the first `done` of all. How many are done now."""
+        first = max(done, self._begun)
+        blocks = list(islice(self._blocks, first - self._begun, None))
         end = perf_counter() + _SLICE
-        for first in range(start, start + len(lines), _GLANCES):
-            # While this task waits, the other one handles lines: a cancel may not be applied behind its turn.
-            begin = max(first, self._handled) - start
-            for notification in self._endpoint.cancels_in(lines[begin : first - start + _GLANCES]):
-                self._hurry(notification)
+        for number, block in enumerate(blocks, first):
+            if not may_cancel(block):
+                continue
             if perf_counter() > end:
                 await anyio.lowlevel.checkpoint()
                 end = perf_counter() + _SLICE
-        return start + len(lines)
+            # While this task waits, the other one begins blocks: a cancel may not be applied behind its turn.
+            if number >= self._begun:
+                self._hurry_cancels(lines_in(block))
+        return first + len(blocks)

@@ -48,7 +48,7 @@ class Notice:
     handler: NoticeHandler
     inline: bool = False
     """Runs in the reader, never queued behind the handler of an earlier notification. It must not wait. It is for
-    cancels: under load it is called ahead of its turn as well as in it, and the second call must change nothing."""
+    cancels: under load it is called ahead of its turn as well as in it, and a further call must change nothing."""
 
 
 @dataclass(slots=True)

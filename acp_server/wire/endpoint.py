@@ -9,17 +9,20 @@ import reprlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 from acp_server.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, EncodeError, RpcError
 from acp_server.wire import codec
 from acp_server.wire.batch import BATCH_BYTES, BATCH_LIMIT, Batches, Slot
-from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Line, LineFramer, TooLong
+from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Block, Line, LineFramer, TooLong
 from acp_server.wire.head import classify_head
 from acp_server.wire.ledger import Asked, Ledger
 from acp_server.wire.messages import Ignored, Invalid, Message, Notification, Request, RequestId, Response, classify
 
 CANCEL_METHOD: Final = "$/cancel_request"
+
+_LONGEST_CANCEL: Final = 128 * 1024
+"""Bytes of a cancel that is applied ahead of its turn; one with the longest id is shorter."""
 
 _BATCHES_FULL: Final = "Internal error: the answers of unfinished batches take too much memory"
 _FULL: Final = {"limit": "batches"}
@@ -82,15 +85,16 @@ class Endpoint:
         if line := self._framer.finish():
             yield from self.events(line)
 
-    def lines(self, data: bytes) -> list[Line]:
-        """The lines that `data` completes, for those who take the events of one line at a time with `events`."""
-        return self._framer.feed(data)
+    def blocks(self, data: bytes) -> list[Block]:
+        """The lines that `data` completes, in blocks (see `acp_server.wire.framing.lines_in`), for those who take the
+        events of one line at a time with `events`."""
+        return self._framer.blocks(data)
 
     def cancels_in(self, lines: Iterable[Line]) -> Iterator[Notification]:
-        """The notifications in lines whose turn has not come, if they have "cancel" in them; batches are not looked
-        into."""
-        # There may be hundreds of thousands: one look at each, and no more.
-        for line in [line for line in lines if not isinstance(line, TooLong) and b"cancel" in line]:
+        """The notifications in lines whose turn has not come, if they have "cancel" in them; neither batches nor lines
+        over 128 KiB are looked into."""
+        # There may be thousands: one look at each, and no more.
+        for line in [line for line in lines if may_cancel(line) and len(line) <= _LONGEST_CANCEL]:
             try:
                 message = classify(codec.decode(line))
             except codec.DecodeError:
@@ -216,6 +220,11 @@ class Endpoint:
         if not slot.has_room(frame):
             frame = _error_frame(request.id, {"code": INTERNAL_ERROR, "message": _BATCHES_FULL, "data": _FULL})
         return slot.fill(frame)
+
+
+def may_cancel(block: Block) -> TypeGuard[bytes | bytearray]:
+    """Whether a line or a block of lines may have a cancel in it."""
+    return not isinstance(block, TooLong) and b"cancel" in block
 
 
 @lru_cache(maxsize=32)

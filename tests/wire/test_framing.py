@@ -126,3 +126,16 @@ def test_any_chunking_gives_the_same_lines(stream: bytes, cuts: list[int], limit
     assert [None if isinstance(line, TooLong) else line for line in lines] == [
         None if len(line) > limit else line for line in stream.split(b"\n") if line.strip() or len(line) > limit
     ]
+
+
+def test_a_large_chunk_comes_in_blocks_of_whole_lines_and_bounded_size() -> None:
+    framer = LineFramer()
+    framer.feed(b"he")
+    stream = b"ld\n" + b"x\n" * 100_000 + b"y" * 50_000 + b"\n" + b"z\n" * 10
+    blocks = framer.blocks(stream + b"rest")
+    assert len(blocks) > 10
+    assert blocks[0] == b"held"
+    assert all(isinstance(block, bytes) and block.endswith(b"\n") for block in blocks[1:])
+    assert b"".join(bytes(block) for block in blocks[1:] if not isinstance(block, TooLong)) == stream[3:]
+    assert [len(block) for block in blocks if len(block) > 17 * KIB] == [max(map(len, blocks))]
+    assert framer.held == 4
