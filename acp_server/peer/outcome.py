@@ -1,7 +1,8 @@
 """Which answer a finished request gets.
 
-The cause recorded on its node decides, never the type of an exception: a time-out inside a handler is a time-out, and a
-stray CancelledError in a request that nobody cancelled is the handler's fault. Writing the answer is not done here.
+The cause recorded on its node decides, never the type of an exception: a stray CancelledError in a request that nobody
+cancelled is the handler's fault. A time limit of the handler's own that it lets end the request is an internal
+cancellation (ACP, Cancellation). Writing the answer is not done here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError
 from acp_server.peer.context import Call
-from acp_server.tasks.failure import failures_in
+from acp_server.tasks.failure import failures_in, is_time_out
 from acp_server.tasks.tree import NOTHING
 
 logger = logging.getLogger("acp_server.peer")
@@ -37,24 +38,30 @@ def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, R
         logger.warning("%s was cancelled from inside, though nobody asked for it", call.method, exc_info=error)
         return NOTHING, RequestCancelled()
     answer = refusal(error)
-    if answer is failures[0]:
-        if answer.received:
+    only = failures[0] if len(failures) == 1 else None
+    if isinstance(only, RpcError):
+        if only.received:
             # Nobody has raised it on purpose, and to the peer it may look like something else.
-            logger.warning("%s failed with the peer's answer to a request of ours: %s", call.method, answer)
-    elif isinstance(answer, RequestCancelled):
-        logger.info("%s ended because the connection is closed", call.method)
-    else:
+            logger.warning("%s failed with the peer's answer to a request of ours: %s", call.method, only)
+    elif not isinstance(answer, RequestCancelled):
         logger.error("%s failed", call.method, exc_info=error)
+    elif any(map(is_time_out, failures)):
+        logger.warning("%s was cancelled from inside: it ran out of time", call.method, exc_info=error)
+    else:
+        logger.info("%s ended because the connection is closed", call.method)
     return NOTHING, answer
 
 
 def refusal(error: BaseException | None) -> RpcError:
     """The error that a request is answered with if nobody cancelled it and its handler raised this."""
     failures = [] if error is None else list(failures_in(error))
-    if all(isinstance(failure, ConnectionClosed) for failure in failures):
+    if all(isinstance(failure, ConnectionClosed) or is_time_out(failure) for failure in failures):
         return RequestCancelled()
     only = failures[0] if len(failures) == 1 else None
-    return only if isinstance(only, RpcError) else InternalError()
+    if not isinstance(only, RpcError) or (only.received and only.code == RequestCancelled.code):
+        # The peer has cancelled a request of ours; of its own request it would believe what is not so.
+        return InternalError()
+    return only
 
 
 def unwritable(call: Call, problem: EncodeError) -> RpcError:

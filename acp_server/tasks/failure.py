@@ -1,7 +1,8 @@
-"""Tells the backend's cancellation from what really went wrong, also inside exception groups."""
+"""Tells the backend's cancellation, and time limits, from what really went wrong, also inside exception groups."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import cast
 
@@ -24,3 +25,10 @@ def failures_in(error: BaseException) -> Iterator[BaseException]:
 def is_cancellation(error: BaseException) -> bool:
     """Whether `error` is the backend's cancellation, or a group of nothing else."""
     return next(failures_in(error), None) is None
+
+
+def is_time_out(error: BaseException) -> bool:
+    """Whether `error` says that a time limit ran out, as anyio, asyncio and sockets say it, or as trio does."""
+    # Where trio is not loaded, it has raised nothing.
+    trio = sys.modules.get("trio")
+    return isinstance(error, TimeoutError) or (trio is not None and isinstance(error, trio.TooSlowError))

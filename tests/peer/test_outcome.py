@@ -79,7 +79,7 @@ async def test_a_handler_that_cancels_its_task_natively_answers_its_request_alon
 
 @pytest.mark.behaviour("D7")
 @pytest.mark.parametrize("kind", ["anyio", "native", "raised"])
-async def test_a_time_out_inside_a_handler_is_a_failure_and_not_a_cancel(
+async def test_a_time_out_that_a_handler_lets_end_its_request_is_an_internal_cancellation(
     kind: str, anyio_backend_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handle(_call: Call) -> None:
@@ -98,8 +98,38 @@ async def test_a_time_out_inside_a_handler_is_a_failure_and_not_a_cancel(
                 await trio.sleep_forever()
         raise TimeoutError
 
-    assert await answer_of(handle) == INTERNAL
-    assert logged(caplog, logging.ERROR) == ["handle failed"]
+    assert await answer_of(handle) == CANCELLED
+    assert logged(caplog, logging.WARNING) == ["handle was cancelled from inside: it ran out of time"]
+    assert "Traceback" in caplog.text
+    assert logged(caplog, logging.ERROR) == []
+
+
+@pytest.mark.behaviour("D7")
+async def test_a_request_of_ours_whose_time_is_up_ends_the_handlers_request_as_an_internal_cancellation(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def handle(call: Call) -> None:
+        await call.request_peer("question", timeout=0.01)
+
+    async with served(Routes({"handle": Route(handle)})) as peer:
+        peer.send(request(1, "handle"))
+        question = await peer.next()
+        withdrawn = await peer.next()
+        assert withdrawn["params"] == {"requestId": question["id"]}
+        assert await peer.answer(1) == CANCELLED
+    assert logged(caplog, logging.WARNING) == ["handle was cancelled from inside: it ran out of time"]
+
+
+@pytest.mark.behaviour("D7")
+async def test_time_outs_in_groups_are_internal_cancellations_and_other_failures_beside_them_are_failures(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert await answer_of(raiser(TimeoutError(), BaseExceptionGroup("inner", [TimeoutError()]))) == CANCELLED
+    assert await answer_of(raiser(TimeoutError(), ConnectionClosed())) == CANCELLED
+    assert logged(caplog, logging.WARNING) == ["handle was cancelled from inside: it ran out of time"] * 2
+    assert await answer_of(raiser(TimeoutError(), ValueError())) == INTERNAL
+    assert await answer_of(raiser(TimeoutError(), InvalidParams("one"))) == INTERNAL
+    assert logged(caplog, logging.ERROR) == ["handle failed"] * 2
 
 
 @pytest.mark.behaviour("D7")
@@ -130,6 +160,24 @@ async def test_our_request_that_the_peer_cancelled_is_an_ordinary_error_to_the_h
         peer.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32800, "message": "not now"}})
         assert await peer.answer(1) == "went on"
     assert seen == ["not now"]
+
+
+@pytest.mark.behaviour("C12")
+async def test_our_request_that_the_peer_cancelled_does_not_make_the_handlers_own_request_a_cancelled_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def handle(call: Call) -> None:
+        await call.request_peer("question")
+
+    async with served(Routes({"handle": Route(handle)})) as peer:
+        peer.send(request(1, "handle"))
+        id = (await peer.next())["id"]
+        peer.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32800, "message": "not now"}})
+        assert await peer.answer(1) == INTERNAL
+    (line,) = logged(caplog, logging.WARNING)
+    assert line == "handle failed with the peer's answer to a request of ours: not now (-32800)"
+    # One that an author raises on purpose is what the author says.
+    assert await answer_of(raiser(RequestCancelled())) == CANCELLED
 
 
 @pytest.mark.behaviour("C14")

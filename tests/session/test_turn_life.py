@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_server import Session, Turn, grace, schema
-from acp_server.errors import AuthRequired, ConnectionClosed, InternalError
+from acp_server.errors import AuthRequired, ConnectionClosed, InternalError, RequestTimeout
 from acp_server.session.state import TurnState
 from tests.session.editor import CANCELLED, END_TURN, QUICK, Editor, editing
 
@@ -272,6 +272,8 @@ async def _happens(editor: Editor, session: str, event: str, prompts: list[Any])
         (ExceptionGroup("two", [ValueError("secret"), AuthRequired("x")]), (-32603, "Internal error")),
         (ExceptionGroup("one", [AuthRequired("Log in first")]), (-32000, "Log in first")),
         (ConnectionClosed("fs/read_text_file"), (-32800, "Request cancelled")),
+        (TimeoutError("secret"), (-32800, "Request cancelled")),
+        (RequestTimeout("fs/read_text_file", 1), (-32800, "Request cancelled")),
         (InternalError("told"), (-32603, "told")),
     ],
 )

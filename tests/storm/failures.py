@@ -27,13 +27,23 @@ def failure(kind: str) -> BaseException:
             return BaseException("planned")
         case "withdrawn":
             return RequestCancelled()
+        case "timeout":
+            return TimeoutError("planned")
         case _:
             return asyncio.CancelledError() if sniffio.current_async_library() == "asyncio" else ValueError("stray")
 
 
 def came_of(error: BaseException) -> list[Any]:
     """What a handler raised, as the oracle wants to know it: the codes of errors for the peer, names of the others."""
-    return [failure.code if isinstance(failure, RpcError) else type(failure).__name__ for failure in failures_in(error)]
+    return [_told(failure) for failure in failures_in(error)]
+
+
+def _told(failure: BaseException) -> Any:
+    if isinstance(failure, TimeoutError):
+        return "TimeoutError"
+    if isinstance(failure, RequestCancelled) and failure.received:
+        return "cancelled by the client"
+    return failure.code if isinstance(failure, RpcError) else type(failure).__name__
 
 
 async def recorded(note: Note, key: str, playing: Coroutine[Any, Any, None], result: Any = None) -> Any:

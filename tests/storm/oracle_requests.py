@@ -76,7 +76,7 @@ def _own_outcome(request: Request) -> Any:
     if request.finished.what == "returned":
         return END_TURN if request.method == "session/prompt" else {"returned": request.key}
     raised = request.finished.more
-    if all(failure == "ConnectionClosed" for failure in raised):
+    if all(failure in ("ConnectionClosed", "TimeoutError") for failure in raised):
         return REQUEST_CANCELLED
     return raised[0] if len(raised) == 1 and isinstance(raised[0], int) else -32603
 

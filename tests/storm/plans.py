@@ -13,7 +13,7 @@ Plan = list[Step]
 TOOLS = ("coroutine", "stream", "plain", "pieces")
 """The forms of tools: an async function, an async generator, a plain function in a thread, a plain generator."""
 ASKS = ("read", "write", "ask", "permission", "elicit")
-FAILURES = ("value", "rpc", "group", "base", "withdrawn", "stray", "exit")
+FAILURES = ("value", "rpc", "group", "base", "withdrawn", "timeout", "stray", "exit")
 
 
 class Planner:

@@ -1,8 +1,9 @@
 """What really went wrong, apart from cancellation, in whatever it was wrapped."""
 
+import anyio
 import pytest
 
-from acp_server.tasks.failure import failures_in, is_cancellation
+from acp_server.tasks.failure import failures_in, is_cancellation, is_time_out
 from tests.tasks.stray import stray_cancellation
 
 pytestmark = pytest.mark.anyio
@@ -47,3 +48,17 @@ async def test_more_groups_within_one_another_than_the_stack_has_room_for_are_ta
 
 def _grouped(error: BaseException) -> BaseException:
     return BaseExceptionGroup("outer", [error])
+
+
+async def test_a_time_limit_that_ran_out_is_a_time_out_whatever_raised_it(anyio_backend_name: str) -> None:
+    assert is_time_out(TimeoutError())
+    assert not any(map(is_time_out, [ONE, TWO, END, await stray_cancellation()]))
+    with pytest.raises(TimeoutError) as raised, anyio.fail_after(0):
+        await anyio.sleep_forever()
+    assert is_time_out(raised.value)
+    if anyio_backend_name == "trio":
+        import trio
+
+        with pytest.raises(trio.TooSlowError) as native, trio.fail_after(0):
+            await trio.sleep_forever()
+        assert is_time_out(native.value)
