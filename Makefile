@@ -59,7 +59,7 @@ storm: $(READY)
 flood: $(READY)
 	@$(BIN)/python -m tests.flood $(ARGS)
 
-bench: $(READY)
+bench: $(READY) $(NODE_READY)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 check: lint types

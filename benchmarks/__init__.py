@@ -1,4 +1,4 @@
-"""Measures of speed and size, each taken beside the official Python SDK in the same run.
+"""Measures of speed and size, each taken beside the official SDKs in the same run.
 
 Duty: start one agent after the other over raw pipes, give them the same work, and compare what it cost them.
 `python -m benchmarks` prints the table and leaves with 1 when a goal is missed.
@@ -8,9 +8,10 @@ keeps the library under measurement out of the driver.
 
     clock.py      what a process has cost: CPU time, memory, the core it may use
     subject.py    one agent process at the other end of two pipes, and its JSON-RPC
+    talk.py       what a client says to an agent and checks of its answers: the moves that workloads are written in
     workloads.py  the pieces of work: start, stream, pipeline, nest, hang and cancel
     figures.py    the figures: which workload, which unit, which goal
     rounds.py     interleaved rounds, medians and ratios
     report.py     the table and the JSON file
-    agents/       the same small agent, written three times
+    agents/       the same small agent on each SDK, and on none
 """

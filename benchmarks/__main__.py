@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import report
 from .figures import WORKLOADS
-from .rounds import FLOOR, OFFICIAL, OURS, commands, measure, select
+from .rounds import available, commands, measure, select
 from .subject import SubjectError
 from .workloads import Counts
 
@@ -35,7 +35,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What an agent costs.")
     names = [figure.name for workload in WORKLOADS for figure in workload.figures]
-    agents = [OURS, OFFICIAL, FLOOR]
+    agents = available()
     parser.add_argument("--only", action="append", default=[], choices=names, metavar="FIGURE", help=", ".join(names))
     parser.add_argument("--rounds", type=_positive, default=5, help="how often each is measured (5)")
     parser.add_argument("--scale", type=float, default=1.0, help="how much of the work, 1.0 is all of it")

@@ -4,6 +4,7 @@ The ratio of a figure is the median of the ratios of its rounds, not the ratio o
 ratio were then taken within a second or two of each other.
 """
 
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +15,26 @@ from . import clock
 from .figures import WORKLOADS, Figure, Workload
 from .workloads import Command, Costs, Counts
 
-OURS, OFFICIAL, FLOOR = "ours", "official", "floor"
+OURS, OFFICIAL, TYPESCRIPT, FLOOR = "ours", "official", "typescript", "floor"
 _AGENTS = Path(__file__).parent / "agents"
+_SDK = Path(__file__).parents[1] / "tests/interop/node/node_modules/@agentclientprotocol/sdk"
+
+
+def available() -> list[str]:
+    """The agents that can run here: the TypeScript one needs node and what the interop tests install."""
+    has_typescript = shutil.which("node") is not None and _SDK.is_dir()
+    return [OURS, OFFICIAL, *([TYPESCRIPT] if has_typescript else []), FLOOR]
 
 
 def commands(names: Iterable[str]) -> dict[str, Command]:
-    """The command of each agent, run by the interpreter that runs the benchmarks."""
-    return {name: (sys.executable, str(_AGENTS / f"{name}.py")) for name in names}
+    """The command of each agent; those in Python are run by the interpreter that runs the benchmarks."""
+    return {name: _command(name) for name in names}
+
+
+def _command(name: str) -> Command:
+    if name == TYPESCRIPT:
+        return ("node", str(_AGENTS / "typescript.mjs"))
+    return (sys.executable, str(_AGENTS / f"{name}.py"))
 
 
 @dataclass(slots=True)

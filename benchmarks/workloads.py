@@ -6,12 +6,13 @@ this stop reason.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from statistics import median
 from typing import Self, TypeAlias
 
-from .subject import Subject, SubjectError
+from . import talk
+from .subject import Message, Subject
 
 MICRO = 1e6
 MILLI = 1e3
@@ -20,6 +21,10 @@ MEGA = 1e-6
 
 Command: TypeAlias = Sequence[str]
 Costs: TypeAlias = dict[str, float]
+
+FURNISHED = "furnished"
+"""An agent started with this argument has a method of its own, and tools if it knows any."""
+_PAUSE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,8 @@ class Counts:
     cancels: int = 950
     cancel_times: int = 4
     hanging: int = 5_000
+    waiting: int = 1_000
+    single_cancels: int = 200
 
     def scaled(self, factor: float) -> Self:
         """The same work, so many times as much of it; at least two of everything."""
@@ -51,14 +58,20 @@ def start(command: Command, counts: Counts) -> Costs:
     return min(starts, key=lambda costs: costs["start"])
 
 
+def start_furnished(command: Command, counts: Counts) -> Costs:
+    """The same start of an agent that registers a method of its own and three tools."""
+    costs = start((*command, FURNISHED), counts)
+    return {"start-furnished": costs["start"], "resident-furnished": costs["resident"]}
+
+
 def _start(command: Command) -> Costs:
     spawned = time.perf_counter()
     with Subject(command) as subject:
-        _initialize(subject)
+        talk.initialize(subject)
         wall = time.perf_counter() - spawned
         cpu, resident = subject.cpu_seconds, subject.resident_bytes
-        (session,) = _sessions(subject, 1)
-        _prompt_all(subject, [session], "echo")
+        (session,) = talk.sessions(subject, 1)
+        talk.prompt_all(subject, [session], "echo")
         return {
             "start": wall * MILLI,
             "start-cpu": cpu * MILLI,
@@ -68,27 +81,37 @@ def _start(command: Command) -> Costs:
         }
 
 
+def first_prompt(command: Command, counts: Counts) -> Costs:
+    """A user who starts to type when the agent is up: a session and a first prompt, after a while of nothing."""
+    with talk.started(command) as subject:
+        time.sleep(_PAUSE)
+        began = time.perf_counter()
+        (session,) = talk.sessions(subject, 1)
+        talk.prompt_all(subject, [session], "echo")
+        return {"first-prompt": (time.perf_counter() - began) * MILLI}
+
+
 def stream(command: Command, counts: Counts) -> Costs:
     """One prompt that streams many text chunks."""
-    with _started(command) as subject:
-        sessions = _sessions(subject, 1)
+    with talk.started(command) as subject:
+        sessions = talk.sessions(subject, 1)
 
         def work(amount: int) -> None:
-            updates = _prompt_all(subject, sessions, f"stream {amount}")
-            _expect(updates, amount, "updates")
+            updates = talk.prompt_all(subject, sessions, f"stream {amount}")
+            talk.expect(updates, amount, "updates")
 
         work(counts.updates // 10)
-        return {"stream": _cpu(subject, lambda: work(counts.updates)) / counts.updates * MICRO}
+        return {"stream": talk.cpu(subject, lambda: work(counts.updates)) / counts.updates * MICRO}
 
 
 def pipelined(text: str, name: str) -> Callable[[Command, Counts], Costs]:
     """Prompts of many sessions, so many in flight; `text` is what each asks for."""
 
     def run(command: Command, counts: Counts) -> Costs:
-        with _started(command) as subject:
-            sessions = _sessions(subject, counts.in_flight)
-            _prompt_pipelined(subject, sessions, text, counts.prompts // 10)
-            cpu = _cpu(subject, lambda: _prompt_pipelined(subject, sessions, text, counts.prompts))
+        with talk.started(command) as subject:
+            sessions = talk.sessions(subject, counts.in_flight)
+            talk.prompt_pipelined(subject, sessions, text, counts.prompts // 10)
+            cpu = talk.cpu(subject, lambda: talk.prompt_pipelined(subject, sessions, text, counts.prompts))
             return {name: cpu / counts.prompts * MICRO}
 
     return run
@@ -96,44 +119,55 @@ def pipelined(text: str, name: str) -> Callable[[Command, Counts], Costs]:
 
 def unknown(command: Command, counts: Counts) -> Costs:
     """Requests for a method that does not exist, so many in flight."""
-    with _started(command) as subject:
 
-        def work(amount: int) -> None:
-            sent = min(amount, counts.in_flight)
-            for _ in range(sent):
-                subject.request("bench/unknown", {"number": 1})
-            for refused, message in enumerate(subject.messages(), 1):
-                _expect(message.get("error", {}).get("code"), -32601, "error code")
-                if refused == amount:
-                    return
-                if sent < amount:
-                    subject.request("bench/unknown", {"number": 1})
-                    sent += 1
+    def check(message: Message) -> None:
+        talk.expect(message.get("error", {}).get("code"), -32601, "error code")
 
-        work(counts.prompts // 10)
-        return {"unknown": _cpu(subject, lambda: work(counts.prompts)) / counts.prompts * MICRO}
+    with talk.started(command) as subject:
+        cpu = _requests(subject, counts, "bench/unknown", check)
+        return {"unknown": cpu / counts.prompts * MICRO}
+
+
+def own(command: Command, counts: Counts) -> Costs:
+    """Requests for a method that the agent's author registered, so many in flight."""
+    with talk.started((*command, FURNISHED)) as subject:
+
+        def check(message: Message) -> None:
+            talk.expect(subject.result(message), {"number": 2}, "result")
+
+        return {"own": _requests(subject, counts, "_bench/own", check) / counts.prompts * MICRO}
+
+
+def _requests(subject: Subject, counts: Counts, method: str, check: Callable[[Message], None]) -> float:
+    """The CPU time of `counts.prompts` requests, after a tenth of them to warm up."""
+
+    def work(amount: int) -> None:
+        talk.request_pipelined(subject, method, {"number": 1}, amount, counts.in_flight, check)
+
+    work(counts.prompts // 10)
+    return talk.cpu(subject, lambda: work(counts.prompts))
 
 
 def sequential(command: Command, counts: Counts) -> Costs:
     """Prompts one after the other, nothing else in flight."""
-    with _started(command) as subject:
-        sessions = _sessions(subject, 1)
+    with talk.started(command) as subject:
+        sessions = talk.sessions(subject, 1)
 
         def work(amount: int) -> None:
             for _ in range(amount):
-                _prompt_all(subject, sessions, "nothing")
+                talk.prompt_all(subject, sessions, "nothing")
 
         work(counts.sequential // 10)
-        return {"sequential": _cpu(subject, lambda: work(counts.sequential)) / counts.sequential * MICRO}
+        return {"sequential": talk.cpu(subject, lambda: work(counts.sequential)) / counts.sequential * MICRO}
 
 
 def nested(command: Command, counts: Counts) -> Costs:
     """Prompts that read many files through the client, all at once; the client answers each."""
-    with _started(command) as subject:
-        (session,) = _sessions(subject, 1)
+    with talk.started(command) as subject:
+        (session,) = talk.sessions(subject, 1)
 
         def work() -> None:
-            wanted = _prompt(subject, session, f"nested {counts.nested}")
+            wanted = talk.prompt(subject, session, f"nested {counts.nested}")
             paths: set[str] = set()
             for message in subject.messages():
                 match message:
@@ -141,8 +175,8 @@ def nested(command: Command, counts: Counts) -> Costs:
                         paths.add(path)
                         subject.answer(message, {"content": "print('hello')\n"})
                     case {"id": answered} if answered == wanted:
-                        _expect(subject.result(message).get("stopReason"), "end_turn", "stop reason")
-                        _expect(len(paths), counts.nested, "reads")
+                        talk.expect(subject.result(message).get("stopReason"), "end_turn", "stop reason")
+                        talk.expect(len(paths), counts.nested, "reads")
                         return
                     case _:
                         pass
@@ -152,18 +186,18 @@ def nested(command: Command, counts: Counts) -> Costs:
                 work()
 
         work()
-        return {"nested": _cpu(subject, all_of_it) / (counts.nested_times * counts.nested) * MICRO}
+        return {"nested": talk.cpu(subject, all_of_it) / (counts.nested_times * counts.nested) * MICRO}
 
 
 def burst(by_request: bool, name: str) -> Callable[[Command, Counts], Costs]:
     """Many hanging prompts, all cancelled in one burst: by `session/cancel`, or by `$/cancel_request`."""
 
     def run(command: Command, counts: Counts) -> Costs:
-        with _started(command) as subject:
-            sessions = _sessions(subject, counts.cancels)
+        with talk.started(command) as subject:
+            sessions = talk.sessions(subject, counts.cancels)
             cpu = wall = 0.0
             for time_ in range(counts.cancel_times + 1):
-                prompts = [_prompt(subject, session, "hang") for session in sessions]
+                prompts = [talk.prompt(subject, session, "hang") for session in sessions]
                 subject.settle()
                 for prompt, session in zip(prompts, sessions, strict=True):
                     if by_request:
@@ -171,7 +205,7 @@ def burst(by_request: bool, name: str) -> Callable[[Command, Counts], Costs]:
                     else:
                         subject.notify("session/cancel", {"sessionId": session})
                 began, cpu_before = time.perf_counter(), subject.cpu_seconds
-                _answers(subject, prompts, "cancelled")
+                talk.answers(subject, prompts, "cancelled")
                 if time_ > 0:  # the first one warms up
                     wall += time.perf_counter() - began
                     subject.settle()
@@ -182,96 +216,46 @@ def burst(by_request: bool, name: str) -> Callable[[Command, Counts], Costs]:
     return run
 
 
+def one_cancel(command: Command, counts: Counts) -> Costs:
+    """One prompt after the other cancelled alone, by `session/cancel`, among many that wait."""
+    with talk.started(command) as subject:
+        sessions = talk.sessions(subject, counts.waiting)
+        prompts = {session: talk.prompt(subject, session, "hang") for session in sessions}
+        times: list[float] = []
+
+        def work(amount: int) -> None:
+            for session in sessions[:amount]:
+                began = time.perf_counter()
+                subject.notify("session/cancel", {"sessionId": session})
+                talk.answers(subject, [prompts[session]], "cancelled")
+                times.append(time.perf_counter() - began)
+
+        def renew(amount: int) -> None:
+            prompts.update({session: talk.prompt(subject, session, "hang") for session in sessions[:amount]})
+
+        warm = max(1, counts.single_cancels // 10)
+        work(warm)
+        renew(warm)
+        times.clear()
+        cpu = talk.cpu(subject, lambda: work(counts.single_cancels))
+        renew(counts.single_cancels)
+        subject.settle()
+        for session in sessions:
+            subject.notify("session/cancel", {"sessionId": session})
+        talk.answers(subject, list(prompts.values()), "cancelled")
+        return {"one-cancel": cpu / counts.single_cancels * MICRO, "one-cancel-wall": median(times) * MICRO}
+
+
 def hanging(command: Command, counts: Counts) -> Costs:
     """What a request that waits keeps in memory."""
-    with _started(command) as subject:
-        sessions = _sessions(subject, counts.hanging)
+    with talk.started(command) as subject:
+        sessions = talk.sessions(subject, counts.hanging)
         subject.settle()
         before = subject.resident_bytes
-        prompts = [_prompt(subject, session, "hang") for session in sessions]
+        prompts = [talk.prompt(subject, session, "hang") for session in sessions]
         subject.settle()
         grown = subject.resident_bytes - before
         for session in sessions:
             subject.notify("session/cancel", {"sessionId": session})
-        _answers(subject, prompts, "cancelled")
+        talk.answers(subject, prompts, "cancelled")
         return {"hanging": grown / counts.hanging * KILO}
-
-
-@contextmanager
-def _started(command: Command) -> Iterator[Subject]:
-    with Subject(command) as subject:
-        _initialize(subject)
-        yield subject
-
-
-def _initialize(subject: Subject) -> None:
-    capabilities = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
-    answer = subject.call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
-    _expect(answer.get("protocolVersion"), 1, "protocol version")
-
-
-def _sessions(subject: Subject, amount: int) -> list[str]:
-    wanted = {subject.request("session/new", {"cwd": "/project", "mcpServers": []}) for _ in range(amount)}
-    opened: list[str] = []
-    for message in subject.messages():
-        if message.get("id") in wanted:
-            opened.append(subject.result(message)["sessionId"])
-            if len(opened) == amount:
-                break
-    return opened
-
-
-def _prompt(subject: Subject, session: str, text: str) -> int:
-    content = {"type": "text", "text": text}
-    return subject.request("session/prompt", {"sessionId": session, "prompt": [content]})
-
-
-def _prompt_all(subject: Subject, sessions: list[str], text: str) -> int:
-    """Prompt each session once and return how many text chunks they sent."""
-    return _answers(subject, [_prompt(subject, session, text) for session in sessions], "end_turn")
-
-
-def _prompt_pipelined(subject: Subject, sessions: list[str], text: str, amount: int) -> None:
-    """One prompt in flight for each session, until there were `amount`."""
-    owner = {_prompt(subject, session, text): session for session in sessions[:amount]}
-    sent, answered = len(owner), 0
-    for message in subject.messages():
-        session = owner.pop(message["id"], None) if "id" in message else None
-        if session is None:
-            continue
-        _expect(subject.result(message).get("stopReason"), "end_turn", "stop reason")
-        answered += 1
-        if answered == amount:
-            return
-        if sent < amount:
-            owner[_prompt(subject, session, text)] = session
-            sent += 1
-
-
-def _answers(subject: Subject, prompts: list[int], stop_reason: str) -> int:
-    waiting, chunks = set(prompts), 0
-    for message in subject.messages():
-        match message:
-            case {"params": {"update": {"sessionUpdate": "agent_message_chunk"}}}:
-                chunks += 1
-            case {"id": answered} if answered in waiting:
-                _expect(subject.result(message).get("stopReason"), stop_reason, "stop reason")
-                waiting.remove(answered)
-                if not waiting:
-                    break
-            case _:
-                pass
-    return chunks
-
-
-def _cpu(subject: Subject, work: Callable[[], None]) -> float:
-    subject.settle()
-    before = subject.cpu_seconds
-    work()
-    subject.settle()
-    return subject.cpu_seconds - before
-
-
-def _expect(found: object, wanted: object, what: str) -> None:
-    if found != wanted:
-        raise SubjectError(f"{what}: expected {wanted!r}, got {found!r}")

@@ -62,6 +62,8 @@ class Bench:
             case "session/prompt":
                 reason = await self._prompt(request, params["sessionId"], params["prompt"][0]["text"])
                 self._send({"id": request, "result": {"stopReason": reason}})
+            case "_bench/own":
+                self._send({"id": request, "result": {"number": params["number"] + 1}})
             case _:
                 self._send({"id": request, "error": {"code": -32601, "message": "Method not found"}})
 

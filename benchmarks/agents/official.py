@@ -51,6 +51,11 @@ class Bench(acp.Agent):
     async def cancel(self, session_id: str, **_: Any) -> None:
         self._cancelled[session_id].set()
 
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method != "bench/own":  # the SDK takes the underscore away
+            raise acp.RequestError.method_not_found(f"_{method}")
+        return {"number": params["number"] + 1}
+
 
 if __name__ == "__main__":
     asyncio.run(acp.run_agent(Bench()))  # pyright: ignore[reportAbstractUsage] - the SDK says to subclass it so

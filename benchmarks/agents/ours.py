@@ -1,15 +1,18 @@
 """The bench agent as acp_server has it written: one prompt function, `agent.run()`.
 
+Started as `ours.py furnished` it has a method of its own and three tools as well.
+
 What runs side by side is started by `asyncio.gather`, as in the other agents: how an author starts tasks is no
 cost of a library's. A task group of anyio's costs about as much again for each task.
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 
 import anyio
 
-from acp_server import Agent, Turn
+from acp_server import Agent, Call, Turn
 
 CHUNK = "the quick brown fox jumps over the lazy dog, "
 
@@ -33,5 +36,28 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
             pass
 
 
+def furnish() -> None:
+    @agent.method("_bench/own")
+    async def own(call: Call, number: int) -> dict[str, int]:
+        return {"number": number + 1}
+
+    @agent.tool(kind="read")
+    async def read(path: str, line: int | None = None, limit: int | None = None) -> str:
+        """Read a file."""
+        return f"{path}:{line}:{limit}"
+
+    @agent.tool(kind="search")
+    async def search(pattern: str, folders: list[str], case: bool = False) -> list[str]:
+        """Search some folders."""
+        return [pattern, *folders, str(case)]
+
+    @agent.tool(kind="execute", approval=True)
+    def shell(command: str, seconds: float = 60.0) -> str:
+        """Run a command."""
+        return f"{command}: {seconds}"
+
+
 if __name__ == "__main__":
+    if "furnished" in sys.argv:
+        furnish()
     agent.run()

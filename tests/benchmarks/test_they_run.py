@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from benchmarks.figures import WORKLOADS, Figure, Workload
-from benchmarks.rounds import FLOOR, OFFICIAL, OURS, Series, commands, measure, select
+from benchmarks.rounds import FLOOR, OFFICIAL, OURS, Series, available, commands, measure, select
 from benchmarks.subject import SubjectError
 from benchmarks.workloads import Counts
 
@@ -23,6 +23,8 @@ TINY = Counts(
     cancels=10,
     cancel_times=2,
     hanging=20,
+    waiting=20,
+    single_cancels=10,
 )
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +35,7 @@ def quiet(what: str) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.figures[0].name)
 def test_every_workload_yields_its_figures_for_every_agent(workload: Workload) -> None:
-    agents = commands([OURS, OFFICIAL, FLOOR])
+    agents = commands(available())
     measured = measure([workload], agents, TINY, rounds=1, progress=quiet)
     assert [series.figure for series in measured] == list(workload.figures)
     for series in measured:
