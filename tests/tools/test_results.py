@@ -119,6 +119,102 @@ async def test_no_result_is_added_to_a_turn_that_has_ended() -> None:
     assert told(turn.tool_results) == told(stage.seen)
 
 
+# -- a time limit of the author's
+
+
+class Limited:
+    """An agent whose turn gives its tool a time limit, which runs out while the tool runs."""
+
+    def __init__(self, kind: str, tool: str, *, lets_out: bool = False) -> None:
+        self.agent = Agent("limited")
+        self.tool = tool
+        self.lets_out = lets_out
+        self.limit = anyio.fail_after if kind == "fail_after" else anyio.move_on_after
+        self.raised: list[BaseException] = []
+        self.seen: list[ToolResult] = []
+        self.turns: list[Turn] = []
+        self.scope = anyio.CancelScope()
+        self.agent.tool(name="search")(self.search)
+        self.agent.tool(name="thread")(self.thread)
+        self.agent.prompt(self.prompt)
+
+    async def search(self, call: ToolContext) -> str:
+        call.on_cancel = lambda: f"{WORDS} {call.is_cancelled}"
+        self.run_out()
+        await anyio.sleep_forever()
+        return "ignored"
+
+    def thread(self, call: ToolContext) -> str:
+        call.on_cancel = lambda: f"{WORDS} {call.is_cancelled}"
+        call.run(self.run_out)
+        while not call.is_cancelled:
+            threading.Event().wait(0.001)
+        return "ignored"
+
+    def run_out(self) -> None:
+        self.scope.deadline = anyio.current_time()
+
+    async def prompt(self, turn: Turn) -> str:
+        self.turns.append(turn)
+        try:
+            with self.limit(3600) as self.scope:
+                await turn.run_tool(self.tool, id="s")
+        except TimeoutError as error:
+            self.raised.append(error)
+            if self.lets_out:
+                raise
+        finally:
+            self.seen = list(turn.tool_results)
+        return "It took too long."
+
+
+@pytest.mark.parametrize("tool", ["search", "thread"])
+@pytest.mark.parametrize("kind", ["move_on_after", "fail_after"])
+async def test_a_time_limit_around_a_tool_keeps_what_came_of_it(kind: str, tool: str) -> None:
+    stage = Limited(kind, tool)
+    async with editing(stage.agent) as editor:
+        assert await editor.ask(await editor.open()) == END_TURN
+        assert editor.said() == ["It took too long."]
+        ends = [update for update in editor.client.updates() if update.get("status") == "failed"]
+    assert len(stage.raised) == (kind == "fail_after")
+    assert told(stage.seen) == [("s", tool, "cancelled", f"{WORDS} True")]
+    assert told(stage.turns[0].record.tool_results) == told(stage.seen)
+    assert [end["_meta"] for end in ends] == [{"outcome": "cancelled"}]
+
+
+async def test_a_time_limit_around_a_tool_that_ends_the_prompt_keeps_what_came_of_it() -> None:
+    stage = Limited("fail_after", "search", lets_out=True)
+    async with editing(stage.agent) as editor:
+        assert (await editor.ask(await editor.open()))["code"] == REQUEST_CANCELLED
+    assert told(stage.turns[0].record.tool_results) == [("s", "search", "cancelled", f"{WORDS} True")]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_native_time_limit_around_a_tool_keeps_what_came_of_it() -> None:
+    import asyncio
+
+    agent = Agent("limited")
+    limit = asyncio.timeout(3600)
+    seen: list[ToolResult] = []
+
+    @agent.tool(name="search")
+    async def search(call: ToolContext) -> None:
+        call.on_cancel = lambda: WORDS
+        limit.reschedule(0)
+        await anyio.sleep_forever()
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        with pytest.raises(TimeoutError):
+            async with limit:
+                await turn.run_tool("search", id="s")
+        seen.extend(turn.tool_results)
+
+    async with editing(agent) as editor:
+        assert await editor.ask(await editor.open()) == END_TURN
+    assert told(seen) == [("s", "search", "cancelled", WORDS)]
+
+
 # -- cancelling from outside
 
 
