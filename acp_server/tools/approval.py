@@ -124,7 +124,7 @@ async def decide(
     if known is False:
         return DECLINED, NEVER
     if known or (tool.auto_approve and session.config(AUTO_APPROVE) is True):
-        _explain(question, view)
+        view.explain(question.title, *question.explanation)
         return CONFIRMED, ""
     view.keep(*question.previews)
     answer = None
@@ -142,13 +142,6 @@ async def decide(
     if always and await _remember(store, session, tool, answer.allowed):
         asking.always = answer.allowed
     return (CONFIRMED, "") if answer.allowed else (DECLINED, REFUSED)
-
-
-def _explain(question: Question, view: View) -> None:
-    """Nobody is asked: what would have been asked is shown with the call."""
-    view.attach(*question.explanation)
-    if question.title is not None:
-        view.entitle(question.title)
 
 
 def _options(approval: Approval, tool: Tool[Any]) -> list[PermissionOption]:

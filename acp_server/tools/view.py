@@ -121,6 +121,17 @@ class View:
         while self._fixed_size > self._limits.content and len(self._fixed) > max(1, len(content)):
             self._fixed_size -= size_of(self._fixed.popleft())
 
+    def explain(self, title: str | None, *content: ToolCallContent) -> None:
+        """Nobody is asked whether it may run: what would have been asked is shown, before it does anything."""
+        self.keep(*content)
+        if content:
+            self._news.add("content")
+        if title is not None:
+            self._title = title
+            self._news.add("title")
+        if self._news and not self.ended:
+            self._show_now()
+
     @property
     def locations(self) -> Sequence[ToolCallLocation]:
         """The places in files that it works at."""
@@ -180,6 +191,9 @@ class View:
         if not self._is_due():
             self._ticker.add(self._show)
             return
+        self._show_now()
+
+    def _show_now(self) -> None:
         self._ticker.drop(self._show)
         self._shown_at = time.monotonic()
         try:

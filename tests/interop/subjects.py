@@ -17,7 +17,16 @@ _PATIENCE = 5.0
 
 def nested(backend: str) -> tuple[str, ...]:
     """The agent of `agents/nested.py` on one of anyio's backends."""
-    return (COMMAND, "serve", str(HERE / "agents" / "nested.py"), "--backend", backend)
+    return _served("nested.py", backend)
+
+
+def remembering(backend: str) -> tuple[str, ...]:
+    """The agent of `agents/remembering.py` on one of anyio's backends."""
+    return _served("remembering.py", backend)
+
+
+def _served(file: str, backend: str) -> tuple[str, ...]:
+    return (COMMAND, "serve", str(HERE / "agents" / file), "--backend", backend)
 
 
 @contextmanager

@@ -72,7 +72,7 @@ class Run:
         return [one["message"] for one in self.of(direction)]
 
 
-def drive(command: Sequence[str], cwd: Path, *sessions: Sequence[Turn], **options: str | bool) -> Run:
+def drive(command: Sequence[str], cwd: Path, *sessions: Sequence[Turn], **options: str | bool | dict[str, str]) -> Run:
     """Carry out a plan: one list of turns a session. `options` are the plan's own, such as `permission`."""
     plan = {"cwd": str(cwd), "sessions": sessions, **options}
     with no_orphans() as mark:

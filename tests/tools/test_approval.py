@@ -211,13 +211,18 @@ async def test_what_runs_without_asking_shows_what_it_would_have_asked(way: str)
         else:
             await editor.ask(session)
         asked = len(editor.asked(PERMISSION))
+        before = len(updates(editor))
         await editor.ask(session)
         assert len(editor.asked(PERMISSION)) == asked
-        shown, change, said = updates(editor)[-1]["content"]
-        assert shown["content"]["text"] == "Really?"
-        assert change["newText"] == "new"
-        assert said["content"]["text"] == "touched"
-        assert "Change a" in [update.get("title") for update in updates(editor)]
+        _, explained, begun, ended = updates(editor)[before:]
+        # All of it before the function is called.
+        assert explained["title"] == "Change a"
+        assert begun["status"] == "in_progress"
+        for update, more in ((explained, []), (ended, ["touched"])):
+            words, change, *said = update["content"]
+            assert words["content"]["text"] == "Really?"
+            assert change["newText"] == "new"
+            assert [piece["content"]["text"] for piece in said] == more
     assert kept.status == "completed"
 
 

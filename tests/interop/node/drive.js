@@ -52,6 +52,9 @@ async function run(context) {
 
 async function open(context) {
   const { sessionId } = await context.request(methods.agent.session.new, { cwd: plan.cwd, mcpServers: [] });
+  for (const [configId, value] of Object.entries(plan.settings)) {
+    await context.request(methods.agent.session.setConfigOption, { sessionId, configId, value });
+  }
   return sessionId;
 }
 

@@ -7,6 +7,7 @@
 //     cancelBy     "session/cancel", "signal" for an AbortSignal on the prompt request, or "tool" for the tool call alone
 //     stopWaiting  with a signal: go on to the next turn at once, without waiting for the answer
 //     lateAnswer   answer a request of the agent as if nothing had happened after it was withdrawn
+//   settings     values of config options, by their ids, which every session is given
 //   permission   the kind of the option to choose, or "cancelled", or "error"
 //   files        whether the client offers its file system
 //   terminals    whether it offers terminals
@@ -15,9 +16,9 @@
 // A point is a kind of update (`sessionUpdate`) or the method of a request by the agent.
 
 export function parsePlan(text) {
-  const { cwd, sessions, permission = "allow_once", endInputOn = null, files = true, terminals = true } =
-    JSON.parse(text);
-  return { cwd, permission, endInputOn, files, terminals, sessions: sessions.map((turns) => turns.map(parseTurn)) };
+  const { sessions, ...options } = JSON.parse(text);
+  const defaults = { settings: {}, permission: "allow_once", endInputOn: null, files: true, terminals: true };
+  return { ...defaults, ...options, sessions: sessions.map((turns) => turns.map(parseTurn)) };
 }
 
 function parseTurn(turn) {
