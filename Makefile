@@ -16,7 +16,7 @@ ARGS ?=
 SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types schema conformance storm flood bench coverage check lock clean
+.PHONY: help run test lint format types schema conformance storm flood mutate bench coverage check lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -58,6 +58,9 @@ storm: $(READY)
 
 flood: $(READY)
 	@$(BIN)/python -m tests.flood $(ARGS)
+
+mutate: $(READY)
+	@$(BIN)/python -m tests.mutation $(ARGS)
 
 bench: $(READY) $(NODE_READY)
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -32,9 +32,8 @@ def decode(text: bytes | bytearray) -> Any:
     """
     try:
         return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        if not text.startswith(_BOM) and _SURROGATE.search(text) is None:
-            raise DecodeError(str(error)) from None
+    except orjson.JSONDecodeError:
+        pass
     # What orjson does not read: a byte-order mark, and lone surrogates, which a JavaScript client writes when it cuts a
     # text inside an emoji. All else has to be right in its eyes, for the standard library is laxer.
     text = text.removeprefix(_BOM)

@@ -100,7 +100,7 @@ def classify(value: Any) -> Message:
         return Invalid(INVALID_REQUEST, "Invalid request: no method")
     has_id = "id" in message
     id = message.get("id")
-    if has_id and not is_request_id(id):
+    if not is_request_id(id):
         return Invalid(INVALID_REQUEST, _LONG_ID if type(id) is str else _BAD_ID)
     if message.get("jsonrpc") != "2.0":
         return Invalid(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0"', id)

@@ -39,3 +39,26 @@ def test_places_are_told_apart_by_position() -> None:
     assert (first.position, second.position) == (0, 1)
     assert second.fill(b'{"id":1}\n') is None
     assert first.fill(b'{"id":1}\n') == b'[{"id":1},{"id":1}]\n'
+
+
+def test_what_unfinished_batches_hold_fills_them_at_the_limit_and_not_before() -> None:
+    batches = Batches(limit=400)
+    batch = batches.begin()
+    batch.open()
+    batch.open()
+    left = 400 - batches.held
+    assert batch.has_room(b"x" * left)
+    assert not batch.has_room(b"x" * (left + 1))
+    batch.add(b"x" * (left - 101))
+    assert (batches.held, batches.full) == (399, False)
+    batch.fill(0, b"x")
+    assert (batches.held, batches.full) == (400, True)
+
+
+def test_only_the_answer_that_ends_a_batch_needs_no_room() -> None:
+    batches = Batches(limit=100)
+    batch = batches.begin()
+    only = batch.open()
+    assert not only.has_room(b"1\n")  # more members may come, and this answer would be held until then
+    batch.seal()
+    assert only.has_room(b"1\n")

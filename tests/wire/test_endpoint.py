@@ -7,6 +7,7 @@ import pytest
 
 from acp_server.errors import EncodeError, InternalError, RpcError
 from acp_server.wire.endpoint import CANCEL_METHOD, Answered, Dropped, Endpoint, Event, Outgoing
+from acp_server.wire.framing import LineFramer
 from acp_server.wire.ledger import Asked, AskState
 from acp_server.wire.messages import ID_LIMIT, Notification, Request
 from tests.wire.live import cancel, notification, request, strict
@@ -208,6 +209,21 @@ def test_a_line_over_the_limit_is_answered_with_the_id_of_its_request() -> None:
     assert answer["error"]["message"] == "Invalid request: longer than 100 bytes"
     assert refused(endpoint, b" " * 101)["id"] is None
     assert receive(endpoint, b"\n", request("b", "x"))
+
+
+# Looking ahead
+
+
+def test_only_notifications_with_cancel_in_them_are_seen_ahead_of_their_turn() -> None:
+    endpoint = Endpoint()
+    over_the_limit = notification("x", ["cancel" * 40])
+    others = [["cancel"], request("cancel", "x"), notification("other"), cancel(7), notification("session/cancel")]
+    lines = LineFramer(200).feed(
+        b'"cancel\n' + b"".join(json.dumps(each).encode() + b"\n" for each in [over_the_limit, *others])
+    )
+    seen = [(each.method, each.params) for each in endpoint.cancels_in(lines)]
+    assert seen == [(CANCEL_METHOD, {"requestId": 7}), ("session/cancel", None)]
+    assert endpoint.ledger.incoming == 0
 
 
 # Our requests

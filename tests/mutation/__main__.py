@@ -1,0 +1,108 @@
+"""`python -m tests.mutation PATH...`: change the conditions of these modules, one at a time, and list the changes
+that no test notices. Linux only.
+
+All of it happens in a copy. A change that makes no difference stands in `equivalent.toml` with its reason, and is left
+out.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.mutation.places import Mutant, Switches
+
+ROOT = Path(__file__).resolve().parents[2]
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+
+
+def main() -> int:
+    """The number of survivors, as an exit code."""
+    parser = argparse.ArgumentParser(prog="make mutate", description=__doc__)
+    parser.add_argument("paths", nargs="+", help="files or folders of the package")
+    parser.add_argument(
+        "--tests", nargs="+", default=[], help="test files or folders (default: the folders of the same names)"
+    )
+    parser.add_argument("--seconds", type=float, default=20, help="of tests for each mutant (default: 20)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="acp-mutation-") as folder:
+        copy = Path(folder)
+        _copy(copy)
+        mutants = _put_switches(copy, options.paths)
+        return _run(copy, mutants, options.tests or _tests_of(options.paths), options.seconds)
+
+
+def _copy(copy: Path) -> None:
+    others = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "build", "dist", "htmlcov")
+    shutil.copytree(ROOT, copy, ignore=others, dirs_exist_ok=True)
+    shutil.copy2(Path(__file__).with_name("switch.py"), copy / "acp_server" / "_switch.py")
+
+
+def _put_switches(copy: Path, paths: list[str]) -> list[Mutant]:
+    mutants: list[Mutant] = []
+    place = 0
+    for file in sorted(_modules(paths)):
+        switches = Switches(file, (ROOT / file).read_text("utf-8"), place)
+        (copy / file).write_text(switches.module(), "utf-8")
+        mutants += switches.mutants
+        place = switches.next
+    return mutants
+
+
+def _modules(paths: list[str]) -> Iterator[str]:
+    for path in paths:
+        files = Path(ROOT, path).rglob("*.py") if Path(ROOT, path).is_dir() else [Path(ROOT, path)]
+        yield from (file.relative_to(ROOT).as_posix() for file in files)
+
+
+def _tests_of(paths: list[str]) -> list[str]:
+    folders = {Path("tests", *Path(path).with_suffix("").parts[1:2]).as_posix() for path in paths}
+    return sorted(folder for folder in folders if (ROOT / folder).is_dir())
+
+
+def _run(copy: Path, mutants: list[Mutant], tests: list[str], seconds: float) -> int:
+    equivalent = {
+        (each["file"], each["text"], each["change"]) for each in tomllib.loads(EQUIVALENT.read_text())["mutant"]
+    }
+    wanted = {
+        f"{mutant.place}:{mutant.change}": mutant
+        for mutant in mutants
+        if (mutant.file, mutant.text, mutant.change) not in equivalent
+    }
+    (copy / "mutants").write_text("\n".join(wanted))
+    options = ["-p", "tests.mutation.plugin", "-p", "no:cacheprovider", f"--basetemp={copy / 'tmp'}"]
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *options, *tests],
+        cwd=copy,
+        env=os.environ
+        | {"PYTHONPATH": str(copy), "ACP_MUTATION_REPORT": str(writing), "ACP_MUTATION_SECONDS": str(seconds)},
+        pass_fds=[writing],
+        stdout=subprocess.DEVNULL,
+    )
+    os.close(writing)
+    verdicts = Counter[str]()
+    with os.fdopen(reading) as lines:
+        for line in lines:
+            said = json.loads(line)
+            if "verdict" not in said:
+                print(" ".join(f"{key}: {value}" for key, value in said.items()), flush=True)
+                continue
+            verdicts[said["verdict"]] += 1
+            if said["verdict"] != "caught":
+                of = f"{said['run']} of {said['able']} tests"
+                print(f"{said['verdict']:9} {wanted[said['mutant']]}  ({of})", flush=True)
+    if process.wait() or verdicts.total() < len(wanted):
+        raise RuntimeError("the tests did not run to their end")
+    print(f"{len(mutants)} mutants, {len(mutants) - len(wanted)} equivalent;", dict(verdicts))
+    return min(100, verdicts["survived"] + verdicts["unreached"])
+
+
+sys.exit(main())
