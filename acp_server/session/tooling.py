@@ -48,7 +48,3 @@ class ToolHost(Protocol):
     def cancel(self, turn: Turn, id: str) -> bool:
         """See `Turn.cancel_tool`."""
         ...
-
-    def finish(self, turn: Turn) -> None:
-        """The turn is about to be answered: tell the client of an end for every call that has none."""
-        ...

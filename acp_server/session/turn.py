@@ -313,8 +313,8 @@ class Turn:
         elif state is TurnState.COMPLETED:
             self.record.stop_reason = self._stop_reason
         if not state.successors:
-            if self.tool_calls is not None and self.session.tools is not None:
-                self.session.tools.finish(self)
+            if self.tool_calls is not None:
+                self.tool_calls.finish()
             # From here on nothing is said: what comes behind the prompt's answer confuses clients.
             self.ended_at = self.record.ended_at = time.time()
             self.record.pack()
@@ -323,17 +323,14 @@ class Turn:
     def end(self, error: BaseException | None = None) -> None:
         """It is over, or its answer is out: decide how it ended. `error` is what the handler raised. The first time
         counts."""
-        if self.ended_at is not None:
-            return
         cause = self.node.cause
         if cause is None and error is None:
             self.move(TurnState.COMPLETED)
         elif cause is not None and cause.asked_for:
             self.move(TurnState.CANCELED)
-        else:
+        elif self.move(TurnState.FAILED):
             told = RequestCancelled() if cause is not None else refusal(error)
             self.record.last_error = TurnError(told.code, told.message)
-            self.move(TurnState.FAILED)
 
     def answer(self) -> dict[str, Any]:
         """The result of its prompt, if it has ended and did not fail (ACP, Prompt Turn).

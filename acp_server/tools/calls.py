@@ -41,6 +41,11 @@ class Calls:
         """The call with this `toolCallId`, or that its caller calls so."""
         return self._shown.get(id) or self._given.get(id)
 
+    def finish(self) -> None:
+        """The turn is about to be answered: tell the client of an end for every call that has none."""
+        for execution in self:
+            execution.finish()
+
     def __len__(self) -> int:
         """How many there are."""
         return len(self._shown)

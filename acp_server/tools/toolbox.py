@@ -98,11 +98,6 @@ class Toolbox:
         execution = Calls.of(turn).shown(id)
         return execution is not None and (execution.cancel(Cause.USER) or execution.is_cancelled)
 
-    def finish(self, turn: Turn) -> None:
-        """See `ToolHost.finish`."""
-        for execution in Calls.of(turn):
-            execution.finish()
-
     def _shown_id(self, session: Session, id: str | None) -> str:
         """The `toolCallId`: the caller's `id`, unless an earlier call had it. Models count their calls from 0 again,
         and what the client was shown of the earlier one has its final status."""

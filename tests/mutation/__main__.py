@@ -76,7 +76,7 @@ def _run(copy: Path, mutants: list[Mutant], tests: list[str], seconds: float) ->
         for mutant in mutants
         if (mutant.file, mutant.text, mutant.change) not in equivalent
     }
-    (copy / "mutants").write_text("\n".join(wanted))
+    (copy / "mutants").write_text(json.dumps([[key, mutant.place, mutant.file] for key, mutant in wanted.items()]))
     options = ["-p", "tests.mutation.plugin", "-p", "no:cacheprovider", f"--basetemp={copy / 'tmp'}"]
     reading, writing = os.pipe()
     process = subprocess.Popen(

@@ -75,6 +75,7 @@ async def test_a_turn_knows_the_message_its_meta_and_its_session() -> None:
         first, second = turns
         assert first.text == "one\ntwo"
         assert [block.to_wire() for block in first.prompt] == blocks
+        assert first.prompt is first.prompt  # read once
         assert first.meta == {"session_id": "OTHER"}
         assert first.session.id == session
         assert first.session.roots == ["/here", "/there"]
@@ -173,6 +174,35 @@ async def test_a_turn_that_is_kept_says_nothing_after_its_answer(how: str) -> No
                 await late
         await editor.settled()
         assert len(editor.client.received) == before + 1
+
+
+async def test_a_handler_that_talks_on_after_its_turn_lets_others_work() -> None:
+    agent = Agent("talks on")
+    kept: list[Turn] = []
+
+    @agent.tool
+    async def look() -> None: ...
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        kept.append(turn)
+
+    async with editing(agent) as editor:
+        await editor.ask(await editor.open())
+        (turn,) = kept
+        chunk = schema.AgentMessageChunk(content=schema.TextContent(text="late"))
+        for late in (lambda: turn.say("late"), lambda: turn.update(chunk), lambda: turn.run_tool("look")):
+            others_work = anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_set, others_work)
+                for _ in range(10):
+                    with pytest.raises(TurnEnded):
+                        await late()
+                assert others_work.is_set()
+
+
+async def _set(event: anyio.Event) -> None:
+    event.set()
 
 
 @pytest.mark.behaviour("C11", "B17")
@@ -289,6 +319,31 @@ async def test_a_client_that_does_not_read_bounds_the_memory_of_a_flood() -> Non
         editor.stream.release()
         await editor.cancel(session)
         assert await editor.answer(id) == CANCELLED
+
+
+@pytest.mark.parametrize("piece", ["word", schema.AgentMessageChunk(content=schema.TextContent(text="word"))])
+@pytest.mark.behaviour("K7")
+async def test_each_piece_waits_for_a_client_that_is_behind_with_reading(piece: Any) -> None:
+    agent = Agent("large")
+    shown = 0
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> AsyncIterator[Any]:
+        nonlocal shown
+        turn.put(schema.AgentMessageChunk(content=schema.TextContent(text="x" * 1_000_000)))
+        for _ in range(3):
+            yield piece
+            shown += 1
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        editor.stream.stall_sending()
+        id = await editor.prompt(session)
+        await anyio.wait_all_tasks_blocked()
+        assert shown == 0
+        editor.stream.release()
+        assert await editor.answer(id) == END_TURN
+        assert shown == 3
 
 
 async def test_a_text_of_many_pieces_is_one_message_in_the_history() -> None:

@@ -154,6 +154,16 @@ async def test_the_context_is_what_was_said_in_the_turns_that_count_and_this_mes
     assert contexts[5] == [*one, ("user", "two"), ("assistant", "re: two"), ("user", "three")]
 
 
+async def test_the_context_of_a_turn_that_is_over_has_its_message_once_and_last() -> None:
+    agent, turns = keeping(lambda turn: turn.say(f"re: {turn.text}"))
+    async with editing(agent) as editor:
+        session = await editor.open()
+        await editor.ask(session, "one")
+        await editor.ask(session, "two")
+    assert [message.role for message in turns[0].context()] == ["user", "assistant", "user"]
+    assert [message.content for message in turns[0].context()][-1] == turns[0].record.prompt
+
+
 def test_what_the_agent_said_to_the_user_is_its_message_in_whole_blocks() -> None:
     record = TurnRecord([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
     link = {"type": "resource_link", "uri": "file:///x", "name": "x"}

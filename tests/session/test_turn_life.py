@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from acp_server import Session, Turn, grace, schema
 from acp_server.errors import AuthRequired, ConnectionClosed, InternalError, RequestTimeout
 from acp_server.session.state import TurnState
+from acp_server.tasks.cause import Cause
 from tests.session.editor import CANCELLED, END_TURN, QUICK, Editor, editing
 
 from .agents import keeping, setup
@@ -159,6 +160,29 @@ async def test_a_question_that_a_cancel_withdraws_does_not_put_its_turn_back_to_
     assert states[turns[0]] == ["in_progress", "requires_action", "canceled"]
 
 
+@BOTH_CANCELS
+async def test_a_question_that_is_asked_while_its_turn_ends_does_not_put_it_on_hold(
+    by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask_at_the_end(turn: Turn) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with grace():
+                await ask_permission(turn)
+
+    states = watch(monkeypatch)
+    agent, turns = keeping(ask_at_the_end)
+    async with editing(agent) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session)
+        await editor.settled()
+        await (editor.cancel(session) if by == "session" else editor.withdraw(id))
+        await editor.client.respond(await editor.client.expect_request("session/request_permission"), YES)
+        assert await editor.answer(id) == CANCELLED
+    assert states[turns[0]] == ["in_progress", "canceled"]
+
+
 def watch(monkeypatch: pytest.MonkeyPatch) -> dict[Turn, list[str]]:
     """The states of all turns from now on, in order. Each move that is made must be a documented one."""
     states: dict[Turn, list[str]] = {}
@@ -293,6 +317,24 @@ async def test_a_turn_that_ends_well_has_no_error() -> None:
     async with editing(agent) as editor:
         await editor.ask(await editor.open())
         assert turns[0].last_error is None
+
+
+@pytest.mark.parametrize("raises", [False, True])
+async def test_a_turn_that_runs_out_of_time_failed_of_that_whatever_its_handler_does_then(raises: bool) -> None:
+    async def overdue(turn: Turn) -> None:
+        turn.session.cancel(Cause.TIMEOUT)
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            if raises:
+                raise ValueError("secret") from None
+            raise
+
+    agent, turns = keeping(overdue)
+    async with editing(agent) as editor:
+        answer = await editor.ask(await editor.open())
+        assert (answer["code"], answer["message"]) == turns[0].last_error == (-32800, "Request cancelled")
+        assert turns[0].state is TurnState.FAILED
 
 
 async def test_a_turn_that_the_agent_itself_ends_is_failed_and_cancelled_by_nobody() -> None:

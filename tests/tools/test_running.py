@@ -8,10 +8,11 @@ import anyio.lowlevel
 import pytest
 from pydantic import BaseModel
 
-from acp_server import Agent, ToolContext, ToolResult, Turn
+from acp_server import Agent, ToolCancelled, ToolContext, ToolError, ToolRejected, ToolResult, Turn
 from acp_server.schema import Diff, TextContent, ToolCallLocation
 from tests.session.editor import END_TURN, editing
 from tests.tools.calls import calling, shown, text, updates
+from tests.tools.kept import PERMISSION, selected
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +69,38 @@ async def test_call_gives_the_value_itself_and_takes_the_tool_or_its_name() -> N
         assert editor.said() == ["3", "7"]
         assert [u["rawOutput"] for u in shown(editor) if u.get("status") == "completed"] == [{"sum": 3}, {"sum": 7}]
     assert add(5, 6) == {"sum": 11}
+
+
+@pytest.mark.parametrize(("how", "error"), [("reject", ToolRejected), ("cancel", ToolCancelled)])
+async def test_call_raises_what_became_of_a_tool_that_did_not_fail_of_itself(how: str, error: type[ToolError]) -> None:
+    agent = Agent("a")
+    raised: list[ToolError] = []
+
+    @agent.tool(approval=True)
+    async def wait() -> None:
+        await anyio.sleep_forever()
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> str:
+        try:
+            await turn.call(wait)
+        except ToolError as error:
+            raised.append(error)
+        return "went on"
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session)
+        asked = await editor.client.expect_request(PERMISSION)
+        await editor.client.respond(asked, selected("reject_once" if how == "reject" else "allow_once"))
+        if how == "cancel":
+            call = (await editor.client.expect(lambda m: "in_progress" in str(m)))["params"]["update"]["toolCallId"]
+            await editor.client.result("_tool_call/cancel", {"sessionId": session, "toolCallId": call})
+        assert await editor.answer(id) == END_TURN
+        assert editor.said() == ["went on"]
+    assert [type(each) for each in raised] == [error]
+    assert raised[0].result.status == ("rejected" if how == "reject" else "cancelled")
+    assert raised[0].message == raised[0].result.message
 
 
 async def test_a_model_is_told_json_as_text_and_content_is_shown() -> None:
