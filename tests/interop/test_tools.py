@@ -25,8 +25,8 @@ def anyio_backend() -> str:
 
 
 def assert_explained(calls: list[dict[str, Any]], project: Path) -> None:
-    """The updates of one tool call, in the protocol's own names: the user was shown what will happen, and why, before it
-    did, and still has it at the end."""
+    """By the updates of one tool call, the user was shown what will happen, and why, before it did, and still has it at
+    the end."""
     statuses = [call.get("status") for call in calls]
     assert (statuses[0], statuses[-1]) == ("pending", "completed")
     before = calls[: statuses.index("completed")]
