@@ -121,7 +121,7 @@ ENDINGS: list[tuple[Callable[[Call], Awaitable[Any]], Any]] = [
     (unwritable_circle, -32603),
     (unwritable_error_data, {"error": {"code": 77, "message": "mine"}}),
     (unwritable_partial, -32800),
-    (times_out, -32603),
+    (times_out, -32800),
     (is_given_up, -32800),
     (is_cut_but_returns, {"result": "what I have"}),
 ]
