@@ -1,12 +1,19 @@
-"""Every flood in full, and what it made: `python -m tests.flood [WORD ...]`, those whose name has one of the words.
+"""Every flood in full, and what it made: `python -m tests.flood [--seconds N] [WORD ...]`, those whose name has a WORD.
 
 Sent and peak are in MB. The longest gap of the loop, and the time from a cancel's arrival until its request is cut and
-until its answer is here, are milliseconds of the process's CPU time.
+until its answer is here, are milliseconds of the process's CPU time. The exit code is 1 if something went wrong, or a
+process took more than 300 MB.
 """
 
+import argparse
 import sys
 
+from tests.flood import mixed
 from tests.flood.cases import CASES, run
+from tests.flood.flooded import Flooded
+
+MOST = 300_000_000
+"""Bytes of memory that a process may take."""
 
 _HEAD = ("case", "backend", "sent", "peak", "gap", "cut", "answer", "what the peer got")
 _ROW = "{:42} {:8} {:>8} {:>8} {:>7} {:>7} {:>10}  {}"
@@ -14,21 +21,36 @@ _ROW = "{:42} {:8} {:>8} {:>8} {:>7} {:>7} {:>10}  {}"
 
 def main() -> int:
     """Run them one after the other. 1 if one of them got no answer as it should."""
+    parser = argparse.ArgumentParser(prog="python -m tests.flood", description="Flood agents and clients.")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="only floods whose name has one of these")
+    parser.add_argument("--backend", action="append", choices=["asyncio", "trio"], help="only on this one")
+    parser.add_argument("--seconds", type=float, default=mixed.SECONDS, help="how long mixed traffic lasts (600)")
+    options = parser.parse_args()
+    mixed.SECONDS = options.seconds
     print(_ROW.format(*_HEAD), flush=True)
     bad = 0
     for case in CASES:
-        if len(sys.argv) > 1 and not any(word in case.name for word in sys.argv[1:]):
+        if options.words and not any(word in case.name for word in options.words):
             continue
-        for backend in ("asyncio", "trio"):
+        for backend in options.backend or ("asyncio", "trio"):
             wire, error = run(case, backend, full=True)
-            got = ", ".join(f"{count} {what}" for what, count in sorted(wire.got.items()))
-            cut = f"{wire.cut * 1000:.1f}" if wire.cut else "-"
-            answer = f"{(wire.answered - wire.arrived) * 1000:.1f}" if wire.answered and wire.arrived else "-"
-            figures = (f"{wire.sent / 1e6:.1f}", f"{wire.peak / 1e6:.0f}", f"{wire.gap * 1000:.1f}", cut, answer)
-            outcome = got if error is None else f"{got} FAILED: {error!r}"
-            print(_ROW.format(case.name, backend, *figures, outcome), flush=True)
-            bad += error is not None
+            print(_ROW.format(case.name, backend, *_figures(wire), _outcome(wire, error)), flush=True)
+            bad += error is not None or wire.peak > MOST
     return 1 if bad else 0
+
+
+def _figures(wire: Flooded) -> tuple[str, ...]:
+    cut = f"{wire.cut * 1000:.1f}" if wire.cut else "-"
+    answer = f"{(wire.answered - wire.arrived) * 1000:.1f}" if wire.answered and wire.arrived else "-"
+    return (f"{wire.sent / 1e6:.1f}", f"{wire.peak / 1e6:.0f}", f"{wire.gap * 1000:.1f}", cut, answer)
+
+
+def _outcome(wire: Flooded, error: Exception | None) -> str:
+    told = ", ".join(f"{count} {what}" for what, count in sorted(wire.got.items()))
+    if wire.resident is not None:
+        first, last = wire.resident
+        told += f"; {first / 1e6:.1f} MB became {last / 1e6:.1f} MB"
+    return told if error is None else f"{told} FAILED: {error!r}"
 
 
 if __name__ == "__main__":

@@ -1,16 +1,20 @@
-"""An agent with the default limits that is flooded: `python -m tests.flood.agent BACKEND NOTES`, the descriptor for the
-notes of its meter."""
+"""An agent with the default limits that is flooded: `python -m tests.flood.agent BACKEND NOTES FOLDER [store]`, the
+descriptor for the notes of its meter, and a folder for the file of its sessions if it is to have one."""
 
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
-from acp_server import Agent, Call, Connection, ToolContext, Turn
+from acp_server import Agent, Call, Connection, SqliteStore, ToolContext, Turn
 from tests.flood.meter import Meter
 
 agent = Agent("flooded")
+if sys.argv[4:] == ["store"]:
+    agent.store = SqliteStore(Path(sys.argv[3], "sessions.db"))
 meter = Meter(int(sys.argv[2]))
 
 LARGE = "x" * 1_000_000
@@ -37,6 +41,16 @@ async def large(call: Call) -> str:
     return LARGE
 
 
+@agent.method("_echo")
+async def echo(call: Call) -> dict[str, Any]:
+    return call.params
+
+
+@agent.notification("_note")
+async def heed(connection: Connection, text: str = "") -> None:
+    await anyio.lowlevel.checkpoint()
+
+
 @agent.notification("_slow")
 async def slow(connection: Connection, text: str = "") -> None:
     await anyio.sleep_forever()
@@ -56,6 +70,13 @@ async def answer(turn: Turn) -> AsyncIterator[Any]:
     try:
         if turn.text == "tool":
             await turn.call(talk)
+        elif turn.text == "read":
+            yield await turn.client.read_text_file("/tmp/text")
+            return
+        elif turn.text == "brief":
+            for _ in range(50):
+                yield SAID
+            return
         while True:
             yield SAID
     finally:

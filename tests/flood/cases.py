@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 from tests.flood import agent_cases, client_cases
 from tests.flood.flooded import Flooded, Pipe, Side, flooded
+from tests.flood.mixed import mixed_traffic
 
 PEAK = 200_000_000
 """Bytes of memory that a process may take in a flood in the small. In full it is 300 MB."""
@@ -34,6 +35,7 @@ class Case:
 
 CASES = [Case("agent", flood) for flood in agent_cases.CASES]
 CASES += [Case("agent", agent_cases.bad_lines, pipe) for pipe in ("socket pair", "1 MiB pipe")]
+CASES += [Case("agent with a store", mixed_traffic)]
 CASES += [Case("client", flood) for flood in (*client_cases.CASES, agent_cases.bad_lines)]
 
 

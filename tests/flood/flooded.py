@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +25,7 @@ _READ = 1 << 20
 _NAP = 0.02
 
 Pipe = Literal["64 KiB pipe", "socket pair", "1 MiB pipe"]
-Side = Literal["agent", "client"]
+Side = Literal["agent", "agent with a store", "client"]
 
 
 class Flooded:
@@ -40,10 +40,14 @@ class Flooded:
         """How many answers came, by code, and how many messages, by method."""
         self.answers: dict[str, Any] = {}
         """The answers to requests whose id is a word."""
+        self.asked: deque[Any] = deque()
+        """The requests that it sent."""
         self.noted: dict[str, dict[str, Any]] = {}
         """The last note of each kind."""
         self.peak = 0
         """The most bytes of memory that were seen."""
+        self.resident: tuple[int, int] | None = None
+        """Bytes of memory after the first part of a long flood, and at its end."""
         self.arrived = 0.0
         self.answered = 0.0
         """CPU seconds of the process when the probe's cancel was written, and when its answer was here."""
@@ -179,6 +183,8 @@ class Flooded:
             self.got["batch"] += 1
         elif "method" in message:
             self.got[message["method"]] += 1
+            if "id" in message:
+                self.asked.append(message)
         else:
             self.got[str(message["error"]["code"]) if "error" in message else "result"] += 1
             id = message["id"]
@@ -196,6 +202,11 @@ def request(id: int | str, method: str, **params: Any) -> bytes:
 def notification(method: str, **params: Any) -> bytes:
     """One line."""
     return orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"
+
+
+def result(id: int | str, value: Any) -> bytes:
+    """One line."""
+    return orjson.dumps({"jsonrpc": "2.0", "id": id, "result": value}) + b"\n"
 
 
 def cancel(id: str) -> bytes:
@@ -216,7 +227,8 @@ def flooded(side: Side, backend: str, pipe: Pipe, folder: str) -> Iterator[Flood
     os.set_blocking(into, False)
     out_of, its_out = os.pipe()
     notes, its_notes = os.pipe()
-    command = [sys.executable, "-m", f"tests.flood.{side}", backend, str(its_notes), folder]
+    module, *how = side.split(" with a ")
+    command = [sys.executable, "-m", f"tests.flood.{module}", backend, str(its_notes), folder, *how]
     try:
         process = subprocess.Popen(command, cwd=ROOT, stdin=its_in, stdout=its_out, pass_fds=[its_notes])
     finally:
