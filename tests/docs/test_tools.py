@@ -1,9 +1,7 @@
-"""The guide to tools: its examples run, its tables are true, and what it promises is shown by tests that exist."""
+"""The guide to tools: its examples run, and its tables are true."""
 
-import ast
 import inspect
 import re
-from functools import cache
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -259,40 +257,3 @@ def test_the_table_of_the_editor_has_each_method_as_it_is_called() -> None:
             for name, parameter in inspect.signature(instruction).parameters.items()
         ]
         assert f"`{instruction.__name__}({', '.join(taken)})`" in guide()
-
-
-# -- what it promises
-
-
-@cache
-def functions_in(path: str) -> set[str]:
-    tree = ast.parse((ROOT / path).read_text("utf-8"))
-    return {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
-
-
-def promises() -> list[tuple[str, list[tuple[str, str]]]]:
-    """Each promise and the tests that show it, file and name."""
-    text = guide().split("### What it promises", 1)[1]
-    found = re.findall(r"^\| (.+) \| (`tests/.+`) \|$", text, re.MULTILINE)
-    return [(promise, re.findall(r"`([\w/]+\.py)::(\w+)`", cell)) for promise, cell in found]
-
-
-def test_each_promise_is_shown_by_tests_that_exist() -> None:
-    text = guide().split("### What it promises", 1)[1]
-    said = [
-        line for line in text.splitlines() if line.startswith("| ") and "Shown by" not in line and "---" not in line
-    ]
-    assert len(promises()) == len(said) > 90
-    missing = [
-        f"{promise}: {path}::{name}"
-        for promise, shown_by in promises()
-        for path, name in shown_by or [("no test", "")]
-        if not (ROOT / path).is_file() or not name.startswith("test_") or name not in functions_in(path)
-    ]
-    assert not missing, "\n".join(missing)
-
-
-def test_each_test_of_the_documented_examples_shows_a_promise() -> None:
-    used = {name for _, shown_by in promises() for _, name in shown_by}
-    for path in ("tests/tools/test_seeds_cancel.py", "tests/tools/test_seeds_approval.py"):
-        assert {name for name in functions_in(path) if name.startswith("test_")} <= used
