@@ -12,20 +12,26 @@
     remote       RemoteAgent: what can be asked of an agent
     link         the connection under it; watched, its stream
     session      RemoteSession: its state, prompts, settings
-    turn         RemoteTurn: updates, cancel, result
+    turn         RemoteTurn: updates, cancel, result; backlog, the updates that wait for the program
     handlers     Handlers: what the agent may ask of the program; routes and permission connect them, bounds
                  says how much of it there may be at once
     files        LocalFiles: ready-made handlers for fs/*
     terminals    LocalTerminals: ready-made handlers for terminal/*; their output in output
     process      an agent's process; its group and the tail of its standard error
     strays       which session an id means, and what an update of it belongs to
-    errors       AgentExited, CancelUnanswered, SessionTaken, UnsupportedVersion
+    errors       AgentExited, CancelUnanswered, SessionTaken, UnsupportedVersion, UpdatesDropped
 
 It never imports the agent's side.
 """
 
 from acp_server.client.connect import connect_agent, spawn_agent
-from acp_server.client.errors import AgentExited, CancelUnanswered, SessionTaken, UnsupportedVersion
+from acp_server.client.errors import (
+    AgentExited,
+    CancelUnanswered,
+    SessionTaken,
+    UnsupportedVersion,
+    UpdatesDropped,
+)
 from acp_server.client.files import LocalFiles, LocalReader
 from acp_server.client.handlers import Handlers, allow_once, reject_once
 from acp_server.client.process import Patience
@@ -47,6 +53,7 @@ __all__ = [
     "RemoteTurn",
     "SessionTaken",
     "UnsupportedVersion",
+    "UpdatesDropped",
     "allow_once",
     "connect_agent",
     "reject_once",

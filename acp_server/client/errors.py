@@ -54,6 +54,15 @@ class CancelUnanswered(AcpError, TimeoutError):
         super().__init__(f"the agent had not answered a cancelled session/prompt after {seconds:.1f} s")
 
 
+class UpdatesDropped(AcpError):
+    """Of a turn, `count` updates have been dropped so far, and all that follow will be: the program has not taken those
+    before them for too long. The turn goes on, and its answer is not affected."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        super().__init__(f"{count} updates of the turn were dropped: those before them were not taken in time")
+
+
 class UnsupportedVersion(AcpError):
     """The agent does not speak the version of the protocol that this client speaks (ACP, Initialization)."""
 

@@ -52,7 +52,7 @@ def client_routes(handlers: Handlers, permissions: Permissions, on_update: Notic
             raise UsageError(f"{name} is a method of the protocol; it has a handler of its own")
         requests[name] = _raw(answer)
     for name, handler in requests.items():
-        admit = bounds.admit_question if name in _QUESTIONS else bounds.admit
+        admit = bounds.admit_question if name in _QUESTIONS else None
         routes.requests[name] = Route(_large(bounds, handler) if name in _LARGE else handler, admit)
     if handlers.url_done is not None:
         routes.on_notice("elicitation/complete", Notice(_typed_notice("elicitation/complete", handlers.url_done)))

@@ -171,8 +171,8 @@ class RemoteSession:
         self.modes = response.modes
         self.config_options = response.config_options or []
 
-    def receive(self, update: SessionUpdate) -> Awaitable[None] | None:
-        """An update for this session has arrived."""
+    def receive(self, update: SessionUpdate, params: Any) -> Awaitable[None] | None:
+        """An update for this session has arrived, with these parameters of its notification."""
         if isinstance(update, CurrentModeUpdate):
             self._entered(update.current_mode_id)
         elif isinstance(update, ConfigOptionUpdate):
@@ -187,7 +187,7 @@ class RemoteSession:
             if "updated_at" in update.model_fields_set:
                 self.updated_at = update.updated_at
         if (turn := self.turn) is not None:
-            turn.put(update)
+            turn.put(update, params)
         return None if self.on_update is None else self.on_update(update)
 
     def lost(self) -> None:

@@ -147,7 +147,7 @@ def _size(session_id: str, encoded: bytes) -> int:
 
 def _hand_over(session: RemoteSession, params: Any) -> Awaitable[None] | None:
     update = _read(params)
-    return None if update is None else session.receive(update)
+    return None if update is None else session.receive(update, params)
 
 
 def _read(params: Any) -> SessionUpdate | None:

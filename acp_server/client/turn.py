@@ -1,25 +1,22 @@
 """One turn as the client sees it: the prompt, the updates in order, the answer, and the ways to end it early.
 
 The prompt's request runs in a task of its own, so that the program may leave at any time, from any task. What the
-updates mean for the session is not looked at here.
-
-The updates that the program has not taken yet are kept without a limit. A limit could only be held by not reading
-on, and then nothing else would arrive either: no answer to what the program asks while it handles an update, no
-request of the agent, no other session.
+updates mean for the session is not looked at here. Those that the program has not taken yet wait in
+`acp_server.client.backlog`.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.lowlevel
 
-from acp_server.client.errors import CancelUnanswered
+from acp_server.client.backlog import Backlog
+from acp_server.client.errors import CancelUnanswered, UpdatesDropped
 from acp_server.errors import AcpError, MalformedResponse, RequestCancelled, UsageError
 from acp_server.schema import PromptRequest, PromptResponse, SessionUpdate
 from acp_server.tasks.failure import is_cancellation
@@ -38,7 +35,8 @@ class RemoteTurn:
 
     Iterate over it for the updates, in the order in which the agent sent them. The iteration ends when the prompt is
     answered, and raises what became of it otherwise: RpcError, ConnectionClosed, CancelUnanswered, and
-    MalformedResponse also if an update was too long to be read, so that no turn looks complete that is not.
+    MalformedResponse also if an update was too long to be read, so that no turn looks complete that is not. It raises
+    UpdatesDropped in the place of updates for which there was no room, since the program took those before too slowly.
 
     Leaving the block before that cancels the turn and waits until the agent has confirmed it. However a turn was
     cancelled, an agent that does not answer within `SETTLE_SECONDS` has its prompt withdrawn with `$/cancel_request`.
@@ -55,7 +53,7 @@ class RemoteTurn:
         self.over = anyio.Event()
         """Set when nothing more will come of it: it is answered, late answers included, or the session goes on without
         it."""
-        self._updates: deque[SessionUpdate] = deque()
+        self._updates = Backlog()
         self._changed: anyio.Event | None = None
         self._asking = anyio.CancelScope()
         self._asked = anyio.Event()
@@ -107,6 +105,8 @@ class RemoteTurn:
         # Before anything is taken, so that a cancel loses nothing; and so that many updates in a row starve nobody.
         await anyio.lowlevel.checkpoint()
         while not self._updates:
+            if self._updates.lost:
+                raise UpdatesDropped(self._updates.lost)
             if self._ended.is_set():
                 if self._error is not None:
                     self._error_seen = True
@@ -115,7 +115,7 @@ class RemoteTurn:
             if self._changed is None:
                 self._changed = anyio.Event()
             await self._changed.wait()
-        return self._updates.popleft()
+        return self._updates.take()
 
     async def __aenter__(self) -> RemoteTurn:
         await anyio.lowlevel.checkpoint_if_cancelled()
@@ -147,10 +147,10 @@ class RemoteTurn:
 
     # -- for the session
 
-    def put(self, update: SessionUpdate) -> None:
-        """An update has arrived while this turn was under way."""
+    def put(self, update: SessionUpdate, params: Any) -> None:
+        """An update has arrived while this turn was under way, with these parameters of its notification."""
         if not self._left and not self._ended.is_set():
-            self._updates.append(update)
+            self._updates.put(update, params)
             self._signal()
 
     def miss(self, what: str) -> None:

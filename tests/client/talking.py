@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from acp_server.client import Handlers, RemoteAgent, RemoteSession, RemoteTurn, connect_agent
+from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
 from acp_server.schema import SessionUpdate
 from acp_server.testing import MemoryStream, ScriptedAgent, memory_pair
@@ -41,12 +42,13 @@ async def talking(
     capabilities: dict[str, Any] | None = None,
     wrap: Callable[[Stream], Stream] | None = None,
     initialize: bool = True,
+    limits: Limits | None = None,
 ) -> AsyncIterator[tuple[RemoteAgent, Scripted]]:
     """Both ends, after `initialize` and with one session `SESSION` for whoever asks for one."""
     here, there = memory_pair()
     async with (
         Scripted(there) as peer,
-        connect_agent(here if wrap is None else wrap(here), handlers) as agent,
+        connect_agent(here if wrap is None else wrap(here), handlers, limits=limits) as agent,
     ):
         peer.answer("initialize", {"protocolVersion": 1, "agentCapabilities": capabilities or {}})
         peer.answer("session/new", {"sessionId": SESSION})

@@ -7,7 +7,8 @@ import anyio
 import pytest
 
 from acp_server.client import Handlers
-from acp_server.client.bounds import LARGE_ANSWERS, QUESTIONS, REQUEST_OVERHEAD
+from acp_server.client.bounds import LARGE_ANSWERS, QUESTIONS
+from acp_server.peer.limits import Limits
 from acp_server.schema import (
     CreateElicitationResponse,
     ElicitationFormMode,
@@ -117,20 +118,13 @@ async def test_questions_beyond_the_bound_are_refused_and_a_cancel_of_the_turn_m
     assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
 
 
-@pytest.mark.parametrize("size", [0, 20_000], ids=["many", "large"])
-async def test_requests_beyond_the_bound_are_refused_until_others_are_answered(
-    size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limit = 100_000
-    monkeypatch.setattr("acp_server.client.bounds.REQUEST_BYTES", limit)
-
+async def test_requests_beyond_the_limit_of_the_connection_are_refused_until_others_are_answered() -> None:
     async def hang(_params: dict[str, Any]) -> Any:
         await anyio.sleep_forever()
 
-    async with talking(Handlers(methods={"_hang": hang})) as (_, peer):
-        fit = limit // (REQUEST_OVERHEAD + size)
-        ids = await ask_often(peer, "_hang", fit + 20, {"x": "x" * size})
-        for id in ids[fit:]:
+    async with talking(Handlers(methods={"_hang": hang}), limits=Limits(requests=100_000)) as (_, peer):
+        ids = await ask_often(peer, "_hang", 5, {"x": "x" * 20_000})
+        for id in ids[3:]:
             assert (await peer.response(id))["error"] == {
                 "code": -32603,
                 "message": "Too many requests at once",
@@ -139,19 +133,8 @@ async def test_requests_beyond_the_bound_are_refused_until_others_are_answered(
         await peer.notify("$/cancel_request", {"requestId": ids[0]})
         assert (await peer.response(ids[0]))["error"]["code"] == -32800
         # The others are not refused: they run until they are withdrawn.
-        (again,) = await ask_often(peer, "_hang", 1, {"x": "x" * size})
-        for id in (*ids[1:fit], again):
+        (again,) = await ask_often(peer, "_hang", 1, {"x": "x" * 20_000})
+        for id in (*ids[1:3], again):
             await peer.notify("$/cancel_request", {"requestId": id})
-        for id in (*ids[1:fit], again):
+        for id in (*ids[1:3], again):
             assert (await peer.response(id))["error"]["code"] == -32800
-
-
-async def test_one_request_may_be_larger_than_the_bound_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_server.client.bounds.REQUEST_BYTES", 10_000)
-
-    async def length(params: dict[str, Any]) -> Any:
-        return len(params["x"])
-
-    async with talking(Handlers(methods={"_length": length})) as (_, peer):
-        for _ in range(2):
-            assert await peer.result("_length", {"x": "x" * 20_000}) == 20_000

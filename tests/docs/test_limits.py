@@ -3,15 +3,21 @@
 import dataclasses
 import inspect
 import re
+import signal
 
 import pytest
 
 from acp_server import Limits, MemoryStore, SqliteStore
+from acp_server.agent.ending import AGAIN, Ending
+from acp_server.agent.leave import Deadline
 from acp_server.client import bounds
+from acp_server.client.backlog import UNTAKEN_BYTES
 from acp_server.client.files import MOST_BYTES
 from acp_server.client.strays import EARLY_BYTES
 from acp_server.client.terminals import COMMANDS, OUTPUT_BYTES
 from acp_server.client.turn import SETTLE_SECONDS
+from acp_server.peer import reader
+from acp_server.wire import framing
 from tests.session.editor import END_TURN, editing
 
 from .blocks import DOCS, run
@@ -29,16 +35,37 @@ def test_the_bounds_of_a_client_are_those_of_the_code() -> None:
     page = (DOCS / "clients.md").read_text("utf-8")
     table = [(name, unit, default) for name, unit, default, *_ in _ROW.findall(page)]
     assert table == [
-        ("requests", "bytes", str(bounds.REQUEST_BYTES)),
         ("questions", "number", str(bounds.QUESTIONS)),
         ("large_answers", "number", str(bounds.LARGE_ANSWERS)),
         ("early_bytes", "bytes", str(EARLY_BYTES)),
+        ("untaken_bytes", "bytes", str(UNTAKEN_BYTES)),
         ("settle", "seconds", str(SETTLE_SECONDS)),
         ("most_bytes", "bytes", str(MOST_BYTES)),
         ("output_bytes", "bytes", str(OUTPUT_BYTES)),
         ("commands", "number", str(COMMANDS)),
     ]
-    assert bounds.REQUEST_OVERHEAD == 8 * 1024
+
+
+def test_the_deadlines_of_the_end_are_those_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (DOCS / "cancellation.md").read_text("utf-8")
+    told = re.search(r"(\d+) s with the default `Limits`, (\d+) s if the event loop is blocked\s+when a signal", page)
+    assert told
+    armed: list[float] = []
+    monkeypatch.setattr(Deadline, "arm", lambda _self, seconds, _code, _why: armed.append(seconds))
+    ending = Ending(Limits())
+    ending.begin(0)
+    ending.alarm(signal.SIGTERM)
+    assert armed == [float(seconds) for seconds in told.groups()]
+    again = re.search(r"more than (\d+) s after the first, the process ends at once", page)
+    assert again
+    assert float(again[1]) == AGAIN
+
+
+def test_the_page_of_cancellation_has_the_bounds_of_the_reader() -> None:
+    page = re.sub(r"\s+", " ", (DOCS / "cancellation.md").read_text("utf-8"))
+    slices = f"{reader._SLICE * 1000:g} ms"
+    assert f"in slices of {slices}, up to {reader._AHEAD // 1024**2} MiB are read ahead" in page
+    assert f"more than {framing._BLOCK // 1024} KiB lie between them and take more than {slices}" in page
 
 
 def test_the_table_of_stores_has_each_of_their_bounds_with_its_default() -> None:

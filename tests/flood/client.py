@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 
 from acp_server.agent.stdio import FdStream
-from acp_server.client import Handlers, LocalFiles, LocalTerminals, connect_agent
+from acp_server.client import Handlers, LocalFiles, LocalTerminals, RemoteAgent, connect_agent
 from acp_server.schema import RequestPermissionRequest
 from tests.flood.meter import Meter
 
@@ -26,14 +26,26 @@ async def ask(_request: RequestPermissionRequest) -> None:
     await anyio.sleep_forever()
 
 
+async def prompt(_params: dict[str, Any]) -> None:
+    """Begin a turn whose updates are never taken."""
+    session = await agents[0].new_session("/tmp")
+    async with session.prompt("talk") as turn:
+        meter.note("begun")
+        await turn.wait()
+
+
+agents: list[RemoteAgent] = []
+
+
 async def main() -> None:
     handlers = Handlers(
         permission=ask,
         files=LocalFiles([sys.argv[3]]),
         terminals=LocalTerminals(),
-        methods={"_watch": watch, "_probe": probe},
+        methods={"_watch": watch, "_probe": probe, "_prompt": prompt},
     )
     async with connect_agent(FdStream(0, 1), handlers) as agent:
+        agents.append(agent)
         await agent.link.connection.wait_closed()
 
 

@@ -4,7 +4,7 @@ peer gets, and leaves the rest to be measured."""
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.flood.flooded import Flooded, notification, request
+from tests.flood.flooded import Flooded, notification, request, result
 
 LARGE_FILE = 5_000_000
 
@@ -49,6 +49,26 @@ def updates(wire: Flooded, full: bool) -> None:
     wire.stop()
 
 
+def untaken_updates(wire: Flooded, full: bool) -> None:
+    """Updates of a turn that the program does not take."""
+    wire.write(request("prompt", "_prompt"))
+    wire.until(lambda: bool(wire.asked))
+    wire.write(result(wire.asked.popleft()["id"], {"sessionId": "x"}))
+    wire.until(lambda: bool(wire.asked))
+    asked = wire.asked.popleft()
+    assert asked["method"] == "session/prompt"
+    wire.noted.clear()
+    wire.begin()
+    for size, count in ((10, 200_000), (1000, 100_000), (100_000, 1000)) if full else ((10, 3000), (100_000, 30)):
+        content = {"type": "text", "text": "x" * size}
+        update = {"sessionUpdate": "agent_message_chunk", "content": content}
+        wire.write(notification("session/update", sessionId="x", update=update) * count)
+    wire.cancel(result(asked["id"], {"stopReason": "end_turn"}))
+    wire.until(lambda: "prompt" in wire.answers)
+    assert "result" in wire.answers["prompt"]
+    wire.stop()
+
+
 def questions(wire: Flooded, full: bool) -> None:
     """Permission requests without end, which the user does not answer."""
     wire.begin()
@@ -60,4 +80,4 @@ def questions(wire: Flooded, full: bool) -> None:
     assert wire.got["-32603"] + wire.got["result"] + wire.got["-32800"] == count + 2
 
 
-CASES: list[Callable[[Flooded, bool], None]] = [large_file, endless_command, updates, questions]
+CASES: list[Callable[[Flooded, bool], None]] = [large_file, endless_command, updates, untaken_updates, questions]

@@ -28,7 +28,7 @@ def tables(agent: RemoteAgent) -> list[str]:
         "leaked tasks": connection.leaked,
         "bytes to be written": connection.writer.size,
         "open questions": len(agent._permissions._open),
-        "counted bytes": bounds._held,
+        "counted bytes": connection._inbound._held,
         "counted questions": bounds._questions,
         "early updates": len(agent._strays._kept) + agent._strays._size,
         "sessions on their way": len(agent._strays._arriving) + agent._strays._expected,
