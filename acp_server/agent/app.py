@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from acp_server.agent.handlers import check_takes, prompt_hook
@@ -20,15 +19,17 @@ from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks
 from acp_server.session.service import Service
-from acp_server.session.store import SessionStore
 from acp_server.tools.parameters import name_of
 from acp_server.tools.tool import Tool
 from acp_server.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
+    from acp_server.session.store import SessionStore
     from acp_server.tools.approval import Approvals
 
 CANCEL_TOOL_CALL: Final = "_tool_call/cancel"
@@ -70,9 +71,7 @@ class Agent:
         if unknown:
             raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
         info = {"name": name, "version": version} | ({} if title is None else {"title": title})
-        self._hooks = Hooks(info, accepts=accepts, mcp=mcp)
-        if store is not None:
-            self._hooks.store = store
+        self._hooks = Hooks(info, accepts=accepts, mcp=mcp, kept_in=store)
         self.tools = Toolbox()
         """What it can do for a model. `tools.describe()` is what models are told."""
         self.tools.approvals = approvals
@@ -85,7 +84,7 @@ class Agent:
 
     @store.setter
     def store(self, store: SessionStore) -> None:
-        self._hooks.store = store
+        self._hooks.kept_in = store
 
     # -- what the agent does
 

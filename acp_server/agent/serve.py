@@ -14,7 +14,6 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import anyio
@@ -25,7 +24,6 @@ from acp_server.agent.ending import AGAIN, Ending
 from acp_server.agent.leave import leave, outlast
 from acp_server.agent.loading import current
 from acp_server.agent.log import UnblockedLog
-from acp_server.agent.record import RecordedStream, Recorder
 from acp_server.agent.signals import Signals
 from acp_server.errors import UsageError
 from acp_server.peer.connection import Connection
@@ -37,6 +35,8 @@ from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from acp_server.agent.stdio import FdStream
     from acp_server.agent.threads import ThreadedStream
 
@@ -168,7 +168,7 @@ class _Program:
         stream = self._stream = _open(claim)
         self._agent = agent
         self._ending = ending
-        self._connection = agent.connect(stream if record is None else RecordedStream(stream, Recorder(record)), limits)
+        self._connection = agent.connect(stream if record is None else _recorded(stream, record), limits)
         self._connection.tree.root.on_cut = self._was_cut
         self._interrupted = -_AGAIN
         self._signal: int | None = None
@@ -249,6 +249,12 @@ def _open(claim: Claim) -> FdStream | ThreadedStream:
         from acp_server.agent.stdio import FdStream
 
         return FdStream(claim.input, claim.output)
+
+
+def _recorded(stream: Stream, record: Path) -> Stream:
+    from acp_server.agent.record import RecordedStream, Recorder
+
+    return RecordedStream(stream, Recorder(record))
 
 
 def _exit_code(request: SystemExit) -> int:

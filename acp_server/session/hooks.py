@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from acp_server.peer.route import Notice, Route
-from acp_server.session.store import MemoryStore, SessionStore
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
+    from acp_server.session.store import SessionStore
     from acp_server.session.tooling import ToolHost
     from acp_server.session.turn import Turn
 
@@ -45,7 +45,8 @@ class Hooks:
     """What prompts may have beyond text and links."""
     mcp: tuple[Literal["http", "sse"], ...] = ()
     """Which MCP transports beyond stdio the agent connects to."""
-    store: SessionStore = field(default_factory=MemoryStore)
+    kept_in: SessionStore | None = None
+    """See `store`."""
     methods: dict[str, Route] = field(default_factory=dict[str, Route])
     tools: ToolHost | None = None
     auto_approve: bool = False
@@ -53,3 +54,13 @@ class Hooks:
     extensions: dict[str, Any] = field(default_factory=dict[str, "Any"])
     """Told in `_meta` of the agent's capabilities (ACP, Extensibility)."""
     notifications: list[tuple[str, Notice]] = field(default_factory=list[tuple[str, Notice]])
+
+    @property
+    def store(self) -> SessionStore:
+        """Where sessions are kept, in memory by default."""
+        if self.kept_in is None:
+            # Not at the top: no answer to `initialize` waits for a store.
+            from acp_server.session.store import MemoryStore
+
+            self.kept_in = MemoryStore()
+        return self.kept_in

@@ -1,7 +1,7 @@
 """What a function takes: the names and types of its parameters, as a check of received values and as JSON Schema.
 
 Signatures are looked at once, at registration, so that most mistakes show when the program starts. The check itself is
-built when it is first needed, for pydantic need not be loaded before a client waits for more than `initialize`.
+built when it is first needed: a client that waits for the answer to `initialize` need not wait for pydantic to load.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NotRequired, cast
 
 from acp_server.errors import InvalidParams, UsageError
+from acp_server.tools.annotations import is_plain
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -72,7 +73,16 @@ class Parameters:
         return schema
 
     def check(self) -> None:
-        """Raise UsageError now for types that values cannot be checked against."""
+        """Raise UsageError now for types that values cannot be checked against.
+
+        Of plain types that is known without building the check, for which pydantic would have to be loaded.
+        """
+        if not all(is_plain(annotation_of(self._function, parameter)) for parameter in self._taken):
+            self.build()
+
+    def build(self) -> None:
+        """Build the check now, unless that is done. Raises UsageError for types that values cannot be checked
+        against."""
         _ = self._adapter
 
     @cached_property

@@ -11,8 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from acp_server.errors import UsageError
-from acp_server.tools.context import ToolContext
-from acp_server.tools.editor import Editor
 from acp_server.tools.names import RULE, is_name
 from acp_server.tools.parameters import StrictParameters, annotation_of, name_of
 
@@ -23,6 +21,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _CALL: Final = "call"
 """What handlers call the running call, often without saying its type."""
+
+_CONTEXT: Final = "ToolContext"
+"""The name of its type."""
 
 
 class Arguments(Protocol):
@@ -122,7 +123,11 @@ class Tool(Generic[F]):
 
     def runs_in(self, session: Session) -> bool:
         """Whether it can run in this session; if not, its calls fail."""
-        return not self.needs_editor or Editor.of(session) is not None
+        if not self.needs_editor:
+            return True
+        from acp_server.tools.editor import Editor
+
+        return Editor.of(session) is not None
 
     def read(self, arguments: Any) -> dict[str, Any]:
         """Arguments from a model, checked. Raises InvalidParams, whose data lists each problem."""
@@ -142,12 +147,16 @@ def _is_context(function: Callable[..., Any]) -> Callable[[inspect.Parameter], b
             return parameter.name == _CALL
         if isinstance(annotation, str):
             # It often exists for type checkers only.
-            if annotation.rpartition(".")[2] == ToolContext.__name__:
+            if annotation.rpartition(".")[2] == _CONTEXT:
                 return True
             try:
                 annotation = annotation_of(function, parameter)
             except Exception:
                 return False  # it may still be defined, below the function
+        if getattr(annotation, "__name__", "") != _CONTEXT:
+            return False
+        from acp_server.tools.context import ToolContext
+
         return annotation is ToolContext
 
     return is_context

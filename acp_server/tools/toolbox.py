@@ -14,13 +14,13 @@ from weakref import WeakKeyDictionary
 import anyio.lowlevel
 
 from acp_server.errors import UsageError
-from acp_server.session.tooling import ToolResult
 from acp_server.tasks.cause import Cause
 from acp_server.tools.calls import Calls
 from acp_server.tools.tool import Tool
 
 if TYPE_CHECKING:
     from acp_server.session.session import Session
+    from acp_server.session.tooling import ToolResult
     from acp_server.session.turn import Turn
     from acp_server.tools.approval import Approvals
 
@@ -65,6 +65,7 @@ class Toolbox:
     async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
         """See `Turn.run_tool`."""
         # Not at the top: it brings in the types of the protocol, which an agent's start does not wait for.
+        from acp_server.session.tooling import ToolResult
         from acp_server.tools.approval import SessionApprovals
         from acp_server.tools.runner import Execution
 
@@ -113,6 +114,7 @@ class Toolbox:
         return self._tools.get(tool)
 
     def _unknown(self, turn: Turn, name: str, arguments: Mapping[str, Any], id: str, given: str) -> ToolResult:
+        from acp_server.session.tooling import ToolResult
         from acp_server.tools.output import shown
         from acp_server.tools.view import PACE, View
 
