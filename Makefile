@@ -91,7 +91,8 @@ $(READY): requirements.lock pyproject.toml
 	"$$python" -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $$python lacks the venv module (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }; \
 	[ -x $(BIN)/python ] && [ -z "$(PYTHON)" ] || "$$python" -m venv --clear $(VENV); \
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock; \
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	$(BIN)/python -m compileall -q acp_server
 	@touch $@
 
 %/node_modules/.ready: %/package-lock.json
