@@ -158,12 +158,15 @@ class Process:
 
 
 @asynccontextmanager
-async def spawn(command: Sequence[str], *, env: Mapping[str, str], grace: float = 1.0) -> AsyncIterator[Process]:
+async def spawn(
+    command: Sequence[str], *, env: Mapping[str, str], grace: float = 1.0, cwd: str | None = None
+) -> AsyncIterator[Process]:
     """Start `command` in a process group of its own; at the end of the block the group is ended.
 
     Args:
         env: Added to the environment of the suite.
         grace: Seconds between the request to end and SIGKILL.
+        cwd: The folder to start it in; default is that of the suite.
 
     Raises:
         CannotStart: The command cannot be executed.
@@ -175,14 +178,22 @@ async def spawn(command: Sequence[str], *, env: Mapping[str, str], grace: float 
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
+            cwd=cwd,
             env={**os.environ, **env},
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
         raise CannotStart(f"{command[0] if command else 'no command'}: {error}") from error
     process = Process(popen)
-    try:
+    async with ended_with(process, grace):
         yield process
+
+
+@asynccontextmanager
+async def ended_with(process: Process, grace: float) -> AsyncIterator[None]:
+    """End the process and its group at the end of the block."""
+    try:
+        yield
     finally:
         with anyio.CancelScope(shield=True):
             await process.end(grace)
@@ -193,7 +204,7 @@ class Start(Protocol):
     """What `spawn` does. Tests of an agent's own stand in for it, where no process is needed."""
 
     def __call__(
-        self, command: Sequence[str], *, env: Mapping[str, str], grace: float
+        self, command: Sequence[str], *, env: Mapping[str, str], grace: float, cwd: str | None = None
     ) -> AbstractAsyncContextManager[Process]:
         """See `spawn`."""
         ...

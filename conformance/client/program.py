@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
-import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
 
-from conformance.process import MARK, CannotStart, Process, end_strays
+from conformance.process import MARK, Process, Start, end_strays, spawn
 from conformance.result import TEXT_LIMIT
 
 AGENT = "{agent}"
@@ -93,28 +92,16 @@ class Program:
 
 
 @asynccontextmanager
-async def run(command: Sequence[str], *, folder: str, env: Mapping[str, str]) -> AsyncIterator[Program]:
+async def run(
+    command: Sequence[str], *, folder: str, env: Mapping[str, str], start: Start = spawn
+) -> AsyncIterator[Program]:
     """Start the client in `folder`; at the end of the block, nothing of it is left.
 
     Raises:
         CannotStart: The command cannot be executed.
     """
     token = secrets.token_hex(16)
-    try:
-        popen = subprocess.Popen(  # noqa: ASYNC220 - returns when the program has been started
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            cwd=folder,
-            env={**os.environ, **env, "PWD": folder, MARK: token},
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise CannotStart(f"{command[0] if command else 'no command'}: {error}") from error
-    process = Process(popen)
-    try:
+    async with start(command, env={**env, "PWD": folder, MARK: token}, grace=_GRACE, cwd=folder) as process:
         program = Program(process)
         async with anyio.create_task_group() as group:
             group.start_soon(program.watch)
@@ -126,5 +113,3 @@ async def run(command: Sequence[str], *, folder: str, env: Mapping[str, str]) ->
                     # A client may have given a command of a terminal a group of its own.
                     await end_strays(token)
                 group.cancel_scope.cancel()
-    finally:
-        process.close()

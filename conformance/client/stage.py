@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from conformance.lines import Transcript
+from conformance.process import Start, spawn
 
 from . import program
 from .checks import Seen, Watch
@@ -40,6 +41,7 @@ class Setting:
     """Seconds that the client may take for one answer."""
     here: bool = False
     """Start it in the present folder instead of an empty one."""
+    start: Start = spawn
 
 
 class Stage:
@@ -158,7 +160,7 @@ async def set_up(setting: Setting, needs: Sequence[str], seen: Seen, case: str) 
             command = [*program.expand(setting.command, links.command, folder), *profile.arguments, *extra]
             where = os.getcwd() if setting.here else folder
             async with (
-                program.run(command, folder=where, env=profile.env) as client,
+                program.run(command, folder=where, env=profile.env, start=setting.start) as client,
                 anyio.create_task_group() as group,
             ):
                 stage = Stage(setting, folder, links, client, group, (seen, case))

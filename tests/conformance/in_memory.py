@@ -94,7 +94,9 @@ def starting(make: Callable[[], Agent]) -> Start:
     """Stands in for `conformance.process.spawn`: each conversation has a fresh agent."""
 
     @asynccontextmanager
-    async def start(command: Sequence[str], *, env: Mapping[str, str], grace: float) -> AsyncIterator[Process]:
+    async def start(
+        command: Sequence[str], *, env: Mapping[str, str], grace: float, cwd: str | None = None
+    ) -> AsyncIterator[Process]:
         process = InMemory(make())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.run)

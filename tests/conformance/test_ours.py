@@ -5,6 +5,7 @@ try it on; the workspace agent is what users get.
 """
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -17,6 +18,7 @@ from conformance.report.terminal import Terminal
 from conformance.result import Run, Verdict
 from conformance.run import AgentRun
 from tests.conformance.in_memory import NOT_IN_MEMORY, from_file, starting
+from tests.prefork import Prefork, prefork
 
 HERE = Path(__file__).parent
 SERVE = str(Path(sys.executable).with_name("acp-server"))
@@ -66,10 +68,19 @@ def test_the_workspace_agent_keeps_every_rule_that_it_can_be_tried_on(backend: s
             assert case.verdict in KEPT, show(judged)
 
 
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Prefork]:
+    """Starts our agents as processes."""
+    modules = ("acp_server.cli.serve", "acp_server.workspace.agent")
+    with prefork(*modules, "anyio._backends._asyncio", "anyio._backends._trio") as started:
+        yield started
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_our_agents_end_as_processes_should(name: str, backend: str) -> None:
-    judged = AgentRun([*COMMANDS[name], "--backend", backend], profile.load(name), timeout=PATIENCE)
+def test_our_agents_end_as_processes_should(name: str, backend: str, processes: Prefork) -> None:
+    command = [*COMMANDS[name], "--backend", backend]
+    judged = AgentRun(command, profile.load(name), timeout=PATIENCE, start=processes.start)
     run = anyio.run(judged.run, agent_cases.load().matching(NOT_IN_MEMORY))
     assert {case.id for case in run.cases if case.verdict not in KEPT} == set(), show(run)
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,10 +24,12 @@ import pytest
 from conformance import agent as agent_cases
 from conformance import profile
 from conformance.case import Case
+from conformance.process import Start, spawn
 from conformance.profile import Profile
 from conformance.result import CaseResult, Run, Verdict
 from conformance.run import AgentRun
 from tests.conformance.report import runs
+from tests.prefork import Prefork, prefork
 
 HERE = Path(__file__).parent / "real_world"
 NODE = HERE / "node"
@@ -90,9 +92,11 @@ def differences(run: Run, expected: Sequence[Expectation]) -> list[str]:
     return found + [f"no case fits {pattern!r}" for each in expected for pattern in each.stale(run)]
 
 
-def judge(command: Sequence[str], situations: Profile, cases: Iterable[Case] = (), *, jobs: int = 3) -> Run:
+def judge(
+    command: Sequence[str], situations: Profile, cases: Iterable[Case] = (), *, jobs: int = 3, start: Start = spawn
+) -> Run:
     """Judge an agent by these cases, or all. More jobs than processors are for agents that are slow and do little."""
-    judged = AgentRun(command, situations, timeout=PATIENCE, jobs=jobs)
+    judged = AgentRun(command, situations, timeout=PATIENCE, jobs=jobs, start=start)
     return anyio.run(judged.run, cases or agent_cases.load())
 
 
@@ -122,20 +126,27 @@ def python_example(pytestconfig: pytest.Config) -> Path:
     return found
 
 
+@pytest.fixture(scope="module")
+def sdk() -> Iterator[Prefork]:
+    """Starts programs that use the Python SDK, which takes most of a second to import."""
+    with prefork("acp") as started:
+        yield started
+
+
 @slow
-@alone("python example")
-def test_the_example_agent_of_the_python_sdk(python_example: Path) -> None:
-    run = judge([sys.executable, str(python_example)], profile.load("python_sdk"))
+@alone("python")
+def test_the_example_agent_of_the_python_sdk(python_example: Path, sdk: Prefork) -> None:
+    run = judge([sys.executable, str(python_example)], profile.load("python_sdk"), start=sdk.start)
     assert differences(run, read("python_example")) == []
 
 
 @slow
 @alone("python")
-def test_an_agent_on_the_python_sdk_in_every_situation() -> None:
-    # The SDK takes most of a second to start, so it is not tried once more on what its example was tried on.
+def test_an_agent_on_the_python_sdk_in_every_situation(sdk: Prefork) -> None:
+    # It is not tried once more on what the example was tried on.
     known = profile.load("python_sdk").situations
     cases = [case for case in agent_cases.load() if not known.keys() >= set(case.needs)]
-    run = judge([sys.executable, str(HERE / "python_agent.py")], profile.load(SITUATIONS), cases)
+    run = judge([sys.executable, str(HERE / "python_agent.py")], profile.load(SITUATIONS), cases, start=sdk.start)
     assert differences(run, read("python_sdk")) == []
 
 

@@ -11,6 +11,7 @@ from conformance.client import profile
 from conformance.client.registry import client_cases
 from conformance.client.run import run
 from conformance.client.stage import Setting
+from conformance.process import Start, spawn
 from conformance.result import CaseResult
 
 FOLDER = Path(__file__).parents[1] / "faulty_clients"
@@ -159,9 +160,13 @@ def command(name: str) -> list[str]:
 
 
 async def judged(
-    command: Sequence[str], *ids: str, patience: float = 3.0, profile: profile.Profile = PROFILE
+    command: Sequence[str],
+    *ids: str,
+    patience: float = 3.0,
+    profile: profile.Profile = PROFILE,
+    start: Start = spawn,
 ) -> dict[str, CaseResult]:
     """The results of some cases or groups, or of all."""
     chosen = client_cases.matching(ids)
-    result = await run(Setting(command, profile, patience), chosen, jobs=2)
+    result = await run(Setting(command, profile, patience, start=start), chosen, jobs=2)
     return {case.id: case for case in result.cases}

@@ -1,13 +1,14 @@
 """Real clients: our own at a terminal and as a library, and that of the official Python SDK."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from conformance.case import Verdict
 from conformance.client import profile
+from tests.prefork import Prefork, prefork
 
 from .table import PLAYED, PROFILE, WHOLE_RUN, judged
 
@@ -26,9 +27,23 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def verdicts(command: Sequence[str], group: str, of: profile.Profile) -> dict[str, Verdict]:
+@pytest.fixture(scope="module")
+def ours() -> Iterator[Prefork]:
+    """Starts clients on the package."""
+    with prefork("acp_server.cli.chat", "anyio._backends._asyncio", "anyio._backends._trio") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Iterator[Prefork]:
+    """Starts clients on the Python SDK."""
+    with prefork("acp") as started:
+        yield started
+
+
+async def verdicts(command: Sequence[str], group: str, of: profile.Profile, by: Prefork) -> dict[str, Verdict]:
     """What is not passed of a group and of the cases of the whole run."""
-    results = await judged(command, group, *WHOLE_RUN, patience=PATIENCE, profile=of)
+    results = await judged(command, group, *WHOLE_RUN, patience=PATIENCE, profile=of, start=by.start)
     return {id: result.verdict for id, result in results.items() if result.verdict is not Verdict.PASS}
 
 
@@ -42,21 +57,21 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("group", PLAYED)
-async def test_our_client_library_passes_every_case(group: str) -> None:
+async def test_our_client_library_passes_every_case(group: str, ours: Prefork) -> None:
     expected = {id: verdict for id, verdict in CHOICES.items() if id.startswith(f"{group}/")}
-    assert await verdicts([*OURS, "asyncio", "{agent}"], group, PROFILE) == expected
+    assert await verdicts([*OURS, "asyncio", "{agent}"], group, PROFILE, ours) == expected
 
 
 @pytest.mark.parametrize("group", ["cancel", "terminals", "closing"])
-async def test_our_client_library_passes_what_has_to_do_with_time_on_trio(group: str) -> None:
+async def test_our_client_library_passes_what_has_to_do_with_time_on_trio(group: str, ours: Prefork) -> None:
     expected = {id: verdict for id, verdict in CHOICES.items() if id.startswith(f"{group}/")}
-    assert await verdicts([*OURS, "trio", "{agent}"], group, PROFILE) == expected
+    assert await verdicts([*OURS, "trio", "{agent}"], group, PROFILE, ours) == expected
 
 
 @pytest.mark.parametrize("group", ["initialize", "turns", "permission", "cancel", "closing"])
-async def test_our_chat_breaks_no_rule(group: str) -> None:
+async def test_our_chat_breaks_no_rule(group: str, ours: Prefork) -> None:
     expected = {id: verdict for id, verdict in CHOICES.items() if id.startswith(f"{group}/")}
-    assert await verdicts(CHAT, group, profile.load("acp-server-chat")) == expected
+    assert await verdicts(CHAT, group, profile.load("acp-server-chat"), ours) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,6 +94,6 @@ async def test_our_chat_breaks_no_rule(group: str) -> None:
     ],
 )
 async def test_the_client_of_the_official_sdk_breaks_the_rules_that_it_is_known_to(
-    group: str, expected: dict[str, Verdict]
+    group: str, expected: dict[str, Verdict], theirs: Prefork
 ) -> None:
-    assert await verdicts(OFFICIAL, group, profile.Profile()) == expected
+    assert await verdicts(OFFICIAL, group, profile.Profile(), theirs) == expected

@@ -5,7 +5,7 @@ what never comes.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import anyio
@@ -13,7 +13,9 @@ import pytest
 
 from conformance.case import Level, Verdict
 from conformance.client.registry import client_cases
+from conformance.process import Start
 from conformance.result import CaseResult
+from tests.prefork import Prefork, prefork
 
 from .table import FAULTS, FOLDER, PLAYED, SEEN, UNBOUNDED, UNUSUAL, WHOLE_RUN, command, judged
 
@@ -31,21 +33,28 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-def found(request: pytest.FixtureRequest) -> Mapping[str, Mapping[str, CaseResult]]:
+def clients() -> Iterator[Prefork]:
+    """Starts the clients of the folder."""
+    with prefork("clean", path=FOLDER) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def found(request: pytest.FixtureRequest, clients: Prefork) -> Mapping[str, Mapping[str, CaseResult]]:
     """What each faulty client that a chosen test asks for is found to do, by the name of the client."""
     names = {item.name for item in request.session.items if item.path == request.path}
     wanted = {fault: (id,) for fault, id in FAULTS.items()} | SEEN
     chosen = {fault: ids for fault, ids in wanted.items() if any(f"[{fault}-" in name for name in names)}
-    return anyio.run(partial(judge_all, chosen))
+    return anyio.run(partial(judge_all, chosen, clients.start))
 
 
-async def judge_all(chosen: Mapping[str, tuple[str, ...]]) -> Mapping[str, Mapping[str, CaseResult]]:
+async def judge_all(chosen: Mapping[str, tuple[str, ...]], start: Start) -> Mapping[str, Mapping[str, CaseResult]]:
     found: dict[str, Mapping[str, CaseResult]] = {}
     slots = anyio.Semaphore(CLIENTS_AT_ONCE)
 
     async def judge(fault: str, ids: tuple[str, ...]) -> None:
         async with slots:
-            found[fault] = await judged(command(fault), *ids, patience=SECONDS_OF_A_FAULT)
+            found[fault] = await judged(command(fault), *ids, patience=SECONDS_OF_A_FAULT, start=start)
 
     async with anyio.create_task_group() as tasks:
         for fault, ids in chosen.items():
@@ -54,8 +63,8 @@ async def judge_all(chosen: Mapping[str, tuple[str, ...]]) -> Mapping[str, Mappi
 
 
 @pytest.mark.parametrize("group", PLAYED)
-async def test_a_client_without_a_fault_passes_every_case(group: str) -> None:
-    results = await judged(command("clean"), group, *WHOLE_RUN, patience=10)
+async def test_a_client_without_a_fault_passes_every_case(group: str, clients: Prefork) -> None:
+    results = await judged(command("clean"), group, *WHOLE_RUN, patience=10, start=clients.start)
     wrong = {
         id: (result.verdict, result.reason)
         for id, result in results.items()

@@ -18,12 +18,14 @@ import pytest
 from conformance import agent as agent_cases
 from conformance import profile
 from conformance.case import Registry
+from conformance.process import Start
 from conformance.result import Run, Verdict
 from conformance.run import AgentRun
+from tests.prefork import Prefork, prefork
 
 HERE = Path(__file__).parent
 AGENTS = HERE / "agents"
-COMMAND = (sys.executable, "-S", "-E", str(AGENTS / "__main__.py"))
+COMMAND = (sys.executable, str(AGENTS / "__main__.py"))
 MACHINERY = ("__init__", "__main__", "rpc", "clean", "situations")
 TABLE: dict[str, dict[str, list[str]]] = tomllib.loads((HERE / "faults.toml").read_text("utf-8"))
 CHOICES = {f"choices/{name}": patterns for name, patterns in TABLE.pop("choices").items()}
@@ -49,14 +51,21 @@ def cases() -> Registry:
 
 
 @pytest.fixture(scope="module")
-def runs(request: pytest.FixtureRequest, cases: Registry) -> Mapping[str, Run]:
+def agents() -> Iterator[Prefork]:
+    """Starts the agents of the folder."""
+    with prefork("situations", path=AGENTS) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest, cases: Registry, agents: Prefork) -> Mapping[str, Run]:
     """The run of each agent that a chosen test asks for, by the name of the agent."""
     names = {item.name for item in request.session.items if item.path == request.path}
     wanted = {name: ids for name, ids in (FAULTS | CHOICES).items() if any(f"[{name}]" in test for test in names)}
-    return anyio.run(partial(run_all, wanted, cases))
+    return anyio.run(partial(run_all, wanted, cases, agents.start))
 
 
-async def run_all(wanted: Mapping[str, Iterable[str]], cases: Registry) -> Mapping[str, Run]:
+async def run_all(wanted: Mapping[str, Iterable[str]], cases: Registry, start: Start) -> Mapping[str, Run]:
     runs: dict[str, Run] = {}
     known = profile.load(str(HERE / "profile.toml"))
     slots = anyio.Semaphore(AGENTS_AT_ONCE)
@@ -64,7 +73,7 @@ async def run_all(wanted: Mapping[str, Iterable[str]], cases: Registry) -> Mappi
     async def run(name: str, patterns: Iterable[str]) -> None:
         async with slots:
             seconds = SECONDS_OF_A_CASE if name in CHOICES else SECONDS_OF_A_FAULT
-            judge = AgentRun((*COMMAND, name), known, timeout=seconds, jobs=2)
+            judge = AgentRun((*COMMAND, name), known, timeout=seconds, jobs=2, start=start)
             runs[name] = await judge.run(cases.matching(patterns))
 
     async with anyio.create_task_group() as tasks:
@@ -107,9 +116,10 @@ def test_an_agent_that_uses_its_freedom_breaks_no_rule(agent: str, runs: Mapping
 
 
 @pytest.mark.parametrize("group", sorted({case.group for case in agent_cases.load()}))
-def test_the_clean_agent_passes(group: str, cases: Registry) -> None:
+def test_the_clean_agent_passes(group: str, cases: Registry, agents: Prefork) -> None:
     known = profile.load(str(HERE / "profile.toml"))
-    run = anyio.run(AgentRun(COMMAND, known, timeout=SECONDS_OF_A_CASE).run, cases.matching([group]))
+    judge = AgentRun(COMMAND, known, timeout=SECONDS_OF_A_CASE, start=agents.start)
+    run = anyio.run(judge.run, cases.matching([group]))
     assert run.cases
     for result in run.cases:
         right = {Verdict.PASS, Verdict.CHOICE if result.level == "CHOICE" else Verdict.PASS}

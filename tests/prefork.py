@@ -1,0 +1,193 @@
+"""Python programs as processes that start within milliseconds: forks of a process that has imported what they need.
+
+A fork is a process like any other, with a session, pipes, environment, folder and default signals of its own, and it
+ends as an interpreter ends. Only the imports are not done again, which is most of what a short program does. It cannot
+be told by its environment from outside (`/proc/PID/environ` is that of the process that forked).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, cast
+
+_NUMBER = struct.Struct(">i")
+_FILES = 4
+"""The three standard ones, and one to tell the process id and the exit status through."""
+
+# Of the process that asks for programs.
+
+
+class Forked:
+    """A running program, with the face of a `subprocess.Popen` whose streams are pipes."""
+
+    def __init__(self, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], told: IO[bytes]) -> None:
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self._told = told
+        self.pid = _NUMBER.unpack(told.read(_NUMBER.size))[0]
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self) -> int:
+        """Wait for its end."""
+        if self.returncode is None:
+            self.returncode = _NUMBER.unpack(self._told.read(_NUMBER.size))[0]
+            self._told.close()
+        return cast("int", self.returncode)
+
+
+class Prefork:
+    """Starts programs; made by `prefork`."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    def popen(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str | None) -> Forked:
+        """Start what `command` names: a Python script, or an interpreter with options and a script or `-m MODULE`."""
+        words = list(command)
+        if words[0] == sys.executable:
+            del words[0]
+            while words[0] in ("-S", "-E"):
+                del words[0]
+        order = json.dumps({"words": words, "env": dict(env), "cwd": cwd or os.getcwd()}).encode()
+        pipes = [os.pipe() for _ in range(_FILES)]
+        pipes[0] = pipes[0][1], pipes[0][0]
+        theirs = [fd for _, fd in pipes]
+        ours = [os.fdopen(fd, "rb" if n else "wb", buffering=0) for n, (fd, _) in enumerate(pipes)]
+        try:
+            socket.send_fds(self._line, [_NUMBER.pack(len(order))], theirs)
+            self._line.sendall(order)
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        return Forked(*ours)
+
+    @asynccontextmanager
+    async def start(
+        self, command: Sequence[str], *, env: Mapping[str, str], grace: float = 1.0, cwd: str | None = None
+    ) -> AsyncIterator[Any]:
+        """Stands in for `conformance.process.spawn`."""
+        from conformance.process import Process, ended_with
+
+        process = Process(cast("subprocess.Popen[bytes]", self.popen(command, env={**os.environ, **env}, cwd=cwd)))
+        async with ended_with(process, grace):
+            yield process
+
+
+@contextmanager
+def prefork(*modules: str, path: Path | None = None) -> Iterator[Prefork]:
+    """A process that has imported `modules`, also those in `path`, and forks a program whenever it is asked to."""
+    near, far = socket.socketpair()
+    env = {**os.environ, "PYTHONPATH": str(path)} if path else None
+    root = str(Path(__file__).parents[1])
+    words = [sys.executable, "-m", "tests.prefork", str(far.fileno()), *modules]
+    with subprocess.Popen(words, pass_fds=[far.fileno()], cwd=root, env=env, start_new_session=True):
+        far.close()
+        with near:
+            yield Prefork(near)
+
+
+# Of the process that forks.
+
+
+def _order(line: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    header, files, _, _ = socket.recv_fds(line, _NUMBER.size, _FILES)
+    if not header:
+        return None
+    (size,) = _NUMBER.unpack(header)
+    content = b""
+    while len(content) < size:
+        content += line.recv(size - len(content))
+    return json.loads(content), files
+
+
+def _serve(line: socket.socket) -> dict[str, Any] | None:
+    """Fork for each order until there are no more; what it returns in a fork is the order to follow."""
+    running: dict[int, int] = {}
+    ended, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    while True:
+        ready = select.select([line, ended], [], [])[0]
+        if ended in ready:
+            os.read(ended, 1000)
+            _reap(running)
+        if line in ready:
+            if (order := _order(line)) is None:
+                return None
+            words, files = order
+            pid = os.fork()
+            if not pid:
+                _become(words, files)
+                return words
+            *given, running[pid] = files
+            os.write(running[pid], _NUMBER.pack(pid))
+            for fd in given:
+                os.close(fd)
+
+
+def _reap(running: dict[int, int]) -> None:
+    while running and (found := os.waitpid(-1, os.WNOHANG))[0]:
+        pid, status = found
+        told = running.pop(pid)
+        os.write(told, _NUMBER.pack(os.waitstatus_to_exitcode(status)))
+        os.close(told)
+
+
+def _become(order: dict[str, Any], files: list[int]) -> None:
+    """Make this fork what it would be if it had been started by itself."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    for number, fd in enumerate(files[:3]):
+        os.dup2(fd, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115 - stays
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115 - stays
+    stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - stays
+    sys.stderr = sys.__stderr__ = stderr
+    os.chdir(order["cwd"])
+    os.environ.clear()
+    os.environ.update(order["env"])
+
+
+def main() -> None:
+    """Import, serve orders, and be the program of an order in each fork."""
+    line = socket.socket(fileno=int(sys.argv[1]))
+    for name in sys.argv[2:]:
+        import_module(name)
+    gc.collect()
+    gc.freeze()
+    if (order := _serve(line)) is None:
+        return
+    line.detach()
+    words = order["words"]
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = words
+        sys.path.insert(0, os.path.dirname(words[0]))
+        runpy.run_path(words[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
