@@ -92,7 +92,12 @@ async def test_the_results_are_kept_with_the_turn_and_are_no_updates(tmp_path: P
         stage = Searching(store=store)
         async with editing(stage.agent) as editor:
             session = await cancelled(stage, editor, "session")
+            before = len(editor.client.updates())
             await editor.client.result("session/load", {"sessionId": session, "cwd": "/p", "mcpServers": []})
+            # What the client is shown again has the last words.
+            replayed = editor.client.updates()[before:]
+            (search,) = (update for update in replayed if update.get("toolCallId") == "s")
+            assert (search["status"], search["content"][-1]["content"]["text"]) == ("failed", WORDS)
             kinds = {update["sessionUpdate"] for update in editor.client.updates()}
             assert not [kind for kind in kinds if kind.startswith("_")]
         record = await store.load(session)
