@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import anyio
 
 from acp_server.client import AgentExited, RemoteTurn
-from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RpcError
+from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RequestCancelled, RpcError
 from acp_server.gateway.actions import Question
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.bots import Bot
@@ -292,6 +292,9 @@ def _failure(error: AcpError | OSError) -> Failure:
         return Failure(Code.INTERNAL, "the agent does not answer")
     if isinstance(error, AuthRequired):
         return Failure(Code.INTERNAL, "the agent wants to be logged in to first")
+    if isinstance(error, RequestCancelled):
+        # Nobody here has cancelled it: a time limit of the agent's, for one (ACP, Cancellation: internal cancellation).
+        return Failure(Code.INTERNAL, "the agent has given up")
     if isinstance(error, RpcError):
         return Failure(Code.INTERNAL, f"the agent failed: {error.message}")
     if isinstance(error, MalformedResponse):

@@ -110,6 +110,13 @@ def test_an_agent_that_fails_fails_the_chat_and_says_why(coze: Any) -> None:
     assert listed(coze, chat.conversation_id) == ["fail a secret"]
 
 
+def test_an_agent_whose_own_time_is_up_fails_the_chat_which_nobody_has_cancelled(coze: Any) -> None:
+    chat = last(list(coze.chat.stream(**ask("tire"))))
+    assert chat.status == Status.FAILED
+    assert chat.last_error is not None
+    assert (chat.last_error.code, chat.last_error.msg) == (5000, "the agent has given up")
+
+
 def test_an_agent_that_refuses_fails_the_chat(coze: Any) -> None:
     chat = last(list(coze.chat.stream(**ask("refuse"))))
     assert chat.last_error is not None

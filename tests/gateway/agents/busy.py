@@ -66,6 +66,8 @@ async def act(turn: Turn, heard: list[str]) -> None:
         for _ in range(int(rest.split()[0])):
             await anyio.sleep(0.01)
         await (ask(turn, "late") if work == "slowly-ask" else use_a_tool(turn, "late"))
+    elif work == "tire":
+        raise TimeoutError("a secret")
     elif work == "half":
         await turn.say("one \ud83d")
         await use_a_tool(turn, "two \ud83d")
