@@ -81,7 +81,7 @@ class Execution:
         try:
             title, arguments = self._title(), shown(self._arguments)
             # If a function for the title has cancelled it, nobody is told of it.
-            if not self._is_over:
+            if not self.is_cancelled:
                 self._view.begin(title, self._tool.kind, self._tool.name, arguments)
         except BaseException:
             self.node.close()
@@ -106,7 +106,8 @@ class Execution:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was cancelled; it may still be ending."""
+        """Whether it was cancelled, so that nothing more of it may begin; it may still be ending. What was awaited may
+        be an author's, and need not have given in to the cut."""
         return self.node.cause is not None
 
     def finish(self) -> None:
@@ -126,7 +127,7 @@ class Execution:
         title = self._title(arguments)
         if tool.approval:
             asked = await question(tool, arguments, context, title)
-            if self._is_over:
+            if self.is_cancelled:
                 return None
             asking = self._asking = Asking()
             context.action, why_not = await decide(tool, asked, context, self._view, self._approvals, asking)
@@ -134,7 +135,7 @@ class Execution:
                 self._settle_others(asking.always)
             if not context.action.primary_confirmed and not tool.answers_refusal:
                 raise _Refused(why_not)
-        if self._is_over:
+        if self.is_cancelled:
             return None
         if context.action.primary_confirmed:
             self._view.started()
@@ -147,25 +148,20 @@ class Execution:
             context.executing = False
 
     def _settle_others(self, allowed: bool) -> None:
-        """The user has decided for all calls of the tool, so also for those that were asked about at the same time."""
+        """The user has decided for all calls of the tool, so also for those that are asked about at this time."""
         for other in Calls.of(self._turn):
-            if other is not self and other._tool.name == self._tool.name and other._asking is not None:
+            if other._tool.name == self._tool.name and other._asking is not None:
                 other._asking.settle(allowed)
 
-    @property
-    def _is_over(self) -> bool:
-        """Whether nothing more of it may begin. What was awaited may be an author's, and need not give in to a cut."""
-        return self.node.cause is not None or self.node.closed
-
     async def _execute(self, arguments: dict[str, Any]) -> Output:
-        tool, pieces = self._tool, Pieces(self._context, self._turn.session.updates, lambda: self._is_over)
+        tool, pieces = self._tool, Pieces(self._context, self._turn.session.updates, lambda: self.is_cancelled)
 
         def walked(value: Any) -> Any:
             return pieces.walk(value) if yields(value) else value
 
         def plainly() -> Any:
             # A call that is cancelled as it gets a thread is not cut: its wait for one is over.
-            return None if self._is_over else walked(tool.function(**arguments))
+            return None if self.is_cancelled else walked(tool.function(**arguments))
 
         if tool.is_async:
             value = tool.function(**arguments)
@@ -183,19 +179,17 @@ class Execution:
         """The body is through, and nobody can cut it any more."""
         if error is not None and program_end(error) is not None:
             self._ending = error
-        if self.node.cause is not None:
+        if self.is_cancelled:
             # What the tool wanted to say of itself is no fault of its program, and nobody is told any more.
             if error is not None and not is_cancellation(error) and not isinstance(error, ToolFailed):
                 logger.warning("%s failed while it was being cancelled", self._tool.name, exc_info=error)
             return
-        if self._result is not None:
-            return
         try:
             self._settle(value, error)
-        except Exception as failure:
+        except Exception:
             # A text that cannot be had of an author's object, for example.
             logger.exception("what came of %s cannot be told", self._tool.name)
-            self._end("failed", _FAILED, last=_FAILED, error=error or failure)
+            self._end("failed", _FAILED, last=_FAILED, error=error)
 
     def _settle(self, value: Any, error: BaseException | None) -> None:
         if error is None and not self._context.action.primary_confirmed:
@@ -218,8 +212,8 @@ class Execution:
         elif isinstance(error, TooManyThreads):
             logger.error("%s is not run: %s", self._tool.name, error)
             words = "Too much that was cancelled still runs, so it was not run."
-        elif isinstance(error, InvalidParams) and error is self._unfit:
-            words = f"The arguments do not fit: {problems_in(error)}"
+        elif self._unfit is not None:
+            words = f"The arguments do not fit: {problems_in(self._unfit)}"
         elif isinstance(error, RpcError):
             words = str(error.message) or _FAILED
         elif isinstance(error, ConnectionClosed):

@@ -91,7 +91,7 @@ class LineFramer:
         return line
 
     def _hold(self, rest: bytes, blocks: list[Block]) -> None:
-        if self._skipping or not rest:
+        if self._skipping:
             return
         if len(self._held) + len(rest) > self._limit:
             blocks.append(_too_long(self._held, rest))

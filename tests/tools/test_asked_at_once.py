@@ -206,6 +206,43 @@ async def test_a_call_that_is_about_to_ask_when_it_is_decided_does_not_ask() -> 
     assert sorted(three.ran) == ["a", "b", "c"]
 
 
+async def test_a_call_whose_question_is_still_being_made_when_it_is_decided_does_not_ask() -> None:
+    agent = Agent("slow")
+    making, go_on = anyio.Event(), anyio.Event()
+
+    async def question(id: str) -> Approval:
+        if id == "b":
+            making.set()
+            await go_on.wait()
+        return Approval(f"May {id} be?")
+
+    @agent.tool(approval=question)
+    async def touch(id: str) -> str:
+        return f"{id} ran"
+
+    results: dict[str, tuple[str, str | None]] = {}
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        async def one(id: str) -> None:
+            result = await turn.run_tool("touch", {"id": id}, id=id)
+            results[id] = (result.status, result.message)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(one, "a")
+            group.start_soon(one, "b")
+
+    async with editing(agent) as editor:
+        prompt_id = await editor.prompt(await editor.open())
+        await making.wait()
+        await editor.client.respond(await editor.client.expect_request(PERMISSION), selected("allow_always"))
+        await editor.client.expect(lambda m: _ended(m, "a"))
+        go_on.set()
+        assert await editor.answer(prompt_id) == END_TURN
+        assert len(editor.asked(PERMISSION)) == 1
+    assert results == {id: ("completed", f"{id} ran") for id in "ab"}
+
+
 async def test_a_decision_that_cannot_be_kept_holds_for_its_own_call_only() -> None:
     three = Three()
     three.cannot_keep = True

@@ -145,6 +145,38 @@ async def test_a_tool_can_say_what_went_wrong(error: Exception, caplog: pytest.L
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
+async def test_a_tool_that_does_not_say_what_went_wrong_has_failed() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def fail() -> None:
+        raise ToolFailed
+
+    results = calling(agent, "fail")
+    seen = await updates(agent)
+    assert (results[0].status, results[0].message) == ("failed", "The tool failed.")
+    assert text(seen[-1]) == ["The tool failed."]
+
+
+async def test_a_tool_that_finds_the_client_gone_says_so_and_it_is_no_fault_of_the_program(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def read(call: ToolContext) -> str:
+        return await call.client.read_text_file("/a")
+
+    results = calling(agent, "read")
+    async with editing(agent) as editor:
+        id = await editor.prompt(await editor.open())
+        await editor.client.expect_request("fs/read_text_file")
+        editor.stream.end_input()
+        await editor.answer(id)
+    assert [(result.status, result.message) for result in results] == [("failed", "The client is gone.")]
+    assert "the tool read failed" not in caplog.text
+
+
 @pytest.mark.parametrize(
     "title", [lambda path: path.nothing, lambda path: None, lambda path: 5], ids=["raises", "none", "a number"]
 )

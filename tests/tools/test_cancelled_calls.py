@@ -1,14 +1,17 @@
 """What is cancelled of a tool call, or before it: the call, its turn, its caller, its thread."""
 
+import logging
 import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server import Agent, ToolContext, ToolResult, Turn, grace
+from acp_server import Agent, ToolContext, ToolFailed, ToolResult, Turn, grace
 from acp_server.tasks.threads import Worker
-from tests.session.editor import CANCELLED, END_TURN, editing
+from tests.session.editor import CANCELLED, END_TURN, Editor, editing
 from tests.tools.calls import calling, shown, text, updates
 
 pytestmark = pytest.mark.anyio
@@ -140,3 +143,67 @@ async def test_a_plain_function_whose_call_is_cancelled_as_it_gets_a_thread_is_n
         assert await editor.answer(id) == CANCELLED
         await editor.settled()
     assert not called
+
+
+async def test_a_cancel_that_arrives_as_the_call_ends_finds_nothing_to_cancel() -> None:
+    agent = Agent("a")
+    editors: list[Editor] = []
+
+    @agent.tool
+    async def look(call: ToolContext) -> str:
+        cancel = {"sessionId": call.session.id, "toolCallId": call.id}
+        await editors[0].client.request("_tool_call/cancel", cancel)
+        return "found"
+
+    results = calling(agent, "look")
+    async with editing(agent) as editor:
+        editors.append(editor)
+        session = await editor.open()
+        assert await editor.ask(session) == END_TURN
+        await editor.settled()
+        assert "No such tool call is running" in str(editor.client.received)
+    assert [(result.status, result.message) for result in results] == [("completed", "found")]
+
+
+async def gives_in(_backend: str) -> None:
+    await anyio.sleep_forever()
+
+
+async def gives_in_late(backend: str) -> None:
+    with suppress(anyio.get_cancelled_exc_class()):
+        await anyio.sleep_forever()
+    if backend == "asyncio":
+        raise anyio.get_cancelled_exc_class()
+    await anyio.lowlevel.checkpoint()
+
+
+async def says_what_it_would_have(_backend: str) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        raise ToolFailed("nothing was found")
+
+
+async def goes_wrong(_backend: str) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        raise ValueError("cleanup")
+
+
+@pytest.mark.parametrize("end", [gives_in, gives_in_late, says_what_it_would_have, goes_wrong])
+async def test_only_what_a_cancelled_tool_itself_did_wrong_is_worth_a_warning(
+    end: Callable[[str], Awaitable[None]], anyio_backend_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def look(call: ToolContext) -> None:
+        call.turn.cancel_tool(call.id)
+        await end(anyio_backend_name)
+
+    results = calling(agent, "look")
+    await updates(agent)
+    assert [result.status for result in results] == ["cancelled"]
+    warnings = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warnings == (["look failed while it was being cancelled"] if end is goes_wrong else [])

@@ -320,3 +320,24 @@ async def test_a_call_that_its_turn_does_not_wait_for_has_an_end_before_the_answ
             assert await editor.ask(session) == END_TURN
             assert [u["status"] for u in shown(editor)] == ["pending", "in_progress", "failed"]
     assert [r.status for r in results] == ["cancelled"]
+
+
+@pytest.mark.parametrize("changes", [False, True])
+async def test_a_title_made_of_the_arguments_is_shown_from_the_start_and_again_if_it_has_changed(changes: bool) -> None:
+    agent = Agent("a")
+    made = 0
+
+    def title(path: str) -> str:
+        nonlocal made
+        made += changes
+        return f"Read {path} {made}"
+
+    @agent.tool(title=title)
+    async def read(path: str) -> str:
+        return path
+
+    calling(agent, "read", {"path": "b"})
+    seen = await updates(agent)
+    assert seen[0]["title"] == f"Read b {int(changes)}"
+    assert [u["title"] for u in seen[1:] if "title" in u] == (["Read b 2"] if changes else [])
+    assert seen[-1]["status"] == "completed"

@@ -226,6 +226,13 @@ def test_only_notifications_with_cancel_in_them_are_seen_ahead_of_their_turn() -
     assert endpoint.ledger.incoming == 0
 
 
+def test_a_cancel_of_more_than_128_kib_is_seen_in_its_turn_only() -> None:
+    line = json.dumps(notification("session/cancel")).encode()
+    longest = line + b" " * (128 * 1024 - len(line))
+    seen = Endpoint().cancels_in([longest, longest + b" "])
+    assert [each.method for each in seen] == ["session/cancel"]
+
+
 # Our requests
 
 
