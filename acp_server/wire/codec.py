@@ -32,8 +32,10 @@ def decode(text: bytes | bytearray) -> Any:
     """
     try:
         return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        pass
+    except orjson.JSONDecodeError as error:
+        # A flood of such lines is to cost little: most of them need no second look.
+        if not text.startswith(_BOM) and _SURROGATE.search(text) is None:
+            raise DecodeError(str(error)) from None
     # What orjson does not read: a byte-order mark, and lone surrogates, which a JavaScript client writes when it cuts a
     # text inside an emoji. All else has to be right in its eyes, for the standard library is laxer.
     text = text.removeprefix(_BOM)

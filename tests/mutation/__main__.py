@@ -14,7 +14,7 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.mutation.places import Mutant, Switches
@@ -26,7 +26,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 def main() -> int:
     """The number of survivors, as an exit code."""
     parser = argparse.ArgumentParser(prog="make mutate", description=__doc__)
-    parser.add_argument("paths", nargs="+", help="files or folders of the package")
+    parser.add_argument("paths", nargs="+", help="files (FILE:LINE for one line) or folders of the package")
     parser.add_argument(
         "--tests", nargs="+", default=[], help="test files or folders (default: the folders of the same names)"
     )
@@ -35,8 +35,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="acp-mutation-") as folder:
         copy = Path(folder)
         _copy(copy)
-        mutants = _put_switches(copy, options.paths)
-        return _run(copy, mutants, options.tests or _tests_of(options.paths), options.seconds)
+        wanted: dict[str, set[int | None]] = {}
+        for file, line in _files_and_lines(options.paths):
+            wanted.setdefault(file, set()).add(line)
+        mutants = [each for each in _put_switches(copy, wanted) if wanted[each.file] & {None, each.line}]
+        return _run(copy, mutants, options.tests or _tests_of(wanted), options.seconds)
 
 
 def _copy(copy: Path) -> None:
@@ -45,10 +48,18 @@ def _copy(copy: Path) -> None:
     shutil.copy2(Path(__file__).with_name("switch.py"), copy / "acp_server" / "_switch.py")
 
 
-def _put_switches(copy: Path, paths: list[str]) -> list[Mutant]:
+def _files_and_lines(paths: list[str]) -> Iterator[tuple[str, int | None]]:
+    for path in paths:
+        name, _, line = path.partition(":")
+        found = ROOT / name
+        for file in sorted(found.rglob("*.py")) if found.is_dir() else [found]:
+            yield file.relative_to(ROOT).as_posix(), int(line) if line else None
+
+
+def _put_switches(copy: Path, files: Iterable[str]) -> list[Mutant]:
     mutants: list[Mutant] = []
     place = 0
-    for file in sorted(_modules(paths)):
+    for file in files:
         switches = Switches(file, (ROOT / file).read_text("utf-8"), place)
         (copy / file).write_text(switches.module(), "utf-8")
         mutants += switches.mutants
@@ -56,14 +67,8 @@ def _put_switches(copy: Path, paths: list[str]) -> list[Mutant]:
     return mutants
 
 
-def _modules(paths: list[str]) -> Iterator[str]:
-    for path in paths:
-        files = Path(ROOT, path).rglob("*.py") if Path(ROOT, path).is_dir() else [Path(ROOT, path)]
-        yield from (file.relative_to(ROOT).as_posix() for file in files)
-
-
-def _tests_of(paths: list[str]) -> list[str]:
-    folders = {Path("tests", *Path(path).with_suffix("").parts[1:2]).as_posix() for path in paths}
+def _tests_of(files: Iterable[str]) -> list[str]:
+    folders = {Path("tests", *Path(file).parts[1:-1][:1]).as_posix() for file in files}
     return sorted(folder for folder in folders if (ROOT / folder).is_dir())
 
 

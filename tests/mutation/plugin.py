@@ -1,8 +1,8 @@
 """The pytest plugin of a mutation run, for the mutated copy only.
 
 It collects the tests once and runs them unchanged, to see which test reaches what. Then, for each mutant, it runs the
-tests that reach its condition in a forked process: its module's own first, and the quick ones before the slow ones.
-What came of it is written to the descriptor `ACP_MUTATION_REPORT` as one line of JSON.
+tests that reach its condition in a forked process, as far as there is time. What came of it is written to the
+descriptor `ACP_MUTATION_REPORT` as one line of JSON.
 """
 
 import json
@@ -11,6 +11,7 @@ import resource
 import select
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,20 +51,26 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     session.config.pluginmanager.register(failures)
     reached = _unchanged(session.items, failures)
     for mutant, place, file in json.loads(Path("mutants").read_text("utf-8")):
-        able = sorted(
-            (test for test in reached if place in test.places), key=lambda test: _order(test, Path(file).stem)
-        )
+        able = _ordered([test for test in reached if place in test.places], Path(file).stem)
         chosen: list[Reached] = []
         for test in able:
-            if chosen and sum(each.seconds for each in chosen) + test.seconds > SECONDS:
-                break
-            chosen.append(test)
+            if not chosen or sum(each.seconds for each in chosen) + test.seconds <= SECONDS:
+                chosen.append(test)
         _say(mutant=mutant, able=len(able), run=len(chosen), verdict=_verdict(mutant, chosen, failures))
     return True
 
 
-def _order(test: Reached, module: str) -> tuple[bool, float]:
-    return not test.item.path.name.startswith(f"test_{module}"), test.seconds
+def _ordered(tests: list[Reached], module: str) -> list[Reached]:
+    """The module's own tests first; of each function with parameters one test before the others; the quick ones before
+    the slow ones."""
+    seen = Counter[str]()
+    keys: dict[str, tuple[bool, int, float]] = {}
+    for test in sorted(tests, key=lambda test: test.seconds):
+        function = test.item.nodeid.partition("[")[0]
+        own = test.item.path.name.startswith(f"test_{module}")
+        keys[test.item.nodeid] = (not own, seen[function], test.seconds)
+        seen[function] += 1
+    return sorted(tests, key=lambda test: keys[test.item.nodeid])
 
 
 def _verdict(mutant: str, tests: list[Reached], failures: Failures) -> str:

@@ -5,7 +5,7 @@ import threading
 import anyio
 import pytest
 
-from acp_server import Agent, Limits, ToolContext, Turn
+from acp_server import Agent, Limits, ToolContext, ToolResult, Turn
 from acp_server.tools import runner
 from tests.session.editor import CANCELLED, END_TURN, editing
 from tests.tools.stage import KINDS, OWN, Stage, blocks, running_one, status_of, warnings
@@ -55,6 +55,38 @@ async def test_one_has_half_of_the_time_for_cleanup_at_most(monkeypatch: pytest.
         stage.go_on.set()
         assert await editor.answer(prompt) == END_TURN
     assert stage.outcome == ("cancelled", None)
+
+
+async def test_one_that_takes_a_moment_is_heard_out_although_the_function_ends_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "_HEAR_OUT", 5.0)
+    agent = Agent("hears out")
+    may_speak = threading.Event()
+    ended = anyio.Event()
+    results: list[ToolResult] = []
+
+    @agent.tool
+    async def search(call: ToolContext) -> None:
+        call.on_cancel = lambda: "half of it" if may_speak.wait(5) else "too late"
+        call.turn.cancel_tool(call.id)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        results.append(await turn.run_tool(search))
+
+    async with editing(agent, limits=Limits(grace=10.0)) as editor:
+        id = await editor.prompt(await editor.open())
+        await ended.wait()
+        await editor.settled()
+        assert results == []
+        may_speak.set()
+        assert await editor.answer(id) == END_TURN
+    assert [(result.status, result.message) for result in results] == [("cancelled", "half of it")]
 
 
 async def test_a_hundred_that_block_share_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
