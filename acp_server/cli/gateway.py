@@ -181,6 +181,7 @@ def _reload(made: Gateway, ctx: click.Context) -> None:
 def _check(settings: Settings) -> int:
     import anyio
 
+    from acp_server.agent.log_stream import entry
     from acp_server.gateway.check import check_agent
 
     other = {} if settings.agent is None else {"every bot" if not settings.bots else "every other bot": settings.agent}
@@ -188,7 +189,8 @@ def _check(settings: Settings) -> int:
     for name, command in {**{f"bot {id}": command for id, command in settings.bots.items()}, **other}.items():
         finding = anyio.run(check_agent, command, settings.cwd, settings.limits.start_seconds)
         good = good and finding.good
-        click.echo(f"{name}: {finding.text if finding.good else 'cannot be used: ' + finding.text}")
+        # An agent's name and its last words are in it.
+        click.echo(entry(f"{name}: {finding.text if finding.good else 'cannot be used: ' + finding.text}"), nl=False)
     return 0 if good else 1
 
 

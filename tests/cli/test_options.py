@@ -1,5 +1,6 @@
 """The options of `acp-server gateway` as a file gives them, and its limits."""
 
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -90,3 +91,36 @@ def test_a_check_starts_every_agent_once_and_says_what_came_of_it(capsys: pytest
     assert "every bot: cannot be used: the agent exited with status 1" in capsys.readouterr().out
     assert main(["gateway", "--check"]) == 0
     assert "every bot: acp-server " in capsys.readouterr().out
+
+
+STEERING = "\x1b]52;c;aGk=\x07good\nevery bot: fine, ready in 0.0 s\x9b2J\u202e"
+
+
+NAMED = f"""
+from acp_server import Agent
+agent = Agent({STEERING!r}, version={STEERING!r})
+@agent.prompt
+async def answer(turn): ...
+agent.run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        (NAMED, 0),
+        (f"import sys\nprint({STEERING!r}, file=sys.stderr)\nsys.exit(1)", 1),
+    ],
+    ids=["name", "last words"],
+)
+def test_what_an_agent_says_of_itself_steers_no_terminal_and_forges_no_line_of_a_check(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, program: str, code: int
+) -> None:
+    script = tmp_path / "agent.py"
+    script.write_text(program)
+    assert main(["gateway", "--check", "--agent", f"{sys.executable} {script}"]) == code
+    said, *more = capsys.readouterr().out.splitlines()
+    assert said.startswith("every bot: ")
+    assert all(line.startswith("    ") for line in more)
+    assert "good" in "".join(more) + said
+    assert all(line.isprintable() for line in [said, *more])
