@@ -5,7 +5,6 @@ What the answer is, is decided in `chat_api` and `conversation_api`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,8 +22,6 @@ from acp_server.gateway.events import EventStream, Listener
 from acp_server.gateway.gateway import Gateway
 from acp_server.gateway.text import TooDeep, whole_json
 from acp_server.wire.codec import DecodeError, decode
-
-logger = logging.getLogger("acp_server.gateway")
 
 _B = TypeVar("_B", bound=Any)
 _MOST_PAGES = 10**9
@@ -105,8 +102,8 @@ def endpoint(
             return answer
         except ClientDisconnect:
             return Response()
-        except Exception:
-            logger.exception("logid %s: the request failed", logid)
+        except Exception as error:
+            errors.log_fault(error, "logid %s: the request failed", logid)
             state["code"] = Code.INTERNAL.value
             return _json(errors.failure(ApiError(Code.INTERNAL, "internal error"), logid))
         state["code"] = 0

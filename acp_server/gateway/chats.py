@@ -5,7 +5,6 @@ Every check and the change that follows from it are made without waiting in betw
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +20,7 @@ from acp_server.gateway.bots import Bot, Bots
 from acp_server.gateway.chat import RUNNING, Chat, Failure, Status
 from acp_server.gateway.conversation import Conversation, KnownSession
 from acp_server.gateway.conversations import Conversations, Lease
-from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.errors import ApiError, Code, log_fault
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.life import Life, not_cancellable
@@ -30,8 +29,6 @@ from acp_server.gateway.messages import QUESTION, Message
 from acp_server.gateway.store import Store
 from acp_server.gateway.waiting import Waiting
 from acp_server.gateway.work import Work
-
-logger = logging.getLogger("acp_server.gateway")
 
 Cancel = Literal["stop", "drain"]
 """What a cancel does to the agent: stop it, or let it end its reply."""
@@ -265,9 +262,9 @@ class Chats:
                 self._unstored[life.chat.id] = life.chat
             try:
                 self._purge(life.chat.conversation_id)
-            except Exception:
+            except Exception as error:
                 # Tried again at the next start.
-                logger.exception("what is left of conversation %s cannot be removed", life.chat.conversation_id)
+                log_fault(error, "what is left of conversation %s cannot be removed", life.chat.conversation_id)
 
     def _forget_if_cancelled(self, query: Message, chat: Chat) -> None:
         """Of a chat that is not saved this is all that remains: the query is none, if it was cancelled. Of one that is,

@@ -7,11 +7,16 @@ then. No body ends with a newline: the streaming reader of `@coze/api` would sho
 from __future__ import annotations
 
 import json
+import logging
+import sqlite3
 from enum import IntEnum
 from typing import Any
 
 from acp_server.client import AgentExited, UnsupportedVersion
 from acp_server.errors import ConnectionClosed, RpcError
+from acp_server.session.database import explain
+
+logger = logging.getLogger("acp_server.gateway")
 
 
 class Code(IntEnum):
@@ -47,15 +52,27 @@ class ApiError(Exception):
 
 
 def outline(error: Exception) -> str:
-    """What the log may say of an agent's error. Its texts may repeat what a user has said, so they are only in the log
-    at the level debug."""
+    """What the log may say of an error, of an agent's for one. Its texts may repeat what a user has said, so they are
+    only in the log at the level debug."""
     if isinstance(error, RpcError):
         return f"the agent answered with error {error.code}"
     if isinstance(error, AgentExited):
         return AgentExited(None, error.exit_code, "").args[0]
     if isinstance(error, OSError | ConnectionClosed | UnsupportedVersion):
         return str(error)
+    if isinstance(error, sqlite3.Error):
+        return f"the store: {explain(error)}"
     return type(error).__name__
+
+
+class Outlined(Exception):
+    """Stands in the log for another error, whose text is not to be there."""
+
+
+def log_fault(error: Exception, what: str, *args: object) -> None:
+    """Log that something went wrong in the gateway itself: what and where, and the `outline` of the error."""
+    logger.error(what, *args, exc_info=Outlined(outline(error)).with_traceback(error.__traceback__))
+    logger.debug("this error with its text", exc_info=error)
 
 
 def success(data: Any, logid: str, **more: Any) -> bytes:

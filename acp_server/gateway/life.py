@@ -6,7 +6,6 @@ what clients want.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from acp_server.gateway import events
 from acp_server.gateway.actions import CallType, Question
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.chat import Chat, Failure, Status, Usage, kept_nowhere
-from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.errors import ApiError, Code, log_fault
 from acp_server.gateway.events import Feed, Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import Message
@@ -22,8 +21,6 @@ from acp_server.gateway.reply import Reply
 from acp_server.schema import SessionUpdate
 
 UNSTORED: Final = Failure(Code.INTERNAL, "the gateway could not store the chat")
-
-logger = logging.getLogger("acp_server.gateway")
 
 _HELD_SIZE: Final = 256
 """What an update that is held back counts for, in characters."""
@@ -136,8 +133,8 @@ class Life:
             return
         try:
             self._finish(usage, failure)
-        except Exception:
-            logger.exception("the end of chat %s cannot be stored", self.chat.id)
+        except Exception as error:
+            log_fault(error, "the end of chat %s cannot be stored", self.chat.id)
             self.stored = False
             self._keep_nothing()
             self._finish(usage, failure or UNSTORED)

@@ -19,6 +19,7 @@ from acp_server.errors import UsageError
 from acp_server.gateway.chat import Chat, Failure, Status, Usage
 from acp_server.gateway.conversation import Conversation
 from acp_server.gateway.messages import ANSWER, QUESTION, Message, as_context
+from acp_server.session.database import PROBLEMS, reason
 
 _APPLICATION_ID: Final = 0x41435047  # "ACPG"
 
@@ -119,10 +120,8 @@ class Store:
         """Raise UsageError for a file that fails."""
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
-            busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-            why = "another process is using it" if busy else getattr(error, "strerror", None) or error
-            raise UsageError(f"{self._path} cannot be used: {why}") from None
+        except PROBLEMS as error:
+            raise UsageError(f"{self._path} cannot be used: {reason(error) or error}") from None
 
     @contextmanager
     def transaction(self) -> Generator[None]:

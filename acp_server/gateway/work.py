@@ -20,7 +20,7 @@ from acp_server.gateway.bots import Bot
 from acp_server.gateway.chat import Failure, Status, Usage
 from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.conversations import Conversations, Lease
-from acp_server.gateway.errors import Code, outline
+from acp_server.gateway.errors import Code, log_fault, outline
 from acp_server.gateway.events import Listener
 from acp_server.gateway.inbox import Inbox, Item
 from acp_server.gateway.life import UNSTORED, Life
@@ -90,8 +90,8 @@ class Work:
         finally:
             try:
                 self._end()
-            except Exception:
-                logger.exception("the end of chat %s went wrong", self._life.chat.id)
+            except Exception as error:
+                log_fault(error, "the end of chat %s went wrong", self._life.chat.id)
             self.done.set()
 
     async def _run(self) -> None:
@@ -100,8 +100,8 @@ class Work:
                 self._failure = _outcome(await self._take_turn())
         except (AcpError, OSError) as error:
             self._failure = _failure(error)
-        except Exception:
-            logger.exception("the work for chat %s failed", self._life.chat.id)
+        except Exception as error:
+            log_fault(error, "the work for chat %s failed", self._life.chat.id)
             self._failure = Failure(Code.INTERNAL, "the gateway failed")
         # Its agent waits for no answers any more. What it said meanwhile can be said now.
         self.dismiss()
@@ -222,8 +222,8 @@ class Work:
         """A chat of which something could not be stored has failed."""
         try:
             yield
-        except Exception:
-            logger.exception("a part of chat %s cannot be stored", self._life.chat.id)
+        except Exception as error:
+            log_fault(error, "a part of chat %s cannot be stored", self._life.chat.id)
             self._spoil(UNSTORED)
 
     def _spoil(self, failure: Failure) -> None:
@@ -252,8 +252,8 @@ class Work:
         known = KnownSession(self._lease.bot, held.session.id, held.key)
         try:
             return self._conversations.give_back(self._lease, known, self._told, chat.id)
-        except Exception:
-            logger.exception("the session of chat %s cannot be stored", chat.id)
+        except Exception as error:
+            log_fault(error, "the session of chat %s cannot be stored", chat.id)
             return False
 
 

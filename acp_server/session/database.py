@@ -239,11 +239,18 @@ PROBLEMS: Final = (sqlite3.Error, OSError, Foreign)
 
 def explain(error: BaseException) -> str:
     """Why the file cannot be used, in words fit for a client: without its path."""
+    return reason(error) or "it fails"
+
+
+def reason(error: BaseException) -> str | None:
+    """The same; None for what has no such words."""
     if isinstance(error, Foreign):
         return str(error)
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
-    return _REASONS.get(_code(error), "it fails")
+    if getattr(error, "sqlite_errorcode", 0) in _NOT_WRITTEN:
+        return "it cannot be written: the disk fails, or a limit on the size of files is reached (ulimit -f)"
+    return _REASONS.get(_code(error))
 
 
 def is_busy(error: BaseException) -> bool:
@@ -254,6 +261,8 @@ def is_busy(error: BaseException) -> bool:
 def _code(error: BaseException) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
+
+_NOT_WRITTEN: Final = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 
 _REASONS: Final = {
     sqlite3.SQLITE_BUSY: "another program has locked it",

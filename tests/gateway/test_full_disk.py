@@ -22,6 +22,7 @@ def test_a_store_that_cannot_grow_is_said_at_the_start(tmp_path: Path, size: int
     )
     assert ended.returncode == 2
     assert ended.stdout == ""
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith(f"acp-server: {tmp_path / 'store'} cannot be used: ")
-    assert "disk" in line
+    assert ended.stderr.splitlines() == [
+        f"acp-server: {tmp_path / 'store'} cannot be used: it cannot be written: the disk fails, or a limit on the size"
+        " of files is reached (ulimit -f)"
+    ]

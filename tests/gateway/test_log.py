@@ -1,9 +1,13 @@
 """What is in the log: what became of each request, and nothing of what was said."""
 
 import logging
+import sqlite3
 import sys
 
 import pytest
+
+from acp_server.agent.log import LogFormatter
+from acp_server.gateway.conversations import Conversations
 
 from .inside import Api, begin, ended
 
@@ -50,3 +54,26 @@ async def test_nothing_that_was_said_is_in_the_log_at_the_default_level(
     assert [line for level, line in lines if SECRET in line]
     why = "a chat failed: the agent " + ("exited with status 3" if "die" in text else "answered with error -32001")
     assert why in [line for _, line in lines]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(ValueError(SECRET), "ValueError"), (sqlite3.OperationalError(SECRET), "the store: it fails")]
+)
+async def test_a_fault_of_the_gateway_is_logged_with_its_place_and_without_its_text(
+    api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    caplog.set_level(logging.DEBUG)
+    async with api() as http:
+        monkeypatch.setattr(Conversations, "page", broken)
+        refused = (await http.get("/v1/conversations", params={"bot_id": "1"})).json()
+        assert refused["msg"] == "internal error"
+        monkeypatch.undo()
+    entries = [(record.levelno, LogFormatter().format(record)) for record in caplog.records]
+    assert not [entry for level, entry in entries if level >= logging.INFO and SECRET in entry]
+    assert [entry for level, entry in entries if level < logging.INFO and SECRET in entry]
+    (fault,) = [entry for level, entry in entries if level == logging.ERROR]
+    assert "in broken" in fault
+    assert fault.endswith(f"Outlined: {told}")

@@ -21,7 +21,7 @@ def conversation(id: str) -> Conversation:
 def test_a_store_is_used_by_one_gateway_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "store"
     first = Store(path)
-    with pytest.raises(UsageError, match="another process is using it"):
+    with pytest.raises(UsageError, match="another program has locked it"):
         Store(path)
     first.close()
     Store(path).close()
@@ -55,8 +55,8 @@ def test_the_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("something else, and long enough to be looked at as a file of that kind " * 20)
     for path, why in (
-        (tmp_path / "text", "not a database"),
-        (tmp_path, "unable to open"),
+        (tmp_path / "text", "it is damaged, or something else altogether"),
+        (tmp_path, "it cannot be opened"),
         (tmp_path / "a" / "b", "No such file"),
     ):
         with pytest.raises(UsageError, match=why):
