@@ -2,6 +2,7 @@
 
 from time import process_time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,17 +13,33 @@ CHANGES = st.lists(
     st.one_of(
         st.tuples(st.just("put"), IDS, st.sampled_from(["/p", "/q"]), st.sampled_from([1.0, 2.0, 3.0])),
         st.tuples(st.just("remove"), IDS),
+        st.tuples(st.just("list")),
     )
 )
 
 
-@given(CHANGES, st.sampled_from([None, "/p", "/q"]), st.none() | st.tuples(st.sampled_from([1.0, 2.0, 2.5]), IDS))
+@given(
+    st.sampled_from([0, 2, 1000]),
+    CHANGES,
+    st.sampled_from([None, "/p", "/q"]),
+    st.none() | st.tuples(st.sampled_from([1.0, 2.0, 2.5]), IDS),
+)
 def test_a_page_is_a_piece_of_what_sorting_all_of_them_would_give(
-    changes: list[tuple[str, ...]], cwd: str | None, behind: tuple[float, str] | None
+    most_moved: int, changes: list[tuple[str, ...]], cwd: str | None, behind: tuple[float, str] | None
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("acp_server.session.shelf._MOST_MOVED", most_moved)
+        compare(changes, cwd, behind)
+
+
+def compare(changes: list[tuple[str, ...]], cwd: str | None, behind: tuple[float, str] | None) -> None:
     shelf = Shelf()
     model: dict[str, tuple[str, float]] = {}
-    for what, id, *rest in changes:
+    for what, *rest in changes:
+        if what == "list":
+            shelf.page(None, None, 2)
+            continue
+        id = rest.pop(0)
         if what == "put":
             place, used = rest
             shelf.put(id, place, float(used))
