@@ -11,7 +11,9 @@ keeps the library under measurement out of the driver.
     talk.py       what a client says to an agent and checks of its answers: the moves that workloads are written in
     workloads.py  the pieces of work: start, stream, pipeline, nest, hang and cancel
     figures.py    the figures: which workload, which unit, which goal
+    growth.py     how the cost of ours grows with the amount of work: sessions, prompts, turns, depth, bytes, tools
     rounds.py     interleaved rounds, medians and ratios
-    report.py     the table and the JSON file
+    report.py     the tables and the JSON file
+    plot.py       the same as SVG
     agents/       the same small agent on each SDK, and on none
 """

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 
+from .growth import Curve
 from .rounds import Series
 
 _PACKAGES = ("acp-server", "agent-client-protocol", "anyio", "orjson", "pydantic")
@@ -23,11 +24,19 @@ def table(series: Sequence[Series], agents: Sequence[str]) -> str:
         goal = "" if figure.goal is None else f"{figure.goal:.2f}"
         ratio = "" if one.ratio is None else f"{one.ratio:.2f}"
         rows.append([figure.name, figure.meaning, figure.unit, *medians, ratio, goal, one.verdict])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_line(row, widths) for row in rows)
+    return _lined_up(rows)
 
 
-def write_json(path: Path, series: Sequence[Series], rounds: int) -> None:
+def growth_table(curves: Sequence[Curve]) -> str:
+    """One line a curve: what a piece of work costs at each size, and whether that stays."""
+    rows = [["curve", "", "us for one of so many", "growth", "verdict"]]
+    for curve in curves:
+        costs = "  ".join(f"{point.size:,}: {point.each * 1e6:.3g}" for point in curve.points)
+        rows.append([curve.name, curve.meaning, costs, f"{curve.growth:.2f}", curve.verdict])
+    return _lined_up(rows)
+
+
+def write_json(path: Path, series: Sequence[Series], rounds: int, curves: Sequence[Curve] = ()) -> None:
     """Everything measured, each sample of it, with the machine and the versions it was measured on."""
     document = {
         "python": platform.python_version(),
@@ -35,6 +44,16 @@ def write_json(path: Path, series: Sequence[Series], rounds: int) -> None:
         "machine": f"{platform.system()} {platform.machine()}",
         "packages": {name: version(name) for name in _PACKAGES},
         "rounds": rounds,
+        "growth": [
+            {
+                "name": curve.name,
+                "meaning": curve.meaning,
+                "verdict": curve.verdict,
+                "growth": curve.growth,
+                "points": [{"size": point.size, "cpu_seconds": point.seconds} for point in curve.points],
+            }
+            for curve in curves
+        ],
         "figures": [
             {
                 "name": one.figure.name,
@@ -56,6 +75,11 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _lined_up(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_line(row, widths) for row in rows)
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

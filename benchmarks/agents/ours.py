@@ -1,6 +1,7 @@
 """The bench agent as acp_server has it written: one prompt function, `agent.run()`.
 
-Started as `ours.py furnished` it has a method of its own and three tools as well.
+Started as `ours.py furnished` it has a method of its own and three tools as well; as `ours.py roomy` a tool, and limits
+that growing amounts of work stay within.
 
 What runs side by side is started by `asyncio.gather`, as in the other agents: how an author starts tasks is no
 cost of a library's. A task group of anyio's costs about as much again for each task.
@@ -12,7 +13,7 @@ from collections.abc import AsyncIterator
 
 import anyio
 
-from acp_server import Agent, Call, Turn
+from acp_server import Agent, Call, Limits, Turn
 
 CHUNK = "the quick brown fox jumps over the lazy dog, "
 
@@ -32,8 +33,25 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
             await asyncio.gather(*(turn.client.read_text_file(f"/project/{i}.py") for i in range(int(amount))))
         case "hang":
             await anyio.sleep_forever()
+        case "deep":
+            await deep(turn, int(amount))
+        case "tools":
+            for number in range(int(amount)):
+                await turn.call("count", number=number)
         case _:
             pass
+
+
+async def deep(turn: Turn, levels: int) -> None:
+    if levels == 0:
+        await turn.say("at the bottom")
+        await anyio.sleep_forever()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(deep, turn, levels - 1)
+
+
+async def count(number: int) -> int:
+    return number + 1
 
 
 def furnish() -> None:
@@ -60,4 +78,8 @@ def furnish() -> None:
 if __name__ == "__main__":
     if "furnished" in sys.argv:
         furnish()
-    agent.run()
+    limits = None
+    if "roomy" in sys.argv:
+        agent.tool(count)
+        limits = Limits(sessions=100_000, requests=1 << 30, unread=1 << 30, notifications=1 << 30)
+    agent.run(limits=limits)

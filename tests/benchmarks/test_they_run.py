@@ -3,11 +3,14 @@
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import orjson
 import pytest
 
 from benchmarks.figures import WORKLOADS, Figure, Workload
+from benchmarks.growth import KINDS, Curve, Kind, Point
+from benchmarks.growth import measure as measure_growth
 from benchmarks.rounds import FLOOR, OFFICIAL, OURS, Series, available, commands, measure, select
 from benchmarks.subject import SubjectError
 from benchmarks.workloads import Counts
@@ -108,3 +111,42 @@ def test_the_command_line_writes_the_table_and_every_sample(tmp_path: Path) -> N
     (figure,) = orjson.loads(target.read_bytes())["figures"]
     assert figure["name"] == "unknown"
     assert len(figure["samples"][FLOOR]) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_curve_has_a_cost_at_each_of_its_sizes(kind: Kind) -> None:
+    scale = 30 / kind.sizes[-1]
+    (curve,) = measure_growth(commands([OURS])[OURS], [kind], scale, quiet)
+    assert curve.points[-1].size == 30
+    assert all(point.seconds > 0 for point in curve.points)
+
+
+def test_a_curve_is_linear_if_a_piece_costs_at_the_end_what_it_does_in_the_middle() -> None:
+    linear = Curve("any", "", [Point(10, 9.0), Point(100, 10.0), Point(1000, 149.0)])
+    more = Curve("any", "", [Point(10, 9.0), Point(100, 10.0), Point(1000, 151.0)])
+    assert (linear.is_linear, more.is_linear) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--only", "unknown", "--agents", OURS, OFFICIAL, "--rounds", "1"], "CPU per pipelined method-not-found"),
+        (["--growth", "--only", "tools", "--only", "depth"], "tool calls of one turn"),
+    ],
+)
+def test_the_command_line_draws_what_it_has_measured(options: list[str], says: str, tmp_path: Path) -> None:
+    picture, target = tmp_path / "figures.svg", tmp_path / "figures.json"
+    command = [sys.executable, "-m", "benchmarks", *options, "--scale", "0.003", "--svg", picture, "--json", target]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert (done.returncode in (0, 1), done.stderr) == (True, "")
+    assert says in done.stdout
+    assert any(says in (text.text or "") for text in ET.parse(picture).iter("{http://www.w3.org/2000/svg}text"))
+    written = orjson.loads(target.read_bytes())
+    assert len(written["growth"]) + len(written["figures"]) == options.count("--only")
+
+
+def test_a_curve_is_no_figure() -> None:
+    command = [sys.executable, "-m", "benchmarks", "--only", "depth"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 2
+    assert "there is no figure depth" in done.stderr
