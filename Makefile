@@ -2,6 +2,7 @@
 #   make run      the main job: a chat with the built-in agent on a terminal, a scripted session elsewhere
 #   make test     every test
 #   make check    lint, types, stale schema files, tests
+#   make test-quick, make check-quick: the same with the tests of the core alone
 # Choose the interpreter with `make PYTHON=python3.13`.
 
 VENV := .venv
@@ -17,9 +18,11 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 # Without ARGS the tests run side by side, each module in one place, since its tests may share what is costly to make.
 SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
+# The layers below agent and client, and what cuts them at every step; next to none of these tests starts a process.
+QUICK := tests/wire tests/tasks tests/schema tests/peer tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types schema conformance storm flood mutate bench coverage check lock clean
+.PHONY: help run test lint format types schema conformance storm flood mutate bench coverage check check-quick test-quick lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +33,9 @@ run: $(READY)
 
 test: $(READY) $(NODE_READY)
 	@$(BIN)/python -m pytest $(or $(ARGS),$(SIDE_BY_SIDE))
+
+test-quick: $(READY)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(QUICK) $(ARGS)
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet .
@@ -71,6 +77,10 @@ bench: $(READY) $(NODE_READY)
 check: lint types
 	@$(MAKE) --no-print-directory schema ARGS=--check
 	@$(MAKE) --no-print-directory test
+
+check-quick: lint types
+	@$(MAKE) --no-print-directory schema ARGS=--check
+	@$(MAKE) --no-print-directory test-quick
 
 # The lock names every version and every hash for all supported Pythons and systems; the index it came from is not in it.
 lock: $(READY)

@@ -174,7 +174,9 @@ def test_a_prebuilt_agent_without_an_account(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("CODEX_HOME", "CODEX_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    run = judge([str(NODE / "node_modules" / ".bin" / "codex-acp")], Profile(), jobs=12)
+    # What its launcher, a script of npm's, looks for and starts.
+    (program,) = NODE.glob("node_modules/@zed-industries/codex-acp-*/bin/codex-acp*")
+    run = judge([str(program)], Profile(), jobs=12)
     assert differences(run, read("codex_acp")) == []
 
 
