@@ -48,6 +48,7 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def _package_trees() -> list[tuple[str, ast.Module]]:
     return [
         (name, ast.parse(path.read_text("utf-8"), name))

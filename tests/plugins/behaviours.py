@@ -7,8 +7,9 @@ Reads the tests' source, so that the answer does not depend on which tests are r
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,8 @@ def catalogue(path: Path = CATALOGUE) -> list[Group]:
     return groups
 
 
-def marks_in_tests() -> list[Mark]:
+@cache
+def marks_in_tests() -> Sequence[Mark]:
     """Every mark in every test file."""
     found: list[Mark] = []
     for folder in TEST_FOLDERS:
@@ -58,22 +60,24 @@ def marks_in_tests() -> list[Mark]:
 
 def marks(source: str, path: str) -> Iterator[Mark]:
     """The marks of one file: on tests, on test classes, in `pytestmark` and in `pytest.param(marks=...)`."""
-    tree = ast.parse(source, path)
+    if "behaviour" not in source:
+        return
+    nodes = list(ast.walk(ast.parse(source, path)))
+    calls = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
     on_something_else = {
         id(decorator)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         if not node.name.lower().startswith("test")
         for decorator in node.decorator_list
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr == "behaviour" and _is_mark(node.value):
-            yield from _mark(node, tree, path, on_something_else)
+            yield from _mark(node, calls.get(id(node)), path, on_something_else)
 
 
-def _mark(attribute: ast.Attribute, tree: ast.AST, path: str, on_something_else: set[int]) -> Iterator[Mark]:
+def _mark(attribute: ast.Attribute, call: ast.Call | None, path: str, on_something_else: set[int]) -> Iterator[Mark]:
     place = f"{path}:{attribute.lineno}"
-    call = next((n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.func is attribute), None)
     values = [arg.value for arg in call.args if isinstance(arg, ast.Constant)] if call else []
     numbers = tuple(value for value in values if isinstance(value, str))
     if call is None or not call.args:
