@@ -19,9 +19,9 @@ from anyio import to_thread
 
 from acp_server.errors import AuthRequired, RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call
-from acp_server.schema.base import Model
 from acp_server.session.history import SessionRecord, TurnRecord, iso
 from acp_server.session.hooks import Hooks
+from acp_server.session.opening import PlainSetup, is_ready, load_for_prompts, plain_setup
 from acp_server.session.params import absolute, read
 from acp_server.session.profile import ClientProfile
 from acp_server.session.room import Room, check_setup
@@ -29,6 +29,7 @@ from acp_server.session.session import Session, log_unsaved
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
+    from acp_server.schema.base import Model
     from acp_server.schema.mcp import McpServer
     from acp_server.schema.session import (
         CloseSessionRequest,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
         ResumeSessionRequest,
     )
 
-    Setup: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
+    Setup: TypeAlias = PlainSetup | NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
 
 logger = logging.getLogger("acp_server.session")
 
@@ -59,17 +60,22 @@ class Lifecycle:
 
     # -- session/new, load, resume
 
-    async def new(self, call: Call) -> Model:
+    async def new(self, call: Call) -> Model | dict[str, Any]:
         """`session/new`."""
-        from acp_server.schema.session import NewSessionRequest, NewSessionResponse
-
-        request = read(NewSessionRequest, call)
+        request = plain_setup(call.params) or _read_new(call)
         directories = _directories(call, request)
         self._check_login()
         record = SessionRecord(f"sess_{os.urandom(12).hex()}", *directories)
         async with self._opened(call, record, request) as session:
             pass
-        return NewSessionResponse(session_id=session.id, **session.settings.state())
+        if not is_ready():
+            call.after_answer(lambda: call.connection.background(load_for_prompts))
+        state = session.settings.state()
+        if not state:
+            return {"sessionId": session.id}
+        from acp_server.schema.session import NewSessionResponse
+
+        return NewSessionResponse(session_id=session.id, **state)
 
     def admit(self, name: str, call: Call) -> None:
         """A request has arrived that ends a session or opens it anew, of which `name` is the method's last part: its
@@ -273,6 +279,12 @@ async def _save(session: Session) -> None:
 async def _replayed(turn: TurnRecord) -> Iterable[dict[str, Any]]:
     # What has to be read from a disk first is read in a thread.
     return turn.replay() if turn.is_here else await to_thread.run_sync(lambda: list(turn.replay()))
+
+
+def _read_new(call: Call) -> NewSessionRequest:
+    from acp_server.schema.session import NewSessionRequest
+
+    return read(NewSessionRequest, call)
 
 
 def _directories(call: Call, request: Setup) -> tuple[str, list[str]]:

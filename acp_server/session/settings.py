@@ -92,6 +92,9 @@ class Settings:
 
     def shown(self) -> list[Option]:
         """The options as this client can show them, with their current values."""
+        if not self.options:
+            # What the client can show need not be read, for which the types of `initialize` would be loaded.
+            return []
         session = self._profile.capabilities.session
         kinds = session.config_options if session is not None else None
         booleans = kinds is not None and kinds.boolean is not None
