@@ -14,7 +14,7 @@ NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_module
 CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 ARGS ?=
 # The tests start hundreds of processes. Where the environment forbids compiled modules, each of them would compile the
-# whole package again: a third of the time of all tests.
+# whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 # Without ARGS the tests run side by side, each module in one place, since its tests may share what is costly to make.
 SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
