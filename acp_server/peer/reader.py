@@ -131,7 +131,7 @@ class Reader:
     def _hurry_next(self) -> None:
         """Apply the cancels in what comes next, before what has just arrived can begin. However short the slice was,
         for the time is taken by the clock, a cancel that closely follows its request is in time."""
-        self._hurry_cancels(self._lines)
+        self._hurry_cancels(self._lines[::-1])
         if self._blocks and may_cancel(self._blocks[0]):
             self._hurry_cancels(lines_in(self._blocks[0]))
 

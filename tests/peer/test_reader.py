@@ -74,6 +74,18 @@ async def test_a_cancel_that_comes_while_a_flood_is_handled_is_read_ahead() -> N
 
 
 @pytest.mark.usefixtures("one_line_a_slice")
+async def test_cancels_that_are_applied_ahead_keep_their_order() -> None:
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "session/cancel", heard.append, inline=True)
+    async with serving(routes) as end:
+        end.send(GARBAGE, *(notification("session/cancel", [number]) for number in range(5)))
+        await answers(end, 1)
+        assert await end.barrier() == []
+    assert list(dict.fromkeys(number for (number,) in heard)) == list(range(5))
+
+
+@pytest.mark.usefixtures("one_line_a_slice")
 async def test_an_inline_notification_is_hurried_too_and_comes_again_in_its_turn() -> None:
     heard: list[Any] = []
     routes = Routes()
