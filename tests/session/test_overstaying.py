@@ -1,5 +1,7 @@
 """A prompt whose handler outstays its time has one deadline, however it was cancelled, and its answer says the same."""
 
+from dataclasses import replace
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -65,3 +67,34 @@ async def test_it_is_answered_with_its_usage_after_one_grace_and_left_alone_afte
             assert not await stubborn.is_hit()
         finally:
             stubborn.go_on.set()
+
+
+@pytest.mark.behaviour("F2", "G8")
+@pytest.mark.parametrize("end", ["end of input", "close"])
+@pytest.mark.parametrize("by", ["session", "request"])
+async def test_one_that_is_being_cancelled_when_the_connection_ends_has_the_grace_of_the_end_alone(
+    by: str, end: str
+) -> None:
+    stubborn = Stubborn()
+    # Its own grace would not end in the life of this test; the answer does not wait for it.
+    async with editing(stubborn.agent, LONG, leaks=1) as editor:
+        try:
+            session = await editor.open()
+            id = await editor.prompt(session)
+            await editor.client.expect("session/update")
+            await (editor.cancel(session) if by == "session" else editor.withdraw(id))
+            await editor.settled()
+            connection = editor.connection
+            connection.limits = replace(LONG, grace=0.05)
+            if end == "close":
+                connection.close()
+            else:
+                editor.stream.end_input()
+            tokens = {"inputTokens": 2, "outputTokens": 3, "totalTokens": 5}
+            assert await editor.answer(id) == {"stopReason": "cancelled", "_meta": {"usage": tokens}}
+            with anyio.fail_after(10):
+                await connection.wait_closed()
+            assert not await stubborn.is_hit()
+        finally:
+            stubborn.go_on.set()
+            await editor.connection.work.wait_idle()
