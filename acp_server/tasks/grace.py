@@ -48,12 +48,6 @@ def let_be(scope: anyio.CancelScope) -> None:
             deliver(outside)
 
 
-def restart(scope: anyio.CancelScope) -> None:
-    """Have a cancel from outside of `scope`, which is not shielded, delivered anew to what runs in it."""
-    scope.shield = True
-    scope.shield = False
-
-
 _AT_ONCE: Final = 64
 """How many are called for in one go. Each may have to write and log, and the rest of the program runs meanwhile."""
 

@@ -12,11 +12,14 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 
-from acp_server.tasks.grace import let_be, restart
+from acp_server.tasks.grace import let_be
 
 _STRIDE: Final = 20
 """How many scopes within one another anyio is given to cancel at a time. While a cancel has not taken effect, it is
 handed down anew in every round of the loop."""
+
+_ROOM: Final = 5 * _STRIDE
+"""Frames of the stack that a cancel has for itself."""
 
 
 class Scopes:
@@ -35,19 +38,29 @@ class Scopes:
         """Has a function called by the loop itself, with nothing below it on the stack."""
 
     def cancel(self, outer: anyio.CancelScope, inner: anyio.CancelScope) -> None:
-        """Cancel `outer` with all that runs in it. `inner` is the one scope right inside of it. Never raises.
+        """Cancel `outer` with all that runs in it. `inner` is the one scope right inside of it. Only with `has_room`.
 
         On asyncio, anyio hands a cancel down by recursion, one frame for each scope. Where the stack ends, some 980
         scopes down, it gives up for good, and a task that it is just waking may never wake. So it must not get there.
         """
-        try:
-            if _children(inner):
-                for scope in _every_so_deep(inner):
-                    scope.cancel()
-            outer.cancel()
-        except RecursionError:
-            # It is the caller's own stack that has no room left.
-            self.soon(_once_more, outer, inner)
+        if _children(inner):
+            for scope in _every_so_deep(inner):
+                scope.cancel()
+        outer.cancel()
+
+
+def has_room() -> bool:
+    """Whether the stack has room for a cancel and for what is called at it."""
+    try:
+        _descend(_ROOM)
+    except RecursionError:
+        return False
+    return True
+
+
+def _descend(frames: int) -> None:
+    if frames:
+        _descend(frames - 1)
 
 
 def _every_so_deep(inner: anyio.CancelScope) -> Iterable[anyio.CancelScope]:
@@ -64,14 +77,6 @@ def _every_so_deep(inner: anyio.CancelScope) -> Iterable[anyio.CancelScope]:
             # Not an innermost one: what runs right in it could not be left alone any more, see `let_be_in`.
             marked += [scope for scope in level if _children(scope)]
     return reversed(marked)
-
-
-def _once_more(outer: anyio.CancelScope, inner: anyio.CancelScope) -> None:
-    for scope in (*_every_so_deep(inner), outer):
-        scope.cancel()
-    # The outermost is cancelled since, so it ignores another cancel; but it starts anew when a shield in it falls.
-    if not inner.shield:
-        restart(inner)
 
 
 def let_be_in(scope: anyio.CancelScope) -> None:

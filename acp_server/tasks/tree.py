@@ -15,7 +15,7 @@ import anyio
 
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
-from acp_server.tasks.scopes import Scopes, let_be_in
+from acp_server.tasks.scopes import Scopes, has_room, let_be_in
 
 logger = logging.getLogger("acp_server.tasks")
 
@@ -113,29 +113,39 @@ class Node:
     def cut(self, cause: Cause) -> bool:
         """End this node and all that is nested in it. False if it is closed or was cut: the first cause stands.
 
-        Raises RuntimeError in a thread that is not the event loop's; nothing is cut then.
+        Where the caller has almost no stack left, its scopes are cancelled a moment later, by the event loop. Raises
+        RuntimeError in a thread that is not the event loop's, and RecursionError where no stack is left; nothing is
+        cut then.
         """
         if self.closed or self.cause is not None:
             return False
         scopes = self._scopes
         if threading.get_ident() != scopes.home:
             raise RuntimeError(f"{self.label} can only be cut in the thread of its event loop")
-        self.cause = cause
         fresh: list[Node] = [self]
+        at_once = has_room()
+        if not at_once:
+            scopes.soon(self._cancel, fresh)
+        self.cause = cause
         for node in fresh:
             for child in node.children or ():
                 if child.cause is None:
                     child.cause = cause
                     fresh.append(child)
+        if at_once:
+            self._cancel(fresh)
+        return True
+
+    def _cancel(self, fresh: list[Node]) -> None:
+        """Cancel the scopes of what was cut, and call its callbacks."""
         # Innermost first. Most scopes lie within one another, but a node may run in a task that its parent did not
         # start.
         for node in reversed(fresh):
             run = node.parent if node._shares and node.parent is not None else node
             if run._outer is not None and run._inner is not None:
-                scopes.cancel(run._outer, run._inner)
+                self._scopes.cancel(run._outer, run._inner)
         for node in fresh:
             node._was_cut(again=True)
-        return True
 
     def _was_cut(self, again: bool) -> None:
         try:

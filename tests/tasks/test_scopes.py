@@ -1,8 +1,9 @@
 """A cut reaches what it cuts, however many scopes lie within one another, and however little stack is left."""
 
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from importlib.metadata import version
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -147,6 +148,58 @@ async def test_a_callback_that_fails_for_want_of_stack_is_called_once_more(caplo
     await anyio.wait_all_tasks_blocked()
     assert len(calls) == 2
     assert [record.getMessage() for record in caplog.records] == ["a callback for the cut of node failed"]
+
+
+def _down(frames: int, function: Callable[[], bool]) -> bool:
+    return _down(frames - 1, function) if frames else function()
+
+
+def _deepest() -> int:
+    """How many frames the stack has room for."""
+    frames = 0
+    for step in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1):
+        try:
+            _down(frames + step, bool)
+        except RecursionError:
+            continue
+        frames += step
+    return frames
+
+
+@pytest.mark.parametrize("around", [0, 1, 30])
+async def test_a_cut_by_a_caller_with_almost_no_stack_left_is_whole_or_none(around: int) -> None:
+    refused = 0
+    for room in range(130):
+        root = Node(None, "root")
+        node = root.child("node")
+        told: list[Cause | None] = []
+        node.on_cut = lambda node, told=told: told.append(node.cause)
+        waiting, ended = anyio.Event(), anyio.Event()
+
+        async def body(waiting: anyio.Event = waiting) -> None:
+            with ExitStack() as stack:
+                for _ in range(around):
+                    stack.enter_context(anyio.CancelScope())
+                waiting.set()
+                await anyio.sleep_forever()
+
+        async def run(node: Node = node, body: Any = body, ended: anyio.Event = ended) -> None:
+            assert await node.run(body) == (NOTHING, None)
+            ended.set()
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as group:
+                group.start_soon(run)
+                await waiting.wait()
+                try:
+                    assert _down(_deepest() - room, lambda node=node: node.cut(Cause.USER))
+                except RecursionError:
+                    refused += 1
+                    assert node.cause is None
+                    node.cut(Cause.USER)
+                await ended.wait()
+        assert told == [Cause.USER]
+    assert 0 < refused < 30
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
