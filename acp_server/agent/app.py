@@ -6,11 +6,10 @@ and the announced capabilities are derived from that.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
-from acp_server.agent.handlers import check_takes, prompt_hook
+from acp_server.agent.handlers import as_async, prompt_hook, session_hook
 from acp_server.errors import InvalidParams, ResourceNotFound, UsageError
 from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
@@ -19,7 +18,6 @@ from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks
 from acp_server.session.service import Service
-from acp_server.tools.parameters import name_of
 from acp_server.tools.tool import Tool
 from acp_server.tools.toolbox import Toolbox
 
@@ -109,10 +107,13 @@ class Agent:
         """Register a function of one `Session` that prepares each new, loaded or resumed one before the client may use
         it. There may be several; they are called in order.
 
-        If it raises, or the client cancels the request meanwhile, there is no session. What it opens it hands to
-        `Session.on_close`. What it tells the client of the session comes right behind the answer.
+        An async generator opens things before its one `yield` and closes them behind it, whatever ends the session, in
+        one task that lives as long as the session; what it yields becomes `session.data`, unless it is None. A function
+        that returns an async context manager does the same. Others hand what they open to `Session.enter` or
+        `Session.on_close`. If a handler raises, or the client cancels the request meanwhile, there is no session. What
+        it tells the client of the session comes right behind the answer.
         """
-        self._hooks.open_session.append(_async(function, "session"))
+        self._hooks.open_session.append(session_hook(function))
         return function
 
     def method(self, name: str) -> Callable[[F], F]:
@@ -221,7 +222,7 @@ class Agent:
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
         raises, nothing changes. It need not be there: `Session.mode` tells the mode at any time."""
-        self._hooks.set_mode = _async(function, "session", "mode_id")
+        self._hooks.set_mode = as_async(function, "session", "mode_id")
         return function
 
     def config_options(self, *options: Option) -> None:
@@ -233,7 +234,7 @@ class Agent:
     def set_config_option(self, function: F) -> F:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
         raises, nothing changes. It need not be there: `Session.config` tells the value at any time."""
-        self._hooks.set_config_option = _async(function, "session", "option_id", "value")
+        self._hooks.set_config_option = as_async(function, "session", "option_id", "value")
         return function
 
     # -- who may use it
@@ -252,7 +253,7 @@ class Agent:
 
         def register(function: F) -> F:
             self._hooks.auth_methods.append(AuthMethodAgent(id=id, name=name, description=description))
-            self._hooks.authenticate[id] = _async(function, "call")
+            self._hooks.authenticate[id] = as_async(function, "call")
             self._hooks.auth_required = self._hooks.auth_required or required
             return function
 
@@ -280,7 +281,7 @@ class Agent:
 
     def logout(self, function: F) -> F:
         """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""
-        self._hooks.logout = _async(function, "call")
+        self._hooks.logout = as_async(function, "call")
         return function
 
     # -- serving it
@@ -335,19 +336,3 @@ class Agent:
 
 async def _nothing(_call: Call) -> dict[str, Any]:
     return {}
-
-
-def _async(function: Callable[..., Any], *takes: str) -> Callable[..., Awaitable[None]]:
-    if not callable(function):
-        raise UsageError(f"expected a function, got {type(function).__name__}")
-    check_takes(function, *takes)
-    if inspect.iscoroutinefunction(function):
-        return function
-
-    async def call(*args: Any) -> None:
-        pending = function(*args)
-        if inspect.isawaitable(pending):
-            await pending
-
-    call.__qualname__ = name_of(function)
-    return call

@@ -1,4 +1,4 @@
-"""Turns the prompt handlers that agent authors write into the hook that the protocol's side calls.
+"""Turns the prompt and session handlers that agent authors write into the hooks that the protocol's side calls.
 
 It inspects a handler once, at registration, so that mistakes show when the program starts and not in the middle of a
 turn.
@@ -7,14 +7,16 @@ turn.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import UsageError
 from acp_server.tools.parameters import name_of
 
 if TYPE_CHECKING:
-    from acp_server.session.hooks import PromptHook
+    from acp_server.session.hooks import PromptHook, SessionHook
+    from acp_server.session.session import Session
     from acp_server.session.turn import Turn
 
 
@@ -48,6 +50,58 @@ def prompt_hook(function: Callable[..., Any]) -> PromptHook:
 
         return call
     raise UsageError(f"a prompt handler must be `async def`: {name_of(function)}")
+
+
+def session_hook(function: Callable[..., Any]) -> SessionHook:
+    """A session handler from a function of one session, async or not; from an async generator, or a function that
+    returns an async context manager, one that holds it open. Raises UsageError for anything else."""
+    if not callable(function):
+        raise UsageError(f"expected a function, got {type(function).__name__}")
+    check_takes(function, "session")
+    if inspect.isgeneratorfunction(function):
+        raise UsageError(f"a session handler that yields must be `async def`: {name_of(function)}")
+
+    async def prepare(session: Session) -> None:
+        made = function(session)
+        # Some things can be awaited as well as entered; then it is the latter that says when they end.
+        if not _can_be_held(made) and inspect.isawaitable(made):
+            made = await made
+        if _can_be_held(made):
+            value = await session.enter(_held(made))
+            if value is not None:
+                session.data = value
+
+    prepare.__qualname__ = name_of(function)
+    return prepare
+
+
+def _can_be_held(made: Any) -> bool:
+    return inspect.isasyncgen(made) or isinstance(made, AbstractAsyncContextManager)
+
+
+def _held(made: Any) -> AbstractAsyncContextManager[Any]:
+    if not inspect.isasyncgen(made):
+        return made
+    generator = cast("AsyncGenerator[Any]", made)
+    return asynccontextmanager(lambda: generator)()
+
+
+def as_async(function: Callable[..., Any], *takes: str) -> Callable[..., Awaitable[None]]:
+    """An async function from one that may be a plain one, which is called with `takes`, by their places. Raises
+    UsageError if it cannot be."""
+    if not callable(function):
+        raise UsageError(f"expected a function, got {type(function).__name__}")
+    check_takes(function, *takes)
+    if inspect.iscoroutinefunction(function):
+        return function
+
+    async def call(*args: Any) -> None:
+        pending = function(*args)
+        if inspect.isawaitable(pending):
+            await pending
+
+    call.__qualname__ = name_of(function)
+    return call
 
 
 def check_takes(function: Callable[..., Any], *arguments: str) -> None:

@@ -50,6 +50,8 @@ class Connection:
         # What the peer has us do, what we do after it, and what all that needs.
         self.work: Final = Spawner(self._crashed)
         """The tasks of what runs for the peer; each must run inside a node of the tree, where a cut reaches it."""
+        self.lasting: Final = Spawner(self._crashed)
+        """The tasks of what outlives requests; each must run inside a node of `outlasting`."""
         self._cleaning = Spawner(self._crashed)
         self._house = Spawner(self._crashed)
         self._cleanups = Node(None, "cleanups")
@@ -111,6 +113,10 @@ class Connection:
         """Start cleanup that outlives the request it belongs to. Closing waits for it, within the grace, and then cuts
         it. What it raises is logged. When the connection is closed, it is not started any more."""
         self._cleaning.spawn(self._clean_up, function, args)
+
+    def outlasting(self, label: str) -> Node:
+        """A node that its owner ends, at the latest in an `on_close`; behind those it is cut."""
+        return self._cleanups.child(label)
 
     def cut(self, node: Node, cause: Cause) -> bool:
         """Cut a node of this connection, from any thread. False if it is closed or was cut."""
@@ -272,6 +278,7 @@ class Connection:
                 with anyio.move_on_after(limits.flush):
                     await self._house.wait_idle()
                     await self._cleaning.wait_idle()
+                    await self.lasting.wait_idle()
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
             self.watch.finish_now()
@@ -279,7 +286,7 @@ class Connection:
             self._lane.let_be()
             self._cleanups.let_be()
             self.writer.abort()
-            self.leaked = self.work.running + self._cleaning.running
+            self.leaked = self.work.running + self._cleaning.running + self.lasting.running
             if self.leaked:
                 logger.error("%d tasks ignored their cancellation and were left behind", self.leaked)
             try:

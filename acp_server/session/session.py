@@ -8,9 +8,9 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from time import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from acp_server.session.turn import Turn
 
 logger = logging.getLogger("acp_server.session")
+
+T = TypeVar("T")
 
 
 class Session:
@@ -245,6 +247,26 @@ class Session:
         """Have `closer` called when the session is closed or its connection ends; the last one first. All are called,
         whatever the others raise; those that wait are cut when the time for cleaning up is over."""
         self._closers.push_async_callback(self._call_closer, closer)
+
+    async def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
+        """Enter an async context manager (a connection, a server, a task group) and leave it when the session is closed
+        or its connection ends: its value. Both happen in one task of its own, so that it does not matter who asks.
+
+        Being cancelled meanwhile cuts it, and waits for its cleanup. When the session ends it has the time that
+        `on_close` has. Raises what it raises on entering; what it raises later is logged. Raises SessionClosed and
+        ConnectionClosed.
+        """
+        from acp_server.session.resource import Resource
+
+        if self.closed:
+            raise SessionClosed
+        resource = Resource(manager, f"what session {self.id} holds", self.client.connection)
+        value: T = await resource.open()
+        if self.closed:
+            await resource.close()
+            raise SessionClosed
+        self.on_close(resource.close)
+        return value
 
     async def close(self) -> None:
         """Let go of what the session holds. Idempotent; never raises. Its turns must be through or cut."""

@@ -1,0 +1,109 @@
+"""What is open for as long as a session is: an async context manager, in a task of its own.
+
+Its two ends are passed in one task, whoever asks for them: scopes and task groups may be left only by the task that
+entered them. When a session ends is not decided here.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from acp_server.errors import ConnectionClosed
+from acp_server.peer.outcome import program_end
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import grace
+from acp_server.tasks.tree import NOTHING
+from acp_server.tasks.work import Work
+
+if TYPE_CHECKING:
+    from acp_server.peer.connection import Connection
+
+logger = logging.getLogger("acp_server.session")
+
+
+class Resource(Work):
+    """One context manager, named `label` in the log. It is entered by `open` and left by `close`."""
+
+    __slots__ = ("_closing", "_connection", "_ended", "_error", "_manager", "_opened", "_value")
+
+    def __init__(self, manager: AbstractAsyncContextManager[Any], label: str, connection: Connection) -> None:
+        # No cut of the peer's requests reaches it: at the end of the connection they end first, and may need it.
+        super().__init__(connection.outlasting(label), connection.lasting, connection.watch)
+        self.node.on_cut = self.was_cut
+        self._connection = connection
+        self._manager = manager
+        self._opened = anyio.Event()
+        self._closing = anyio.Event()
+        self._ended = anyio.Event()
+        self._value: Any = NOTHING
+        self._error: BaseException | None = None
+
+    async def open(self) -> Any:
+        """Enter it: its value. Being cancelled meanwhile cuts it, and waits for its cleanup.
+
+        Raises what it raises, and ConnectionClosed if the connection ends meanwhile.
+        """
+        self._spawner.spawn(self._live)
+        try:
+            await self._opened.wait()
+        except BaseException:
+            self.node.cut(Cause.FINISHED)
+            with grace(self._connection.limits.grace):
+                await self._ended.wait()
+            raise
+        if self._error is not None:
+            raise self._error
+        if self._value is NOTHING:
+            raise ConnectionClosed
+        return self._value
+
+    async def close(self) -> None:
+        """Leave it, and wait until it is left. Being cancelled meanwhile cuts its cleanup. What it raises is logged."""
+        self._closing.set()
+        try:
+            await self._ended.wait()
+        except BaseException:
+            self.node.cut(Cause.FINISHED)
+            raise
+
+    def overdue(self) -> None:
+        """Nobody waits for it any longer."""
+        logger.warning("%s does not end although it was cancelled; going on without it", self.node.label)
+        self.look_after()
+
+    async def _live(self) -> None:
+        self.task = self._spawner.current()
+        try:
+            _, error = await self.node.run(self._body)
+        except GeneratorExit as closed:
+            # See `Spawner`: what it awaited has failed with this.
+            error = closed
+        try:
+            self._over(error)
+        finally:
+            self.node.close()
+            self.ended()
+            self._opened.set()
+            self._ended.set()
+
+    async def _body(self) -> None:
+        async with self._manager as value:
+            self._value = value
+            self._opened.set()
+            # Where it fails on its own account, a task group of its that is open here has this cut.
+            await self._closing.wait()
+
+    def _over(self, error: BaseException | None) -> None:
+        if self._value is NOTHING:
+            self._error = error
+        elif error is None:
+            if not self._closing.is_set() and self.node.cause is None:
+                logger.warning("%s has ended before its session", self.node.label)
+        elif program_end(error) is not None:
+            raise error
+        else:
+            logger.error("%s failed", self.node.label, exc_info=error)
