@@ -52,6 +52,10 @@ class Ending:
         """The connection closes. Has an effect only once."""
         self._closing.arm(self._longest, code, "closing takes too long")
 
+    def outside(self, deadline: Deadline) -> None:
+        """The client is gone, and the loop, which is held, does not know of it. In any thread."""
+        deadline.arm(self._longest, 0, "the client is gone, and the event loop is blocked")
+
     def served(self, code: int) -> None:
         """The last answer is out."""
         self._closing.disarm()

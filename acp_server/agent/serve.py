@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import anyio
 
+from acp_server.agent.blocked import LoopWatch, is_hung_up
 from acp_server.agent.children import end_children_with_us
 from acp_server.agent.claim import Claim
 from acp_server.agent.ending import AGAIN, Ending
-from acp_server.agent.leave import leave, outlast
+from acp_server.agent.leave import Deadline, leave, outlast
 from acp_server.agent.loading import current
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.signals import Signals
@@ -32,6 +33,7 @@ from acp_server.peer.stream import Stream
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.steps import Steps
 from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
@@ -166,6 +168,7 @@ class _Program:
 
     def __init__(self, agent: Servable, claim: Claim, limits: Limits, record: Path | None, ending: Ending) -> None:
         stream = self._stream = _open(claim)
+        self._input = claim.input
         self._agent = agent
         self._ending = ending
         self._connection = agent.connect(stream if record is None else _recorded(stream, record), limits)
@@ -178,7 +181,11 @@ class _Program:
         """The exit code, and how many handlers were left behind."""
         connection = self._connection
         code = 0
+        deadline = Deadline()
+        # The deadline of an end that the loop does not get to know of, since it is held.
+        watch = LoopWatch(Steps.current(), self._is_gone, lambda: self._ending.outside(deadline))
         try:
+            watch.start()
             async with self._watching(signals):
                 await connection.run()
         except (OSError, anyio.BrokenResourceError) as error:
@@ -188,6 +195,9 @@ class _Program:
             code = _exit_code(request)
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
+        finally:
+            watch.stop()
+            deadline.disarm()
         if (problem := self._stream.problem) is not None:
             logger.error("writing standard output failed: %s", problem)
             code = code or 1
@@ -216,6 +226,9 @@ class _Program:
             scope.cancel()
             with grace(1):
                 await watchers.wait_idle()
+
+    def _is_gone(self) -> bool:
+        return is_hung_up(self._input)
 
     def _was_cut(self, root: Node) -> None:
         self._ending.begin(0 if root.cause is Cause.CLOSED else 1)

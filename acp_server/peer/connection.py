@@ -28,6 +28,7 @@ from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import Watch, grace
 from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.steps import Steps
 from acp_server.tasks.threads import Threads
 from acp_server.tasks.tree import Node, TaskTree
 from acp_server.wire.endpoint import CANCEL_METHOD, Answered, Dropped, Endpoint, Event
@@ -48,7 +49,7 @@ class Connection:
         self._routes = routes
         self._threads = Threads.current()
         # What the peer has us do, what we do after it, and what all that needs.
-        self.work: Final = Spawner(self._crashed)
+        self.work: Final = Spawner(self._crashed, Steps.current())
         """The tasks of what runs for the peer; each must run inside a node of the tree, where a cut reaches it."""
         self.lasting: Final = Spawner(self._crashed)
         """The tasks of what outlives requests; each must run inside a node of `outlasting`."""

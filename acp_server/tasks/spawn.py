@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import anyio
 import sniffio
 
+from acp_server.tasks.steps import Steps
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -22,12 +24,13 @@ Function: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
 
 class Spawner:
-    """The tasks of one connection."""
+    """The tasks of one connection. `steps`: what they do may take long between two awaits, see there."""
 
-    __slots__ = ("_count", "_idle", "_info", "_on_crash", "_tasks", "_trio")
+    __slots__ = ("_count", "_idle", "_info", "_on_crash", "_steps", "_tasks", "_trio")
 
-    def __init__(self, on_crash: Callable[[BaseException], None]) -> None:
+    def __init__(self, on_crash: Callable[[BaseException], None], steps: Steps | None = None) -> None:
         self._on_crash = on_crash
+        self._steps = steps
         self._trio = sniffio.current_async_library() == "trio"
         # anyio tells about the running task, or about all of them at once. The class of what it tells takes any task.
         self._info: Callable[[Any], anyio.TaskInfo] = cast("Any", type(anyio.get_current_task()))
@@ -83,7 +86,10 @@ class Spawner:
 
     async def _guard(self, function: Function, args: tuple[Any, ...]) -> None:
         try:
-            await function(*args)
+            if self._steps is None:
+                await function(*args)
+            else:
+                await self._steps.run(function(*args))
         except GeneratorExit:
             # What was awaited has failed with it. asyncio throws that in from outside, where it closes one coroutine
             # after the other from the inside out: each has had its chance to end in order.

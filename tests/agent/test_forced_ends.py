@@ -57,6 +57,17 @@ def test_a_blocked_loop_does_not_keep_the_process_from_being_terminated(backend:
         assert "ERROR ending the process: the event loop is blocked\n" in agent.stderr
 
 
+@BACKENDS
+def test_a_blocked_loop_is_told_of_and_does_not_outlive_the_client(backend: str) -> None:
+    with plain(backend) as agent:
+        agent.begin(1, "blocked")
+        agent.wait_for_stderr("WARNING blocked (")
+        agent.wait_for_stderr("time.sleep(3600)")
+        agent.close_input()
+        assert agent.exit_code() == 0
+        assert "ERROR ending the process: the client is gone, and the event loop is blocked\n" in agent.stderr
+
+
 def test_a_log_that_nobody_reads_does_not_keep_the_process() -> None:
     full, _ = pipe = os.pipe()
     with plain("asyncio", stderr=pipe[1]) as agent:

@@ -1,0 +1,118 @@
+"""Watches an event loop from a thread of its own: says in the log what holds it, and notices that the client is gone
+while the loop cannot.
+
+It changes nothing about what runs. How long a process may outlive its client is decided in `acp_server.agent.ending`.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from types import CodeType, FrameType
+from typing import Final
+
+from acp_server.tasks.steps import Steps
+
+logger = logging.getLogger("acp_server.agent")
+
+HELD: Final = 1.0
+"""Seconds that work may hold the loop before the log is told. A user notices less than that as a hitch at most, and to
+load a model or to read a large file takes less as a rule: more is a mistake."""
+
+_NAMES: Final = 100
+"""Functions that are told of, each once."""
+
+_PACKAGE: Final = str(Path(__file__).parents[1])
+_LIBRARIES: Final = ("acp_server", "anyio", "asyncio", "jsonrpcserver", "trio")
+
+
+class LoopWatch:
+    """Of the loop with these steps. `is_gone`: whether the client is; `on_gone` is called, once, if that is so while
+    the loop is held. Both are called in the thread."""
+
+    def __init__(self, steps: Steps, is_gone: Callable[[], bool], on_gone: Callable[[], None]) -> None:
+        self._steps = steps
+        self._is_gone = is_gone
+        self._on_gone = on_gone
+        self._has_gone = False
+        self._told: set[CodeType] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="acp_server watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no more. Idempotent."""
+        self._over.set()
+        self._thread.join(HELD)
+
+    def _run(self) -> None:
+        while not self._over.wait(HELD):
+            self.look()
+
+    def look(self) -> None:
+        """See whether a step takes too long just now."""
+        begun = self._steps.begun
+        held = perf_counter() - begun
+        if not begun or held < HELD:
+            return
+        frame = sys._current_frames().get(self._steps.home)  # pyright: ignore[reportPrivateUsage]
+        # It may have ended while we looked.
+        if frame is not None and self._steps.begun == begun:
+            self._tell(frame, held)
+        if not self._has_gone and self._is_gone():
+            self._has_gone = True
+            self._on_gone()
+
+    def _tell(self, innermost: FrameType, held: float) -> None:
+        frames: list[FrameType] = []
+        for frame, _ in traceback.walk_stack(innermost):
+            if frame.f_code is Steps.run.__code__:
+                break
+            frames.append(frame)
+        # From the program's own function on, which the runtime has called.
+        own = [index for index, frame in enumerate(frames) if not _is_ours(frame)]
+        frames = frames[: own[-1] + 1] if own else frames[:1]
+        if not frames:
+            return
+        code = frames[-1].f_code
+        if code in self._told or len(self._told) >= _NAMES:
+            return
+        self._told.add(code)
+        stack = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in reversed(frames))
+        text = "Stack (most recent call last):\n" + "".join(stack.format()).removesuffix("\n")
+        message = (
+            "%s has held the event loop for %.1f s: no message is heeded meanwhile, and no cancel; "
+            "what computes or blocks belongs in a thread (a plain def tool, anyio.to_thread.run_sync)"
+        )
+        name = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+        place = (code.co_filename, code.co_firstlineno)
+        record = logger.makeRecord(logger.name, logging.WARNING, *place, message, (name, held), None, sinfo=text)
+        logger.handle(record)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether the frame is the runtime's, and not the program's."""
+    module = frame.f_globals.get("__name__", "")
+    return str(module).partition(".")[0] in _LIBRARIES
+
+
+def is_hung_up(fd: int) -> bool:
+    """Whether nobody will write to the pipe or socket `fd` any more, whatever is still to be read there. False where
+    the system does not tell."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(fd, getattr(select, "POLLRDHUP", 0))
+    try:
+        return any(events & (select.POLLHUP | getattr(select, "POLLRDHUP", 0)) for _, events in poll.poll(0))
+    except OSError:
+        return False
