@@ -61,7 +61,9 @@ class Connection:
         self._lane = Lane(self.work.spawn, self.limits.notifications)
         self._outbox = Outbox(self.endpoint, self.writer, self._lane.deliver)
         self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, self.limits)
-        self._reader = Reader(stream, self.endpoint, self.writer, self._handle, self._hurry, self.limits.unread)
+        self._reader = Reader(
+            stream, self.endpoint, self.writer, self._handle, self._hurry, self.limits.unread, self.limits.flush
+        )
         self._reading = anyio.CancelScope()
         self._closing: Cause | None = None
         self._patience = 0.0

@@ -11,6 +11,7 @@ only when its turn comes is it cut into lines.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
@@ -25,6 +26,8 @@ from acp_server.peer.writer import Writer
 from acp_server.wire.endpoint import Endpoint, Event, Outgoing, may_cancel
 from acp_server.wire.framing import Block, Line, lines_in
 from acp_server.wire.messages import Notification
+
+logger = logging.getLogger("acp_server.peer")
 
 _SLICE: Final = 0.005
 """Seconds that the messages of the peer may take before other tasks run."""
@@ -47,7 +50,8 @@ _SLOW: Final = 0.02
 
 class Reader:
     """Reads `stream` to its end. `handle` acts on one event. `hurry` applies a notification ahead of its turn if that
-    is a cancel. Nothing is handled while more than `unread` bytes of `writer` have not been taken by the peer."""
+    is a cancel. Nothing is handled while more than `unread` bytes of `writer` have not been taken by the peer; when
+    the input has ended, what waits is forgotten if the peer takes none of them for `flush` seconds."""
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Reader:
         handle: Callable[[Event], None],
         hurry: Callable[[Notification], None],
         unread: int,
+        flush: float,
     ) -> None:
         self._stream = stream
         self._endpoint = endpoint
@@ -64,6 +69,7 @@ class Reader:
         self._handle = handle
         self._hurry = hurry
         self._unread = unread
+        self._flush = flush
         self._blocks: deque[Block] = deque()
         self._begun = 0
         """How many blocks have been begun; the first of `_blocks` has this number."""
@@ -147,15 +153,28 @@ class Reader:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read_ahead, done)
             while self._waits or (self._writer.size > self._unread and not self._ended):
+                ended = self._ended
                 with anyio.CancelScope() as self._patience:
-                    if not self._ended:
-                        await self._writer.below(self._unread)
+                    if ended:
+                        # Also now no more answers are made than it takes, but there is nobody to wait for long.
+                        self._patience.deadline = anyio.current_time() + self._flush
+                    await self._writer.below(self._unread)
+                if self._writer.size > self._unread:
+                    if ended:
+                        self._forget()
+                    continue
                 await anyio.sleep(_SLOW if self._errors > _ERRORS else 0)
                 self._slice()
                 if self._room is not None and self._held < _AHEAD:
                     self._room.set()
             # The other task ends by itself, with the next bytes: a read that is cancelled could lose some.
             self._behind = False
+
+    def _forget(self) -> None:
+        logger.warning("the peer has ended its output and does not read; the last %d bytes are ignored", self._held)
+        self._blocks.clear()
+        self._lines.clear()
+        self._held = 0
 
     async def _read_ahead(self, done: int) -> None:
         while self._behind and not self._ended:
@@ -172,7 +191,7 @@ class Reader:
                 self._ended = True
             done = await self._hurry_ahead(done)
         if self._patience is not None:
-            # The input has ended, so nothing is gained by making the peer read.
+            # The input has ended: what waits for the peer to read waits in another way from here on.
             self._patience.cancel()
 
     async def _hurry_ahead(self, done: int) -> int:

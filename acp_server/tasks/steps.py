@@ -2,8 +2,8 @@
 
 An event loop runs every task that is ready before it looks for input again. So five tasks that compute 200 ms between
 two awaits would keep a message waiting for seconds: until it is noticed, read and acted on, and until what it has cut
-gets to know it, each of them has a step. Therefore, after a long step, the tasks that are driven here wait for some
-rounds of the loop, in which all else runs. Then the one that has waited longest has its step.
+gets to know it, each of them has a step. Therefore, after a long step, the tasks here whose last step was long wait for
+some rounds of the loop, in which all else runs. Then the one that has waited longest has its step.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ LONG: Final = 0.01
 
 _ROUNDS: Final = 4
 """Rounds of the loop behind a long step, one for each thing that a message has to wait for."""
+
+_PLACES: Final = 50
+"""Tasks that wait at once. More do not wait: to look after thousands in each round would take longer than they do."""
 
 _current: RunVar[Steps] = RunVar("acp_server steps")
 
@@ -74,11 +77,13 @@ class Steps:
                 return end.value
             finally:
                 self.begun = 0.0
-                if perf_counter() - begun > LONG:
+                long = perf_counter() - begun > LONG
+                if long:
                     self._pause()
             try:
                 step, value = work.send, (yield wanted)
-                if self._rounds or self._waiting:
+                # Work of short steps holds nobody up, and does not wait.
+                if long and (self._rounds or self._waiting) and len(self._waiting) < _PLACES:
                     cancelled = yield from self._wait()
                     if cancelled is not None and wanted is None:
                         step, value = work.throw, cancelled

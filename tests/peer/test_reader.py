@@ -288,3 +288,20 @@ async def test_the_end_of_input_behind_a_flood_ends_a_connection_whose_peer_does
         end.send_eof()
         await end.connection.wait_closed()
     assert end.raised is None
+
+
+@pytest.mark.behaviour("G1")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_also_behind_the_end_of_input_no_more_answers_are_made_than_the_peer_takes() -> None:
+    most = 0
+    async with serving(limits=Limits(drain=0, flush=PATIENCE, unread=1000)) as end:
+        end.faults.stall_sending()
+        end.send(GARBAGE * 500)
+        end.send_eof()
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        most = end.connection.writer.size
+        end.faults.release()
+        codes = [message["error"]["code"] for message in await end.rest()]
+    assert most < 1200
+    assert codes == [-32700] * 500

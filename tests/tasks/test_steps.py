@@ -170,6 +170,7 @@ async def test_what_was_waited_for_is_not_lost_to_a_cancel_that_comes_before_the
     assert ended == ["receiver"]
 
 
+@pytest.mark.usefixtures("every_step_is_long")
 async def test_a_native_cancel_while_work_waits_for_its_turn_is_delivered_once_and_counted_once() -> None:
     if sniffio.current_async_library() != "asyncio":
         pytest.skip("trio has no such cancel")
