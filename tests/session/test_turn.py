@@ -81,6 +81,7 @@ async def test_a_turn_knows_the_message_its_meta_and_its_session() -> None:
         assert first.session.roots == ["/here", "/there"]
         assert first.id != second.id == second.id
         assert (second.text, second.meta) == ("plain", {})
+        assert [block.to_wire() for block in second.prompt] == [{"type": "text", "text": "plain"}]
         assert first.ended_at is not None
         assert first.created_at <= first.ended_at <= second.created_at
 

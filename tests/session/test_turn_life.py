@@ -310,12 +310,14 @@ async def test_why_it_failed_is_what_the_client_was_told(error: Exception, told:
         answer = await editor.ask(await editor.open())
         assert (answer["code"], answer["message"]) == told
         assert turns[0].last_error == told
+        assert turns[0].record.stop_reason is None
 
 
 async def test_a_turn_that_ends_well_has_no_error() -> None:
     agent, turns = keeping(lambda turn: turn.say("x"))
     async with editing(agent) as editor:
         await editor.ask(await editor.open())
+        turns[0].end(ValueError())  # too late to count
         assert turns[0].last_error is None
 
 

@@ -57,6 +57,28 @@ async def test_one_has_half_of_the_time_for_cleanup_at_most(monkeypatch: pytest.
     assert stage.outcome == ("cancelled", None)
 
 
+async def test_one_that_is_quick_is_heard_before_the_cancel_returns() -> None:
+    agent = Agent("hears")
+
+    @agent.tool
+    async def search(call: ToolContext) -> None:
+        call.on_cancel = lambda: "half of it"
+        assert call.turn.cancel_tool(call.id)
+        assert [(result.status, result.message) for result in call.turn.tool_results] == [("cancelled", "half of it")]
+        told.append(True)
+        await anyio.sleep_forever()
+
+    told: list[bool] = []
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        await turn.run_tool(search)
+
+    async with editing(agent) as editor:
+        assert await editor.ask(await editor.open()) == END_TURN
+    assert told == [True]
+
+
 async def test_one_that_takes_a_moment_is_heard_out_although_the_function_ends_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
