@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from acp_server.session.turn import Turn as Turn
     from acp_server.tasks.cause import Cause as Cause
     from acp_server.tasks.grace import grace as grace
+    from acp_server.tasks.native import run_native as run_native
     from acp_server.tools.approval import Approvals as Approvals
     from acp_server.tools.approval import SessionApprovals as SessionApprovals
     from acp_server.tools.approval_request import ApprovalRequest as ApprovalRequest
@@ -122,6 +123,7 @@ __all__ = [
     "UsageError",
     "UserAction",
     "grace",
+    "run_native",
     "serve",
 ]
 
@@ -145,6 +147,7 @@ _NAMES = {
     "session.turn": "Turn",
     "tasks.cause": "Cause",
     "tasks.grace": "grace",
+    "tasks.native": "run_native",
     "tools.approval": "Approvals SessionApprovals",
     "tools.approval_request": "ApprovalRequest PreviewButton",
     "tools.assistant": "AssistantTool",

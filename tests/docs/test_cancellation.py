@@ -42,6 +42,16 @@ async def test_cancellation_timeout() -> None:
         assert editor.withdrawn() == [asked["id"]]
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_cancellation_native() -> None:
+    async with opened("native", "cancellation.md") as (editor, session, example):
+        id = await editor.prompt(session, "why?")
+        await editor.settled()
+        await editor.cancel(session)
+        assert await editor.answer(id) == CANCELLED
+        assert example["cancels"] == ["why?"]
+
+
 def cancels() -> list[list[str]]:
     """The rows of the table: who, how, what is cut, which answer, which cause."""
     text = (DOCS / "cancellation.md").read_text("utf-8")
