@@ -16,6 +16,7 @@ from acp_server.wire.messages import Request, RequestId
 if TYPE_CHECKING:
     from acp_server.peer.connection import Connection
     from acp_server.peer.inbound import Inbound
+    from acp_server.peer.route import Route
 
 
 class Call(Work):
@@ -31,13 +32,15 @@ class Call(Work):
         "failure",
         "partial_by",
         "request",
+        "route",
         "value",
     )
 
-    def __init__(self, connection: Connection, request: Request, node: Node, inbound: Inbound) -> None:
+    def __init__(self, connection: Connection, request: Request, route: Route, node: Node, inbound: Inbound) -> None:
         super().__init__(node, inbound.spawner, connection.watch)
         self.connection = connection
         self.request = request
+        self.route = route
         self._inbound = inbound
         self._after: list[Callable[[], None]] | None = None
         self._left: list[Callable[[], None]] | None = None

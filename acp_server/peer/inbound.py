@@ -7,20 +7,18 @@ is, `acp_server.peer.outcome` decides.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict, deque
-from contextvars import Context, copy_context
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
-
-import anyio
-import anyio.lowlevel
 
 from acp_server.errors import EncodeError, InternalError, MethodNotFound
 from acp_server.peer.context import Call
+from acp_server.peer.dispatch import Dispatcher
 from acp_server.peer.limits import Limits
 from acp_server.peer.outcome import outcome, program_end, unwritable
-from acp_server.peer.route import Route, Routes
+from acp_server.peer.route import Routes
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.scopes import Pair
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, TaskTree
 from acp_server.wire.endpoint import Endpoint
@@ -62,14 +60,9 @@ class Inbound:
         self._held = 0
         """Bytes that the requests take whose handlers are not through."""
         self._has_told = False
-        # Those that wait for another to end, or for the peer to read, each with the context that it arrived in.
-        self._queue: OrderedDict[Call, tuple[Route, Context]] = OrderedDict()
-        # Those that have a task to begin in. Each task takes the first: trio runs new tasks in any order, and handlers
-        # begin in the order of arrival.
-        self._ready: deque[tuple[Call, Route]] = deque()
-        # Of those that are ready: the contexts of as many as wait for the peer to read.
-        self._parked: deque[Context] = deque()
-        self._resuming = False
+        self._queue: OrderedDict[Call, None] = OrderedDict()
+        """Those that wait for another to end."""
+        self._dispatcher = Dispatcher(self.tree.root, spawner, writer, limits.unread, self._serve)
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
@@ -83,7 +76,7 @@ class Inbound:
             self._refuse(request)
             return
         self._held += request.size + _OVERHEAD
-        call = Call(self._connection, request, self.tree.open(request.id, request.method), self)
+        call = Call(self._connection, request, route, self.tree.open(request.id, request.method), self)
         node = call.node
         if node.cause is not None:
             # The connection is closing.
@@ -97,13 +90,10 @@ class Inbound:
                 self._finish(call, NOTHING, error)
             if node.closed:
                 return
-        if route.urgent:
-            self._running += 1
-            self.spawner.spawn(self._serve, call, route)
-        elif self._queue or self._is_full():
-            self._queue[call] = (route, copy_context())
+        if not route.urgent and (self._queue or self._is_full()):
+            self._queue[call] = None
         else:
-            self._start(call, route, None)
+            self._start(call)
 
     def cancel(self, params: Params | None) -> None:
         """Apply a `$/cancel_request`. Anything but the id of an unanswered request of the peer means nothing."""
@@ -131,52 +121,29 @@ class Inbound:
     def _is_full(self) -> bool:
         return self._limits.running is not None and self._running >= self._limits.running
 
-    def _start(self, call: Call, route: Route, context: Context | None) -> None:
+    def _start(self, call: Call) -> None:
         self._running += 1
-        self._ready.append((call, route))
-        self.spawner.spawn(self._serve_next, context=context)
+        self._dispatcher.start(call)
 
-    async def _serve_next(self) -> None:
-        if self._writer.size > self._limits.unread:
-            # Requests that came in one chunk begin one after the other, and the peer has not taken the first answers.
-            self._parked.append(copy_context())
-            if not self._resuming:
-                self._resuming = True
-                self.spawner.spawn(self._resume)
-            return
-        await self._serve(*self._ready.popleft())
-
-    async def _resume(self) -> None:
-        node = self.tree.root.child("requests that wait for the peer to read")
-        try:
-            await node.run(self._unpark)
-        finally:
-            self._resuming = False
-            node.close()
-
-    async def _unpark(self) -> None:
-        while self._parked:
-            await self._writer.below(self._limits.unread)
-            self.spawner.spawn(self._serve_next, context=self._parked.popleft())
-            # It begins, and perhaps answers, before the next one does.
-            await anyio.lowlevel.checkpoint()
-
-    async def _serve(self, call: Call, route: Route) -> None:
+    async def _serve(self, call: Call, pair: Pair | None) -> BaseException | None:
+        """Run the handler of a request, in these scopes or in its own, and answer: what it raised."""
+        error: BaseException | None = None
         try:
             if not call.node.closed:
                 call.task = self.spawner.current()
-                handler = route.handler if route.handshake and route.handler is not None else self._resolve
-                try:
-                    value, error = await call.node.run(handler, call)
-                except GeneratorExit as closed:
-                    # See `Spawner`: what the handler awaited has failed with this.
-                    value, error = NOTHING, closed
+                route = call.route
+                handler = route.handler if route.direct and route.handler is not None else self._resolve
+                value, error = await (
+                    call.node.run(handler, call) if pair is None else call.node.run_in(pair, handler, call)
+                )
+                if error is None and pair is not None and pair.holds_open:
+                    error = RuntimeError("a cancel scope was entered and not left")
                 self._finish(call, value, error)
         finally:
             self._running -= 1
             if self._queue and not self._is_full():
-                waiting, (route, context) = self._queue.popitem(last=False)
-                self._start(waiting, route, context)
+                self._start(self._queue.popitem(last=False)[0])
+        return error
 
     async def _resolve(self, call: Call) -> Any:
         if self._resolver is None:

@@ -23,7 +23,7 @@ from acp_server.peer.outcome import program_end
 from acp_server.peer.report import report
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import let_be
-from acp_server.tasks.scopes import Scopes
+from acp_server.tasks.scopes import Pair, Scopes
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -87,7 +87,7 @@ class Lane:
         self._stopped = True
         self._forget()
         if self._scope is not None and self._inner is not None:
-            self._scopes.cancel(self._scope, self._inner)
+            self._scopes.cancel(Pair(self._scope, self._inner))
 
     def let_be(self) -> None:
         """Leave alone what was cut and does not end, see `acp_server.tasks.grace.let_be`."""

@@ -33,8 +33,9 @@ class Route:
 
     handler: Handler | None = None
     admit: Admit | None = None
-    handshake: bool = False
-    """Called as it is, before the method table is built: answering `initialize` must not wait for imports."""
+    direct: bool = False
+    """A method of the protocol's: its handler is called as it is. What agents' authors add goes through jsonrpcserver,
+    which takes long to import and to call."""
     urgent: bool = False
     """Never waits for a place among those that run at once (`Limits.running`), since it ends some of them."""
     foreign: Callable[..., Awaitable[Any]] | None = None

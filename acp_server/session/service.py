@@ -78,7 +78,7 @@ class Service:
         hooks = self._hooks
         routes = Routes()
         requests = routes.requests
-        requests["initialize"] = Route(self._negotiation.initialize, admit=self._negotiation.admit, handshake=True)
+        requests["initialize"] = Route(self._negotiation.initialize, admit=self._negotiation.admit, direct=True)
         if hooks.prompt is not None:
             for name in ("new", "list"):
                 requests[f"session/{name}"] = self._session_route(name)
@@ -87,17 +87,19 @@ class Service:
             for name in ("close", "delete"):
                 requests[f"session/{name}"] = self._session_route(name, self._admit(name), urgent=True)
             requests["session/prompt"] = Route(
-                lambda call: self._prompting.prompt(call), admit=lambda call: self._prompting.admit(call)
+                lambda call: self._prompting.prompt(call), admit=lambda call: self._prompting.admit(call), direct=True
             )
             routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
         if hooks.modes or hooks.set_mode is not None:
-            requests["session/set_mode"] = Route(lambda call: self._choosing.set_mode(call))
+            requests["session/set_mode"] = Route(lambda call: self._choosing.set_mode(call), direct=True)
         if hooks.config_options or hooks.auto_approve or hooks.set_config_option is not None:
-            requests["session/set_config_option"] = Route(lambda call: self._choosing.set_config_option(call))
+            requests["session/set_config_option"] = Route(
+                lambda call: self._choosing.set_config_option(call), direct=True
+            )
         if hooks.authenticate:
-            requests["authenticate"] = Route(self._authenticate)
+            requests["authenticate"] = Route(self._authenticate, direct=True)
         if hooks.logout is not None:
-            requests["logout"] = Route(self._logout, urgent=True)
+            requests["logout"] = Route(self._logout, urgent=True, direct=True)
         requests.update(hooks.methods)
         for method, notice in hooks.notifications:
             routes.on_notice(method, notice)
@@ -108,7 +110,7 @@ class Service:
             method: Callable[[Call], Awaitable[Any]] = getattr(self._lifecycle, name)
             return method(call)
 
-        return Route(handler, admit=admit, urgent=urgent)
+        return Route(handler, admit=admit, urgent=urgent, direct=True)
 
     def _admit(self, name: str) -> Callable[[Call], None]:
         return lambda call: self._lifecycle.admit(name, call)

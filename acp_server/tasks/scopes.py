@@ -5,6 +5,7 @@ What the scopes stand for is the task tree's matter.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
@@ -22,6 +23,27 @@ _ROOM: Final = 5 * _STRIDE
 """Frames of the stack that a cancel has for itself."""
 
 
+class Pair:
+    """The two scopes around a run, which its task has entered: a cut cancels the outer one; the inner one can be
+    shielded from that later, see `Node.let_be`."""
+
+    __slots__ = ("inner", "outer")
+
+    def __init__(self, outer: anyio.CancelScope, inner: anyio.CancelScope) -> None:
+        self.outer = outer
+        self.inner = inner
+
+    @property
+    def holds_open(self) -> bool:
+        """Whether what ran in it has left a scope open. On trio that shows only when the task leaves the pair."""
+        return bool(_children(self.inner))
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it serves for another run."""
+        return not (self.outer.cancel_called or self.inner.shield or self.holds_open)
+
+
 class Scopes:
     """The scopes of the event loop that it was made in."""
 
@@ -37,20 +59,25 @@ class Scopes:
         self.soon: Final[Callable[..., object]] = getattr(loop, "call_soon", None) or loop.run_sync_soon
         """Has a function called by the loop itself, with nothing below it on the stack."""
 
-    def cancel(self, outer: anyio.CancelScope, inner: anyio.CancelScope) -> None:
-        """Cancel `outer` with all that runs in it. `inner` is the one scope right inside of it. Only with `has_room`.
+    def cancel(self, pair: Pair) -> None:
+        """Cancel all that runs in it. Only with `has_room`.
 
         On asyncio, anyio hands a cancel down by recursion, one frame for each scope. Where the stack ends, some 980
         scopes down, it gives up for good, and a task that it is just waking may never wake. So it must not get there.
         """
-        if _children(inner):
-            for scope in _every_so_deep(inner):
+        if pair.holds_open:
+            for scope in _every_so_deep(pair.inner):
                 scope.cancel()
-        outer.cancel()
+        pair.outer.cancel()
 
 
 def has_room() -> bool:
     """Whether the stack has room for a cancel and for what is called at it."""
+    try:
+        # Nearly always it is not even half full, which is much cheaper to see.
+        sys._getframe(sys.getrecursionlimit() // 2)
+    except ValueError:
+        return True
     try:
         _descend(_ROOM)
     except RecursionError:

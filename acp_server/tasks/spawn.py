@@ -58,6 +58,18 @@ class Spawner:
             self._tasks[task] = (function, args, context)
             task.add_done_callback(self._ended)
 
+    @property
+    def can_share(self) -> bool:
+        """Whether one task can run one piece of work after the other: if each can be asked what it has left behind."""
+        return not self._trio
+
+    def is_cancelling(self) -> bool:
+        """Whether the running task is being cancelled natively."""
+        if self._trio:
+            return False
+        task = sys.modules["asyncio"].current_task()
+        return task is not None and task.cancelling() > 0
+
     def current(self) -> object:
         """The task that is running, for `is_reached`."""
         return sys.modules["trio"].lowlevel.current_task() if self._trio else sys.modules["asyncio"].current_task()

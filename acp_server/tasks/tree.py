@@ -11,11 +11,9 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import anyio
-
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
-from acp_server.tasks.scopes import Scopes, has_room, let_be_in
+from acp_server.tasks.scopes import Pair, Scopes, has_room, let_be_in
 
 logger = logging.getLogger("acp_server.tasks")
 
@@ -36,8 +34,7 @@ class Node:
     """
 
     __slots__ = (
-        "_inner",
-        "_outer",
+        "_pair",
         "_scopes",
         "_shares",
         "cause",
@@ -58,9 +55,8 @@ class Node:
         self.on_cut: Callable[[Node], None] | None = None
         """Called at once when this very node or one above it is cut; not if it is made in one that is cut already. It
         must be quick and must not wait. One that the stack is too deep for is called again by the event loop."""
-        # Of the two scopes of a run, a cut cancels the outer; the inner can be shielded from that later, see `let_be`.
-        self._outer: anyio.CancelScope | None = None
-        self._inner: anyio.CancelScope | None = None
+        self._pair: Pair | None = None
+        """The scopes of its run."""
         if parent is None:
             self._scopes = Scopes()
         else:
@@ -92,23 +88,33 @@ class Node:
         A body that was cut before it began is not executed. One that was cut and gave in to it has neither value nor
         error. Nothing is ever raised from here, so that whoever called can always answer.
         """
-        value: Any = NOTHING
         if self.cause is not None or self.closed:
-            return value, None
+            return NOTHING, None
+        if self._shares and self.parent is not None and self.parent._pair is not None:
+            return await self.run_in(self.parent._pair, body, *args)
+        make = self._scopes.make
         try:
-            if self._shares:
-                value = await body(*args)
-            else:
-                make = self._scopes.make
-                with make() as self._outer, make() as self._inner:
-                    value = await body(*args)
+            with make() as outer, make() as inner:
+                return await self.run_in(Pair(outer, inner), body, *args)
         except BaseException as error:
-            if self._shares and self.cause is not None and is_cancellation(error):
-                return value, None
-            return value, error
+            # The body has left a scope open.
+            return NOTHING, error
+        return NOTHING, None
+
+    async def run_in(
+        self, pair: Pair, body: Callable[..., Awaitable[Any]], *args: Any
+    ) -> tuple[Any, BaseException | None]:
+        """The same, in scopes that this task has entered and that nothing else runs in meanwhile."""
+        if self.cause is not None or self.closed:
+            return NOTHING, None
+        self._pair = pair
+        try:
+            return await body(*args), None
+        except BaseException as error:
+            # Whatever it raised has ended in here, so the scopes have nothing to swallow.
+            return NOTHING, None if self.cause is not None and is_cancellation(error) else error
         finally:
-            self._outer = self._inner = None
-        return value, None
+            self._pair = None
 
     def cut(self, cause: Cause) -> bool:
         """End this node and all that is nested in it. False if it is closed or was cut: the first cause stands.
@@ -141,9 +147,8 @@ class Node:
         # Innermost first. Most scopes lie within one another, but a node may run in a task that its parent did not
         # start.
         for node in reversed(fresh):
-            run = node.parent if node._shares and node.parent is not None else node
-            if run._outer is not None and run._inner is not None:
-                self._scopes.cancel(run._outer, run._inner)
+            if node._pair is not None:
+                self._scopes.cancel(node._pair)
         for node in fresh:
             node._was_cut(again=True)
 
@@ -163,10 +168,8 @@ class Node:
 
         Nobody waits for it from now on. Without this it could take all of the processor by refusing to end.
         """
-        if self.cause is not None:
-            inner = self.parent._inner if self._shares and self.parent is not None else self._inner
-            if inner is not None:
-                let_be_in(inner)
+        if self.cause is not None and self._pair is not None:
+            let_be_in(self._pair.inner)
         for child in self.children or ():
             child.let_be()
 
@@ -174,7 +177,7 @@ class Node:
         """The work is over. What still runs in it, or is nested in it, is cut; the node leaves the tree. Idempotent."""
         if self.closed:
             return
-        if self._outer is not None:
+        if self._pair is not None:
             self.cut(Cause.FINISHED)
         for child in list(self.children or ()):
             child.cut(Cause.FINISHED)

@@ -181,10 +181,10 @@ async def test_all_that_a_cancelled_handler_has_to_say_comes_before_its_answer()
 
 
 @pytest.mark.behaviour("B3", "B4")
-@pytest.mark.parametrize("handshake", [True, False])
-async def test_a_cancel_in_the_same_chunk_as_its_request_takes_effect(handshake: bool) -> None:
+@pytest.mark.parametrize("direct", [True, False])
+async def test_a_cancel_in_the_same_chunk_as_its_request_takes_effect(direct: bool) -> None:
     handlers = Handlers()
-    async with served(handlers.routes(hello=Route(handlers.never, handshake=handshake))) as peer:
+    async with served(handlers.routes(hello=Route(handlers.never, direct=direct))) as peer:
         peer.send(request(1, "hello"), cancel(1))
         assert await peer.answer(1) == CANCELLED
         assert await peer.ping() == []
@@ -211,7 +211,7 @@ async def test_a_request_that_is_cut_before_it_began_can_answer_with_what_was_of
 @pytest.mark.behaviour("B18")
 async def test_a_cancelled_handshake_can_be_tried_again() -> None:
     handlers = Handlers()
-    async with served(handlers.routes(initialize=Route(handlers.wait, handshake=True))) as peer:
+    async with served(handlers.routes(initialize=Route(handlers.wait, direct=True))) as peer:
         peer.send(request(1, "initialize"))
         await peer.ping()
         peer.send(cancel(1))

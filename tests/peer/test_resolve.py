@@ -151,7 +151,7 @@ async def hello(call):
 
 async def main():
     here, there = memory_pair()
-    connection = Connection(here, Routes({"hello": Route(hello, handshake=True), "call": Route(hello)}))
+    connection = Connection(here, Routes({"hello": Route(hello, direct=True), "call": Route(hello)}))
     there.send_nowait(b'{"jsonrpc":"2.0","id":1,"method":"hello"}\\n')
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection.run)

@@ -1,0 +1,136 @@
+"""Runs the requests that may begin, in the order in which they may, and finds each a task and scopes.
+
+Most requests never wait, and a task with its scopes is most of what such a request costs. So one task runs one request
+after the other, until one has to wait: that one keeps the task, and the others get new ones. No handler notices. A task
+that a handler has left different (a context variable, a cancel, a scope that is still open) is not used again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from time import perf_counter
+from typing import Any, Final
+
+from acp_server.peer.context import Call
+from acp_server.peer.writer import Writer
+from acp_server.tasks.scopes import Pair, Scopes
+from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.tree import Node
+
+logger = logging.getLogger("acp_server.peer")
+
+_SLICE: Final = 0.005
+"""Seconds for which requests are run before other tasks, the reader above all, get a turn."""
+
+Serve = Callable[[Call, Pair | None], Coroutine[Any, Any, BaseException | None]]
+
+
+class Dispatcher:
+    """The requests that may run. `serve` runs and answers one, in scopes that are there or, with None, in its own; it
+    never raises. None begins while the peer leaves more than `unread` bytes of `writer` unread, but for urgent ones."""
+
+    __slots__ = (
+        "_context",
+        "_handing_over",
+        "_is_due",
+        "_parked",
+        "_ready",
+        "_root",
+        "_scopes",
+        "_serve",
+        "_spawner",
+        "_unread",
+        "_writer",
+    )
+
+    def __init__(self, root: Node, spawner: Spawner, writer: Writer, unread: int, serve: Serve) -> None:
+        self._root = root
+        self._spawner = spawner
+        self._writer = writer
+        self._unread = unread
+        self._serve = serve
+        self._scopes = Scopes()
+        self._context: Context | None = None
+        """What handlers begin with: the context in which the first request arrived."""
+        self._ready: deque[Call] = deque()
+        self._is_due = False
+        """Whether a task has been started that has not begun to look at what is ready."""
+        self._handing_over = False
+        self._parked: deque[Call] = deque()
+        """Those that wait for the peer to read."""
+
+    def start(self, call: Call) -> None:
+        """Run `call` as soon as those before it have begun."""
+        self._ready.append(call)
+        if not self._is_due or not self._spawner.can_share:
+            self._spawn()
+
+    def _spawn(self) -> None:
+        self._is_due = True
+        if self._context is None:
+            self._context = copy_context()
+        self._spawner.spawn(self._run, context=self._context.copy())
+
+    async def _run(self) -> None:
+        """Run what is ready, until a request has to wait: this task is then its own."""
+        self._is_due = False
+        if not self._spawner.can_share:
+            if (call := self._next()) is not None:
+                await self._serve(call, None)
+            return
+        if len(self._ready) > 1 and not self._handing_over:
+            # Called when this task waits or has ended.
+            self._handing_over = True
+            self._scopes.soon(self._hand_over)
+        make = self._scopes.make
+        try:
+            with make() as outer, make() as inner:
+                await self._run_all(Pair(outer, inner))
+        except RuntimeError:
+            # A handler has left a scope open, and its request was answered accordingly.
+            logger.debug("a task ends in a scope that a handler has left open", exc_info=True)
+        if self._ready and not self._is_due:
+            self._spawn()
+
+    async def _run_all(self, pair: Pair) -> None:
+        untouched = copy_context()
+        end = perf_counter() + _SLICE
+        while (call := self._next()) is not None:
+            error = await self._serve(call, pair)
+            if (
+                perf_counter() > end
+                or isinstance(error, GeneratorExit)
+                or not pair.is_untouched
+                or copy_context() != untouched
+                or self._spawner.is_cancelling()
+            ):
+                break
+
+    def _next(self) -> Call | None:
+        """The next one that may begin. Those that may not yet are parked."""
+        while self._ready:
+            call = self._ready.popleft()
+            if call.node.closed or call.route.urgent or self._writer.size <= self._unread:
+                return call
+            self._parked.append(call)
+            if len(self._parked) == 1:
+                self._spawner.spawn(self._unpark)
+        return None
+
+    def _hand_over(self) -> None:
+        """A request waits, so those behind it need tasks of their own; most likely they will wait, too."""
+        self._handing_over = False
+        for _ in self._ready:
+            self._spawn()
+
+    async def _unpark(self) -> None:
+        node = self._root.child("requests that wait for the peer to read")
+        await node.run(self._writer.below, self._unread)
+        node.close()
+        self._ready.extendleft(reversed(self._parked))
+        self._parked.clear()
+        for _ in self._ready:
+            self._spawn()
