@@ -25,7 +25,7 @@ logger = logging.getLogger("acp_server.peer")
 _SLICE: Final = 0.005
 """Seconds for which requests are run before other tasks, the reader above all, get a turn."""
 
-Serve = Callable[[Call, Pair | None], Coroutine[Any, Any, BaseException | None]]
+Serve = Callable[[Call, Pair | None], Coroutine[Any, Any, None]]
 
 
 class Dispatcher:
@@ -99,10 +99,9 @@ class Dispatcher:
         untouched = copy_context()
         end = perf_counter() + _SLICE
         while (call := self._next()) is not None:
-            error = await self._serve(call, pair)
+            await self._serve(call, pair)
             if (
                 perf_counter() > end
-                or isinstance(error, GeneratorExit)
                 or not pair.is_untouched
                 or copy_context() != untouched
                 or self._spawner.is_cancelling()

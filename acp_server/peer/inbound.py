@@ -125,17 +125,20 @@ class Inbound:
         self._running += 1
         self._dispatcher.start(call)
 
-    async def _serve(self, call: Call, pair: Pair | None) -> BaseException | None:
-        """Run the handler of a request, in these scopes or in its own, and answer: what it raised."""
-        error: BaseException | None = None
+    async def _serve(self, call: Call, pair: Pair | None) -> None:
+        """Run the handler of a request, in these scopes or in its own, and answer. Never raises."""
         try:
             if not call.node.closed:
                 call.task = self.spawner.current()
                 route = call.route
                 handler = route.handler if route.direct and route.handler is not None else self._resolve
-                value, error = await (
-                    call.node.run(handler, call) if pair is None else call.node.run_in(pair, handler, call)
-                )
+                try:
+                    value, error = await (
+                        call.node.run(handler, call) if pair is None else call.node.run_in(pair, handler, call)
+                    )
+                except GeneratorExit as closed:
+                    # See `Spawner`: what the handler awaited has failed with this.
+                    value, error = NOTHING, closed
                 if error is None and pair is not None and pair.holds_open:
                     error = RuntimeError("a cancel scope was entered and not left")
                 self._finish(call, value, error)
@@ -143,7 +146,6 @@ class Inbound:
             self._running -= 1
             if self._queue and not self._is_full():
                 self._start(self._queue.popitem(last=False)[0])
-        return error
 
     async def _resolve(self, call: Call) -> Any:
         if self._resolver is None:
