@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     from acp_server.peer.route import Route
 
 
+class Follower:
+    """What goes along with a request, made in the reader by the route's `admit`. None of its methods may wait or
+    raise."""
+
+    __slots__ = ()
+
+    def partial(self) -> Any:
+        """The partial result, made when it is needed, or `NOTHING`."""
+        return NOTHING
+
+    def answered(self) -> None:
+        """The answer is queued, and nothing behind it is."""
+
+    def left(self) -> None:
+        """The request is answered and its handler is through, or never began; which may be long after the answer, if
+        the handler outlasted its cancel."""
+
+
 class Call(Work):
     """One incoming request while it is being answered."""
 
@@ -30,7 +48,8 @@ class Call(Work):
         "admitted",
         "connection",
         "failure",
-        "partial_by",
+        "follower",
+        "is_answered",
         "request",
         "route",
         "value",
@@ -51,8 +70,10 @@ class Call(Work):
         self.admitted: Any = None
         """What the route's `admit` prepared for its handler."""
         self._partial: Any = NOTHING
-        self.partial_by: Callable[[], Any] | None = None
-        """Makes the partial result, or `NOTHING`, when it is needed, instead of `partial`."""
+        self.is_answered = False
+        """Whether its answer is queued; its handler may still clean up."""
+        self.follower: Follower | None = None
+        """Makes the partial result, instead of `partial`, and hears how the request fares."""
 
     @property
     def id(self) -> RequestId:
@@ -103,7 +124,7 @@ class Call(Work):
     @property
     def offered(self) -> Any:
         """The partial result, or `NOTHING`."""
-        return self._partial if self.partial_by is None else self.partial_by()
+        return self._partial if self.follower is None else self.follower.partial()
 
     def after_answer(self, then: Callable[[], None]) -> None:
         """Have `then` called right behind the answer, before anything else can be sent. It must not wait or raise."""
@@ -120,17 +141,25 @@ class Call(Work):
 
     def left(self) -> None:
         """For the dispatcher: the request is answered and its handler is through."""
-        left, self._left = self._left or (), None
-        for then in left:
-            then()
+        follower = self.follower
         # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
-        self.admitted = self.partial_by = None
+        self.admitted = self.follower = None
+        if follower is not None:
+            follower.left()
+        if self._left is not None:
+            left, self._left = self._left, None
+            for then in left:
+                then()
 
     def answered(self) -> None:
         """For the dispatcher: the answer is queued."""
-        after, self._after = self._after or (), None
-        for then in after:
-            then()
+        self.is_answered = True
+        if self.follower is not None:
+            self.follower.answered()
+        if self._after is not None:
+            after, self._after = self._after, None
+            for then in after:
+                then()
 
     def give_up(self, value: Any) -> None:
         """Answer now, without waiting any longer for the handler: with `value`, or, with `NOTHING`, by the cause of the
@@ -150,7 +179,7 @@ class Call(Work):
     def overdue(self) -> None:
         """Answer with what there is. If just a part of it was cut, it is cut no further."""
         # A turn that was cut before its request knows best: the first cause stands.
-        self.give_up(self.offered if self.node.cause is None or self.partial_by is not None else NOTHING)
+        self.give_up(self.offered if self.node.cause is None or self.follower is not None else NOTHING)
 
     async def request_peer(
         self,

@@ -104,10 +104,12 @@ class Inbound:
 
     def give_up(self, call: Call, value: Any) -> None:
         """See `Call.give_up`."""
+        if call.node.closed:
+            return
         if call.task is None:
             self._queue.pop(call, None)
             self._finish(call, value, None)
-        elif self._endpoint.ledger.owed(call.id) is call.request:
+        elif not call.is_answered:
             logger.warning("%s does not end although it was cancelled; answered without it", call.method)
             self._answer(call, value, None)
 
@@ -180,7 +182,8 @@ class Inbound:
         if refusal is not None:
             frame = self._endpoint.refuse(request, refusal)
         self._write(frame)
-        call.answered()
+        if not call.is_answered:
+            call.answered()
 
     def _write(self, frame: bytes | None) -> None:
         if frame is not None:

@@ -254,8 +254,7 @@ class Lifecycle:
             await session.wait_quiet()
         for turn in list(session.turns):
             # The client hears of the turn's end before it hears of the session's.
-            if turn.give_up is not None:
-                turn.give_up()
+            turn.give_up()
 
     async def _let_go(self, session: Session) -> None:
         if session.unsaved:

@@ -21,7 +21,7 @@ from acp_server.errors import (
     ToolCancelled,
     ToolRejected,
 )
-from acp_server.peer.context import Call
+from acp_server.peer.context import Call, Follower
 from acp_server.peer.outcome import program_end
 from acp_server.schema.prompt import PromptRequest
 from acp_server.session.hooks import Hooks, PromptHook
@@ -64,7 +64,7 @@ class Prompting:
         if session.turns and not all(turn.is_cancelled for turn in session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
         assert self._hooks.prompt is not None
-        call.admitted = _Prompt(self._hooks.prompt, call, session, request)
+        call.follower = call.admitted = _Prompt(self._hooks.prompt, call, session, request)
 
     def _read(self, call: Call) -> PromptRequest:
         request = read(PromptRequest, call)
@@ -79,30 +79,31 @@ class Prompting:
         return prompt.serve()
 
 
-class _Prompt:
+class _Prompt(Follower):
     """One `session/prompt` and its turn."""
+
+    __slots__ = ("_call", "_handler", "_turn", "_unsaved")
 
     def __init__(self, handler: PromptHook, call: Call, session: Session, request: PromptRequest | None) -> None:
         self._handler = handler
         self._call = call
         # Whether there is something to keep that nobody is keeping.
         self._unsaved = False
-        self._turn = turn = Turn(session, call, request, call.node.child("turn", shares_scope=True), call.overdue)
-        session.turns.append(turn)
+        self._turn = turn = Turn(session, call, request)
         turn.node.on_cut = call.was_cut
-        call.partial_by = self._partial
-        call.after_answer(self._answered)
-        call.on_left(self._left)
+        session.turns.append(turn)
 
     async def serve(self) -> dict[str, Any]:
         turn = self._turn
-        _, error = await turn.node.run(self._run)
+        _, error = await turn.node.share(self._run)
         if error is not None and _is_users_choice(error):
             error = None
         # Nothing has waited since the handler ended. From here on a cancel is late and changes nothing.
         turn.end(error)
         turn.node.close()
-        await self._save()
+        saving = self._save()
+        if saving is not None:
+            await saving
         if turn.state is TurnState.COMPLETED:
             return turn.answer()
         cause = turn.cause
@@ -142,37 +143,49 @@ class _Prompt:
             return
         raise InvalidRequest("The cancelled turn before this one is still cleaning up", data={"sessionId": session.id})
 
-    async def _save(self) -> None:
+    def _save(self) -> Awaitable[None] | None:
+        """Keep the session: what is left to be awaited of it. What the user asked for is done and was shown, so that is
+        the answer, whether or not it can be kept."""
         session = self._turn.session
         self._unsaved = False
         session.touch()
         try:
             saving = session.saving()
-            if saving is not None:
-                await saving
         except Exception as error:
-            # What the user asked for is done and was shown: that is the answer.
             log_unsaved(session, error)
+            return None
+        return None if saving is None else _saved(session, saving)
 
-    def _partial(self) -> Any:
+    async def _save_late(self) -> None:
+        saving = self._save()
+        if saving is not None:
+            await saving
+
+    def partial(self) -> Any:
+        """See `Follower`."""
         turn = self._turn
         turn.end()
         # Our own time-out or shutdown is not the user's wish: it is -32800 and not `cancelled`.
         return NOTHING if turn.state is TurnState.FAILED else turn.answer()
 
-    def _answered(self) -> None:
+    def answered(self) -> None:
+        """See `Follower`."""
         self._turn.end()
         if self._unsaved:
             # The handler may never end.
-            self._call.connection.background(self._save)
+            self._call.connection.background(self._save_late)
 
-    def _left(self) -> None:
-        """The prompt is answered and its handler through, or it never began: the session is free for the next turn."""
-        turn = self._turn
-        turn.node.close()
-        turn.session.leave(turn)
-        # See `Call.left`.
-        turn.give_up = None
+    def left(self) -> None:
+        """See `Follower`: the session is free for the next turn."""
+        self._turn.node.close()
+        self._turn.session.leave(self._turn)
+
+
+async def _saved(session: Session, saving: Awaitable[None]) -> None:
+    try:
+        await saving
+    except Exception as error:
+        log_unsaved(session, error)
 
 
 def _is_users_choice(error: BaseException) -> bool:
@@ -184,11 +197,14 @@ def _is_users_choice(error: BaseException) -> bool:
 def _is_plain(params: dict[str, Any]) -> bool:
     """Whether a prompt is nothing but text, so that it needs no further check; nearly all are, and it costs a tenth."""
     blocks = params.get("prompt")
-    return (
-        type(params.get("sessionId")) is str
-        and type(blocks) is list
-        and all(
-            type(block) is dict and len(block) == 2 and block.get("type") == "text" and type(block.get("text")) is str
-            for block in cast("list[Any]", blocks)
-        )
-    )
+    if type(blocks) is not list or type(params.get("sessionId")) is not str:
+        return False
+    for block in cast("list[Any]", blocks):
+        if (
+            type(block) is not dict
+            or len(block) != 2
+            or block.get("type") != "text"
+            or type(block.get("text")) is not str
+        ):
+            return False
+    return True

@@ -9,6 +9,8 @@ class TurnState(Enum):
     """Where a turn is in its life, and where it can go from there."""
 
     successors: tuple[TurnState, ...]
+    word: str
+    """Its value; a plain attribute, for that of an enum takes ten times as long to look up."""
 
     CREATED = "created"
     IN_PROGRESS = "in_progress"
@@ -38,3 +40,4 @@ for _state, _successors in {
     TurnState.CANCELED: (),
 }.items():
     _state.successors = _successors
+    _state.word = _state.value

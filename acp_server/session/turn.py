@@ -7,7 +7,7 @@ runs when, and which answer its prompt gets, is decided in `acp_server.session.p
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
 
@@ -25,7 +25,6 @@ from acp_server.peer.outcome import refusal
 from acp_server.session.history import Message, TurnError, TurnRecord, Usage
 from acp_server.session.state import TurnState
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
@@ -57,21 +56,15 @@ class Turn:
 
     _questions = 0
 
-    def __init__(
-        self, session: Session, call: Call, request: PromptRequest | None, node: Node, give_up: Callable[[], None]
-    ) -> None:
+    def __init__(self, session: Session, call: Call, request: PromptRequest | None) -> None:
         self.session: Final = session
+        self._call = call
         self._params = call.params
         self._request = request
-        self.node: Final = node
-        self.give_up: Callable[[], None] | None = give_up
-        """Answers the prompt now, without waiting any longer for a handler that was cut and does not end. None once the
-        turn has left its session."""
+        self.node: Final = call.node.child("turn")
         self._stop_reason: OwnStopReason = "end_turn"
         self.state = TurnState.CREATED
-        self.ended_at: float | None = None
-        """When it ended, in seconds since the epoch."""
-        self.record: Final = TurnRecord(self._params["prompt"], most=session.client.connection.limits.turn)
+        self.record: Final = TurnRecord(self._params["prompt"], most=call.connection.limits.turn)
         """What is kept of it."""
         self.tool_calls: Any = None
         """Those that have not ended, for the agent's `ToolHost`; None before the first one."""
@@ -88,6 +81,11 @@ class Turn:
     def created_at(self) -> float:
         """When its prompt arrived, in seconds since the epoch."""
         return self.record.created_at
+
+    @property
+    def ended_at(self) -> float | None:
+        """When it ended, in seconds since the epoch."""
+        return self.record.ended_at
 
     @property
     def last_error(self) -> TurnError | None:
@@ -209,7 +207,7 @@ class Turn:
 
         One that only some clients understand (a notice, a compaction) is not sent to the others.
         """
-        if self.ended_at is not None:
+        if self.record.ended_at is not None:
             await self._refuse()
         self.put(update)
         now = time.monotonic()
@@ -221,13 +219,13 @@ class Turn:
 
         Raises TurnEnded.
         """
-        if self.ended_at is not None:
+        if self.record.ended_at is not None:
             raise _too_late()
         wire = update.to_wire()
         self.record.add(wire, self._updates.send(wire))
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
-        if self.ended_at is not None:
+        if self.record.ended_at is not None:
             await self._refuse()
         if not text:
             # Nothing to show, but whoever says nothing over and over must not keep the others from their turn.
@@ -279,7 +277,7 @@ class Turn:
         """
         if self.session.tools is None:
             raise UsageError("this agent has no tools")
-        if self.ended_at is not None:
+        if self.record.ended_at is not None:
             await self._refuse()
         return await self.session.tools.run(self, tool, arguments or {}, id)
 
@@ -292,7 +290,7 @@ class Turn:
 
     def tool_ended(self, result: ToolResult) -> None:
         """For the one who carries out the tool calls: this came of one. No effect once the turn has ended."""
-        if self.ended_at is None:
+        if self.record.ended_at is None:
             self._results.append(result)
             self.record.add_result(result)
 
@@ -307,7 +305,7 @@ class Turn:
         if state not in self.state.successors:
             return False
         self.state = state
-        self.record.status = state.value
+        self.record.status = state.word
         if state is TurnState.CANCELED:
             self.record.stop_reason = "cancelled"
         elif state is TurnState.COMPLETED:
@@ -316,7 +314,7 @@ class Turn:
             if self.tool_calls is not None:
                 self.tool_calls.finish()
             # From here on nothing is said: what comes behind the prompt's answer confuses clients.
-            self.ended_at = self.record.ended_at = time.time()
+            self.record.ended_at = time.time()
             self.record.pack()
         return True
 
@@ -331,6 +329,11 @@ class Turn:
         elif self.move(TurnState.FAILED):
             told = RequestCancelled() if cause is not None else refusal(error)
             self.record.last_error = TurnError(told.code, told.message)
+
+    def give_up(self) -> None:
+        """Answer its prompt now, without waiting any longer for a handler that was cut and does not end. No effect once
+        that has happened."""
+        self._call.overdue()
 
     def answer(self) -> dict[str, Any]:
         """The result of its prompt, if it has ended and did not fail (ACP, Prompt Turn).

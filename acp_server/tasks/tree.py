@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from acp_server.tasks.cause import Cause
@@ -36,7 +36,6 @@ class Node:
     __slots__ = (
         "_pair",
         "_scopes",
-        "_shares",
         "cause",
         "children",
         "closed",
@@ -45,9 +44,8 @@ class Node:
         "parent",
     )
 
-    def __init__(self, parent: Node | None, label: str, shares_scope: bool = False) -> None:
+    def __init__(self, parent: Node | None, label: str) -> None:
         self.parent = parent
-        self._shares = shares_scope
         self.label = label
         self.children: dict[Node, None] | None = None
         self.cause: Cause | None = None
@@ -73,14 +71,9 @@ class Node:
         state = "closed" if self.closed else self.cause.value if self.cause else "open"
         return f"<Node {self.label} {state}>"
 
-    def child(self, label: str, *, shares_scope: bool = False) -> Node:
-        """A new node inside this one. Raises RuntimeError if this one is closed.
-
-        `shares_scope`: it will run in this node's own task, as the one thing that this node does. Then it needs no
-        scope of its own: cutting it, which is recorded on it alone, cancels what this node runs. Scopes are a third of
-        the cost of a request.
-        """
-        return Node(self, label, shares_scope)
+    def child(self, label: str) -> Node:
+        """A new node inside this one. Raises RuntimeError if this one is closed."""
+        return Node(self, label)
 
     async def run(self, body: Callable[..., Awaitable[Any]], *args: Any) -> tuple[Any, BaseException | None]:
         """Execute `body(*args)` in this node's scope: what it returned, or `NOTHING`; and what it raised, or None.
@@ -90,8 +83,6 @@ class Node:
         """
         if self.cause is not None or self.closed:
             return NOTHING, None
-        if self._shares and self.parent is not None and self.parent._pair is not None:
-            return await self.run_in(self.parent._pair, body, *args)
         make = self._scopes.make
         try:
             with make() as outer, make() as inner:
@@ -115,6 +106,16 @@ class Node:
             return NOTHING, None if self.cause is not None and is_cancellation(error) else error
         finally:
             self._pair = None
+
+    def share(
+        self, body: Callable[..., Awaitable[Any]], *args: Any
+    ) -> Coroutine[Any, Any, tuple[Any, BaseException | None]]:
+        """Like `run`, in the scopes that the node above runs in: as the one thing that it does now. Cutting this node,
+        which is recorded on it alone, then cancels what the node above runs. Scopes are a third of the cost of a
+        request."""
+        assert self.parent is not None
+        assert self.parent._pair is not None
+        return self.run_in(self.parent._pair, body, *args)
 
     def cut(self, cause: Cause) -> bool:
         """End this node and all that is nested in it. False if it is closed or was cut: the first cause stands.

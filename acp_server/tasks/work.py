@@ -16,7 +16,7 @@ from acp_server.tasks.tree import Node
 class Work(ABC):
     """One piece of work. Its node is its owner's, who tells it that the node was cut."""
 
-    __slots__ = ("_reached", "_spawner", "_watch", "node", "task")
+    __slots__ = ("_reached", "_spawner", "_watch", "_watched", "node", "task")
 
     def __init__(self, node: Node, spawner: Spawner, watch: Watch) -> None:
         self.node = node
@@ -24,6 +24,7 @@ class Work(ABC):
         """The task that it runs in, once it has begun."""
         self._spawner = spawner
         self._watch = watch
+        self._watched = False
         self._reached = False
 
     @abstractmethod
@@ -32,6 +33,7 @@ class Work(ABC):
 
     def was_cut(self, _node: Node) -> None:
         """The node, or one that is nested in it and that counts, was cut: its time to clean up begins."""
+        self._watched = True
         self._watch.add(self.overdue)
 
     def look_after(self) -> None:
@@ -45,8 +47,10 @@ class Work(ABC):
         else:
             # What is shielded now, for long cleanup or a thread, is still to be cut behind that.
             self._reached = reached
+            self._watched = True
             self._watch.add(self.overdue)
 
     def ended(self) -> None:
         """It is through: nobody looks after it any more."""
-        self._watch.drop(self.overdue)
+        if self._watched:
+            self._watch.drop(self.overdue)

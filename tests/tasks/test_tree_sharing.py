@@ -19,11 +19,11 @@ async def _seven() -> int:
 
 async def test_cutting_a_sharing_node_interrupts_its_parents_body_and_is_recorded_on_it_alone() -> None:
     parent = TaskTree().root.child("request")
-    child = parent.child("turn", shares_scope=True)
+    child = parent.child("turn")
     seen: list[Any] = []
 
     async def body() -> str:
-        seen.append(await child.run(anyio.sleep_forever))
+        seen.append(await child.share(anyio.sleep_forever))
         # The scope is cancelled: who goes on may only do what needs no waiting, or is shielded.
         with pytest.raises(anyio.get_cancelled_exc_class()):
             await anyio.lowlevel.checkpoint()
@@ -49,10 +49,10 @@ async def test_what_a_sharing_node_returns_or_raises_is_handed_back() -> None:
         raise error
 
     async def body() -> None:
-        seen.append(await parent.child("one", shares_scope=True).run(_seven))
-        seen.append(await child.run(fail))
+        seen.append(await parent.child("one").share(_seven))
+        seen.append(await child.share(fail))
 
-    child = parent.child("two", shares_scope=True)
+    child = parent.child("two")
     await parent.run(body)
     assert seen == [(7, None), (NOTHING, error)]
 
@@ -65,17 +65,17 @@ async def test_a_cancellation_in_a_sharing_node_that_was_not_cut_is_an_error() -
         raise stray
 
     async def body() -> Any:
-        return await parent.child("turn", shares_scope=True).run(leak)
+        return await parent.child("turn").share(leak)
 
     assert await parent.run(body) == ((NOTHING, stray), None)
 
 
 async def test_cutting_the_parent_of_a_sharing_node_cuts_both() -> None:
     parent = TaskTree().root.child("request")
-    child = parent.child("turn", shares_scope=True)
+    child = parent.child("turn")
 
     async def body() -> Any:
-        return await child.run(_cut_and_wait, parent)
+        return await child.share(_cut_and_wait, parent)
 
     assert await parent.run(body) == ((NOTHING, None), None)
     assert child.cause is Cause.PEER
@@ -83,7 +83,7 @@ async def test_cutting_the_parent_of_a_sharing_node_cuts_both() -> None:
 
 async def test_letting_a_sharing_node_be_frees_what_its_parent_runs() -> None:
     parent = TaskTree().root.child("request")
-    child = parent.child("turn", shares_scope=True)
+    child = parent.child("turn")
 
     async def stubborn() -> str:
         child.cut(Cause.SESSION)
@@ -93,15 +93,15 @@ async def test_letting_a_sharing_node_be_frees_what_its_parent_runs() -> None:
         await anyio.lowlevel.checkpoint()
         return "at last"
 
-    assert await parent.run(child.run, stubborn) == (("at last", None), None)
+    assert await parent.run(child.share, stubborn) == (("at last", None), None)
 
 
 async def test_a_sharing_node_can_be_cut_before_its_parent_runs() -> None:
     parent = TaskTree().root.child("request")
-    child = parent.child("turn", shares_scope=True)
+    child = parent.child("turn")
     child.cut(Cause.SESSION)
     child.let_be()
-    assert await parent.run(child.run, pytest.fail) == ((NOTHING, None), None)
+    assert await parent.run(child.share, pytest.fail) == ((NOTHING, None), None)
 
 
 async def _cut_and_wait(node: Node) -> None:
