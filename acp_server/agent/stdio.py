@@ -70,6 +70,10 @@ class FdStream:
             self.problem = None if is_gone(error) else error
             raise
 
+    def send_now(self, data: bytes) -> int:
+        """See `acp_server.peer.stream.ImmediateStream`."""
+        return self._output.send_now(data)
+
     async def aclose(self) -> None:
         """See `acp_server.peer.stream.Stream`."""
         self._input.close()
@@ -217,6 +221,15 @@ class _Output:
                 rest = rest[os.write(self._fd, rest[: self._at_once]) :]
             except BlockingIOError:
                 pass
+
+    def send_now(self, data: bytes) -> int:
+        # A terminal could block, and what is no pipe or socket has to be given a chance to fail where that is awaited.
+        if self._closed or not self._can_wait or self._at_once is not None:
+            return 0
+        try:
+            return os.write(self._fd, data)
+        except OSError:
+            return 0
 
     def close(self) -> None:
         self._closed = True

@@ -5,7 +5,7 @@ Only the interface: standard input and output are in `acp_server.agent.stdio`, m
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Stream(Protocol):
@@ -24,4 +24,14 @@ class Stream(Protocol):
 
     async def aclose(self) -> None:
         """Let go of the stream. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class ImmediateStream(Stream, Protocol):
+    """A stream that can also write without waiting, which spares a task for most messages. It is optional."""
+
+    def send_now(self, data: bytes) -> int:
+        """Write as much of `data` as goes without waiting: how many bytes that was. 0 for whatever goes wrong: `send`,
+        which is called next, then meets it. Not called while a `send` is under way."""
         ...

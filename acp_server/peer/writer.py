@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 
 from acp_server.errors import ConnectionClosed
-from acp_server.peer.stream import Stream
+from acp_server.peer.stream import ImmediateStream, Stream
 from acp_server.tasks.signal import Signal, Signals
 
 logger = logging.getLogger("acp_server.peer")
@@ -33,11 +33,14 @@ class Writer:
     __slots__ = (
         "_broken",
         "_closing",
+        "_flush_soon",
         "_frames",
         "_home",
         "_on_broken",
+        "_rest",
         "_room",
         "_scope",
+        "_send_now",
         "_signals",
         "_size",
         "_stream",
@@ -54,6 +57,11 @@ class Writer:
         self._taken = 0
         self._signals = Signals()
         self._wake: Signal | None = None
+        """Wakes `run`; None while that is writing."""
+        self._send_now = stream.send_now if isinstance(stream, ImmediateStream) else None
+        self._flush_soon = self._signals.call_soon
+        self._rest = b""
+        """What is left of frames that were written in part."""
         self._room: anyio.Event | None = None
         self._scope = anyio.CancelScope()
         self._closing = False
@@ -74,9 +82,11 @@ class Writer:
         if not self._broken:
             self._frames.append(frame)
             self._size += len(frame)
-            if self._wake is not None:
-                self._wake.set()
-                self._wake = None
+            if self._wake is not None and len(self._frames) == 1:
+                if self._send_now is not None and self._flush_soon is not None:
+                    self._flush_soon(self._flush)
+                else:
+                    self._wake_up()
         return ticket
 
     def check_thread(self) -> None:
@@ -110,9 +120,7 @@ class Writer:
     def close(self) -> None:
         """Write what is there, then let `run` return."""
         self._closing = True
-        if self._wake is not None:
-            self._wake.set()
-            self._wake = None
+        self._wake_up()
 
     def abort(self) -> None:
         """Let `run` return now, even out of a write that hangs."""
@@ -136,23 +144,54 @@ class Writer:
 
     async def _run(self) -> None:
         while True:
+            if self._rest:
+                await self._send(self._rest)
+                self._rest = b""
             if not self._frames:
                 if self._closing:
                     return
                 self._wake = self._signals.make()
                 await self._wake.wait()
                 continue
-            frames, self._frames = self._frames, []
-            self._taken += len(frames)
-            frames.reverse()
+            frames = self._take()
             while frames:
-                data = _portion(frames)
-                if data:
-                    await self._stream.send(data)
-                self._size -= len(data)
-                # It may be large, and the next one may be long in coming.
-                del data
-                self._release_room()
+                await self._send(_portion(frames))
+
+    async def _send(self, data: bytes) -> None:
+        if data:
+            await self._stream.send(data)
+        self._written(len(data))
+
+    def _flush(self) -> None:
+        """Write what is there, as far as that goes without waiting, and leave the rest to `run`."""
+        if self._wake is None or not self._frames or self._send_now is None:
+            return
+        if self._size > _PORTION:
+            self._wake_up()
+            return
+        frames = self._take()
+        data = _portion(frames)
+        written = self._send_now(data) if data else 0
+        if written < len(data):
+            self._rest = data[written:]
+            self._wake_up()
+        self._written(written)
+
+    def _take(self) -> list[bytes]:
+        """The frames that wait, the first one last: from here on they cannot be taken back."""
+        frames, self._frames = self._frames, []
+        self._taken += len(frames)
+        frames.reverse()
+        return frames
+
+    def _written(self, size: int) -> None:
+        self._size -= size
+        self._release_room()
+
+    def _wake_up(self) -> None:
+        if self._wake is not None:
+            self._wake.set()
+            self._wake = None
 
     def _release_room(self) -> None:
         if self._room is not None:

@@ -28,12 +28,14 @@ class Signal(Protocol):
 class Signals:
     """Makes signals for the event loop that it was made in."""
 
-    __slots__ = ("_create_future", "checkpoint_if_cancelled")
+    __slots__ = ("_create_future", "call_soon", "checkpoint_if_cancelled")
 
     def __init__(self) -> None:
         token = anyio.lowlevel.current_token()
         self.checkpoint_if_cancelled: Callable[[], Awaitable[None]] = token.backend_class.checkpoint_if_cancelled
         """`anyio.lowlevel.checkpoint_if_cancelled`."""
+        self.call_soon: Callable[..., object] | None = getattr(token.native_token, "call_soon", None)
+        """Has a function called by the loop in its next round; None on trio, where that costs more than a task does."""
         # Only asyncio's loop has futures.
         self._create_future: Callable[[], Any] | None = getattr(token.native_token, "create_future", None)
 
