@@ -79,6 +79,7 @@ class Dispatcher:
         self._is_due = False
         if not self._spawner.can_share:
             if (call := self._next()) is not None:
+                call.task = self._spawner.current()
                 await self._serve(call, None)
             return
         if len(self._ready) > 1 and not self._handing_over:
@@ -96,15 +97,17 @@ class Dispatcher:
             self._spawn()
 
     async def _run_all(self, pair: Pair) -> None:
+        task = self._spawner.current()
         untouched = copy_context()
         end = perf_counter() + _SLICE
         while (call := self._next()) is not None:
+            call.task = task
             await self._serve(call, pair)
             if (
                 perf_counter() > end
                 or not pair.is_untouched
                 or copy_context() != untouched
-                or self._spawner.is_cancelling()
+                or self._spawner.is_cancelling(task)
             ):
                 break
 

@@ -131,7 +131,6 @@ class Inbound:
         """Run the handler of a request, in these scopes or in its own, and answer. Never raises."""
         try:
             if not call.node.closed:
-                call.task = self.spawner.current()
                 route = call.route
                 handler = route.handler if route.direct and route.handler is not None else self._resolve
                 try:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
+import anyio.lowlevel
 import sniffio
 
 from acp_server.tasks.steps import Steps
@@ -26,12 +27,13 @@ Function: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 class Spawner:
     """The tasks of one connection. `steps`: what they do may take long between two awaits, see there."""
 
-    __slots__ = ("_count", "_idle", "_info", "_on_crash", "_steps", "_tasks", "_trio")
+    __slots__ = ("_count", "_idle", "_info", "_loop", "_on_crash", "_steps", "_tasks", "_trio")
 
     def __init__(self, on_crash: Callable[[BaseException], None], steps: Steps | None = None) -> None:
         self._on_crash = on_crash
         self._steps = steps
         self._trio = sniffio.current_async_library() == "trio"
+        self._loop: Any = anyio.lowlevel.current_token().native_token
         # anyio tells about the running task, or about all of them at once. The class of what it tells takes any task.
         self._info: Callable[[Any], anyio.TaskInfo] = cast("Any", type(anyio.get_current_task()))
         # With what it takes to start them again. The loop keeps weak references only.
@@ -52,9 +54,9 @@ class Spawner:
         else:
             # Not by the loop, which may have a factory that begins tasks on the spot: then a request would be begun
             # before the cancel right behind it is read.
-            asyncio = sys.modules["asyncio"]
-            loop = asyncio.get_running_loop()
-            task = asyncio.Task(self._guard(function, args), loop=loop, context=context)
+            task = sys.modules["asyncio"].Task(
+                self._guard(function, args), loop=self._loop, name=function.__name__, context=context
+            )
             self._tasks[task] = (function, args, context)
             task.add_done_callback(self._ended)
 
@@ -63,12 +65,9 @@ class Spawner:
         """Whether one task can run one piece of work after the other: if each can be asked what it has left behind."""
         return not self._trio
 
-    def is_cancelling(self) -> bool:
-        """Whether the running task is being cancelled natively."""
-        if self._trio:
-            return False
-        task = sys.modules["asyncio"].current_task()
-        return task is not None and task.cancelling() > 0
+    def is_cancelling(self, task: object) -> bool:
+        """Whether `task` is being cancelled natively."""
+        return not self._trio and cast("asyncio.Task[None]", task).cancelling() > 0
 
     def current(self) -> object:
         """The task that is running, for `is_reached`."""
@@ -80,9 +79,7 @@ class Spawner:
 
     def time(self) -> float:
         """The time by the event loop's clock, in seconds; unlike anyio's it can also be had in a plain callback."""
-        if self._trio:
-            return sys.modules["trio"].current_time()
-        return sys.modules["asyncio"].get_running_loop().time()
+        return sys.modules["trio"].current_time() if self._trio else self._loop.time()
 
     @property
     def running(self) -> int:
