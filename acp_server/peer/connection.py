@@ -148,6 +148,7 @@ class Connection:
                 await self._reader.run()
             if self._closing is None:
                 self._outbox.lose()
+                self._inbound.close()
                 with anyio.move_on_after(self.limits.drain):
                     await self._idle()
         except BaseException as error:
@@ -248,6 +249,7 @@ class Connection:
         if self._closing is None:
             self._closing = cause
             self._patience = self._house.time() + self.limits.grace
+            self._inbound.close()
             self._lane.stop()
             self.tree.root.cut(cause)
 

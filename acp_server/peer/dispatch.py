@@ -17,6 +17,7 @@ from typing import Any, Final
 from acp_server.peer.context import Call
 from acp_server.peer.writer import Writer
 from acp_server.tasks.scopes import Pair, Scopes
+from acp_server.tasks.signal import Signal, Signals
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import Node
 
@@ -33,14 +34,17 @@ class Dispatcher:
     never raises. None begins while the peer leaves more than `unread` bytes of `writer` unread, but for urgent ones."""
 
     __slots__ = (
+        "_closing",
         "_context",
         "_handing_over",
+        "_idle",
         "_is_due",
         "_parked",
         "_ready",
         "_root",
         "_scopes",
         "_serve",
+        "_signals",
         "_spawner",
         "_unread",
         "_writer",
@@ -53,39 +57,52 @@ class Dispatcher:
         self._unread = unread
         self._serve = serve
         self._scopes = Scopes()
+        self._signals = Signals()
         self._context: Context | None = None
         """What handlers begin with: the context in which the first request arrived."""
         self._ready: deque[Call] = deque()
         self._is_due = False
-        """Whether a task has been started that has not begun to look at what is ready."""
+        """Whether a task has been started or woken that has not begun to look at what is ready."""
+        self._idle: Signal | None = None
+        """Wakes the one task that waits for something to run."""
         self._handing_over = False
         self._parked: deque[Call] = deque()
         """Those that wait for the peer to read."""
+        self._closing = False
 
     def start(self, call: Call) -> None:
         """Run `call` as soon as those before it have begun."""
         self._ready.append(call)
-        if not self._is_due or not self._spawner.can_share:
+        if self._idle is not None:
+            self._is_due = True
+            self._wake()
+        elif not self._is_due or not self._spawner.can_share:
             self._spawn()
+
+    def close(self) -> None:
+        """From here on no task waits for something to run."""
+        self._closing = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._idle is not None:
+            self._idle.set()
+            self._idle = None
 
     def _spawn(self) -> None:
         self._is_due = True
         if self._context is None:
             self._context = copy_context()
-        self._spawner.spawn(self._run, context=self._context.copy())
+        run = self._run if self._spawner.can_share else self._run_one
+        self._spawner.spawn(run, context=self._context.copy())
+
+    async def _run_one(self) -> None:
+        self._is_due = False
+        if (call := self._next()) is not None:
+            call.task = self._spawner.current()
+            await self._serve(call, None)
 
     async def _run(self) -> None:
-        """Run what is ready, until a request has to wait: this task is then its own."""
-        self._is_due = False
-        if not self._spawner.can_share:
-            if (call := self._next()) is not None:
-                call.task = self._spawner.current()
-                await self._serve(call, None)
-            return
-        if len(self._ready) > 1 and not self._handing_over:
-            # Called when this task waits or has ended.
-            self._handing_over = True
-            self._scopes.soon(self._hand_over)
         make = self._scopes.make
         try:
             with make() as outer, make() as inner:
@@ -93,23 +110,44 @@ class Dispatcher:
         except RuntimeError:
             # A handler has left a scope open, and its request was answered accordingly.
             logger.debug("a task ends in a scope that a handler has left open", exc_info=True)
-        if self._ready and not self._is_due:
-            self._spawn()
+        finally:
+            if self._ready and not self._is_due:
+                self._spawn()
 
     async def _run_all(self, pair: Pair) -> None:
+        """Run what is ready, and what comes, until a request has left something behind. While one waits, this task is
+        its own."""
         task = self._spawner.current()
         untouched = copy_context()
-        end = perf_counter() + _SLICE
-        while (call := self._next()) is not None:
-            call.task = task
-            await self._serve(call, pair)
-            if (
-                perf_counter() > end
-                or not pair.is_untouched
-                or copy_context() != untouched
-                or self._spawner.is_cancelling(task)
-            ):
-                break
+        while True:
+            self._is_due = False
+            if len(self._ready) > 1 and not self._handing_over:
+                # Called when this task waits.
+                self._handing_over = True
+                self._scopes.soon(self._hand_over)
+            end = perf_counter() + _SLICE
+            while (call := self._next()) is not None:
+                call.task = task
+                await self._serve(call, pair)
+                if not pair.is_untouched or copy_context() != untouched or self._spawner.is_cancelling(task):
+                    return
+                if perf_counter() > end:
+                    break
+            if self._ready or self._idle is not None or self._closing:
+                return
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait for something to run."""
+        self._idle = signal = self._signals.make()
+        try:
+            await signal.wait()
+        except BaseException:
+            # Cancelled natively. If it was woken in the same moment, another task is to see what for.
+            self._is_due = False
+            if self._idle is signal:
+                self._idle = None
+            raise
 
     def _next(self) -> Call | None:
         """The next one that may begin. Those that may not yet are parked."""

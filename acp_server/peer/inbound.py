@@ -113,6 +113,10 @@ class Inbound:
             logger.warning("%s does not end although it was cancelled; answered without it", call.method)
             self._answer(call, value, None)
 
+    def close(self) -> None:
+        """No more requests will come, or those that do are refused."""
+        self._dispatcher.close()
+
     def _refuse(self, request: Request) -> None:
         if not self._has_told:
             self._has_told = True
