@@ -88,6 +88,7 @@ class Dispatcher:
         if self._idle is not None:
             self._idle.set()
             self._idle = None
+            self._spawner.resume()
 
     def _spawn(self) -> None:
         self._is_due = True
@@ -140,13 +141,14 @@ class Dispatcher:
     async def _wait(self) -> None:
         """Wait for something to run."""
         self._idle = signal = self._signals.make()
+        self._spawner.rest()
         try:
             await signal.wait()
         except BaseException:
             # Cancelled natively. If it was woken in the same moment, another task is to see what for.
             self._is_due = False
             if self._idle is signal:
-                self._idle = None
+                self._wake()
             raise
 
     def _next(self) -> Call | None:

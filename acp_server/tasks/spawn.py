@@ -81,13 +81,21 @@ class Spawner:
         """The time by the event loop's clock, in seconds; unlike anyio's it can also be had in a plain callback."""
         return sys.modules["trio"].current_time() if self._trio else self._loop.time()
 
+    def rest(self) -> None:
+        """The running task has nothing to do and waits for it: it does not count until `resume`."""
+        self._left()
+
+    def resume(self) -> None:
+        """A task that rests goes on."""
+        self._count += 1
+
     @property
     def running(self) -> int:
-        """How many of the tasks have not ended."""
+        """How many of the tasks have not ended and do not rest."""
         return self._count
 
     async def wait_idle(self) -> None:
-        """Wait until no task is left."""
+        """Wait until no task is left but those that rest."""
         while self._count:
             if self._idle is None:
                 self._idle = anyio.Event()
