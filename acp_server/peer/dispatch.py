@@ -44,6 +44,7 @@ class Dispatcher:
         "_root",
         "_scopes",
         "_serve",
+        "_serving",
         "_signals",
         "_spawner",
         "_unread",
@@ -65,6 +66,8 @@ class Dispatcher:
         """Whether a task has been started or woken that has not begun to look at what is ready."""
         self._idle: Signal | None = None
         """Wakes the one task that waits for something to run."""
+        self._serving = False
+        """Whether the task that began to run requests last is within one, so that it waits if others run now."""
         self._handing_over = False
         self._parked: deque[Call] = deque()
         """Those that wait for the peer to read."""
@@ -123,13 +126,15 @@ class Dispatcher:
         while True:
             self._is_due = False
             if len(self._ready) > 1 and not self._handing_over:
-                # Called when this task waits.
+                # Called when this task waits, be it within a request or for others to run.
                 self._handing_over = True
                 self._scopes.soon(self._hand_over)
             end = perf_counter() + _SLICE
             while (call := self._next()) is not None:
                 call.task = task
+                self._serving = True
                 await self._serve(call, pair)
+                self._serving = False
                 if not pair.is_untouched or copy_context() != untouched or self._spawner.is_cancelling(task):
                     return
                 if perf_counter() > end:
@@ -163,10 +168,11 @@ class Dispatcher:
         return None
 
     def _hand_over(self) -> None:
-        """A request waits, so those behind it need tasks of their own; most likely they will wait, too."""
+        """If a request waits, those behind it need tasks of their own; most likely they will wait, too."""
         self._handing_over = False
-        for _ in self._ready:
-            self._spawn()
+        if self._serving:
+            for _ in self._ready:
+                self._spawn()
 
     async def _unpark(self) -> None:
         node = self._root.child("requests that wait for the peer to read")

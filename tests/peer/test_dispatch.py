@@ -1,0 +1,238 @@
+"""Requests that share a task: no handler notices what ran in it before."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+import sniffio
+
+from acp_server.peer import dispatch
+from acp_server.peer.context import Call
+from acp_server.peer.limits import Limits
+from acp_server.peer.route import Route, Routes
+from tests.peer.ends import CANCELLED, PATIENCE, cancel, notification, request, result, serving, until
+
+pytestmark = pytest.mark.anyio
+
+INTERNAL = {"code": -32603, "message": "Internal error"}
+
+ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, no other task gets a turn before a request waits."""
+    monkeypatch.setattr(dispatch, "_SLICE", math.inf)
+
+
+class Tasks:
+    """Handlers that note in which task they run."""
+
+    def __init__(self) -> None:
+        self.of: dict[Any, Any] = {}
+        self.begin = anyio.Event()
+
+    def _note(self, call: Call) -> None:
+        self.of[call.id] = asyncio.current_task() if sniffio.current_async_library() == "asyncio" else None
+
+    async def quick(self, call: Call) -> str:
+        self._note(call)
+        return "quick"
+
+    async def slow(self, call: Call) -> str:
+        self._note(call)
+        await self.begin.wait()
+        return "slow"
+
+    def routes(self, **more: Callable[[Call], Awaitable[Any]]) -> Routes:
+        handlers = {"quick": self.quick, "slow": self.slow, **more}
+        return Routes({name: Route(handler) for name, handler in handlers.items()})
+
+
+@ON_ASYNCIO
+@pytest.mark.usefixtures("unhurried")
+async def test_requests_that_never_wait_share_a_task_also_from_chunk_to_chunk() -> None:
+    tasks = Tasks()
+    async with serving(tasks.routes()) as end:
+        for first in (0, 3):
+            end.send(*(request(first + n, "quick") for n in range(3)))
+            assert [(await end.next())["id"] for _ in range(3)] == [first, first + 1, first + 2]
+    assert len(set(tasks.of.values())) == 1
+
+
+@ON_ASYNCIO
+@pytest.mark.usefixtures("unhurried")
+async def test_a_request_that_waits_keeps_its_task_and_those_behind_it_get_others() -> None:
+    tasks = Tasks()
+    async with serving(tasks.routes()) as end:
+        end.send(request(1, "quick"), request(2, "slow"), request(3, "slow"), request(4, "quick"))
+        assert [(await end.next())["id"] for _ in range(2)] == [1, 4]
+        assert tasks.of[1] is tasks.of[2]
+        assert len({tasks.of[2], tasks.of[3], tasks.of[4]}) == 3
+        tasks.begin.set()
+        assert sorted([(await end.next())["id"] for _ in range(2)]) == [2, 3]
+
+
+async def test_handlers_begin_in_the_order_of_arrival_whoever_waits() -> None:
+    began: list[Any] = []
+
+    async def some_wait(call: Call) -> None:
+        began.append(call.id)
+        if call.id % 3 == 0:
+            await anyio.lowlevel.checkpoint()
+
+    async with serving(Routes({"some": Route(some_wait)})) as end:
+        end.send(*(request(id, "some") for id in range(20)))
+        for _ in range(20):
+            await end.next()
+    assert began == list(range(20))
+
+
+async def test_what_a_handler_sets_in_its_context_is_not_seen_by_the_next() -> None:
+    name: ContextVar[str] = ContextVar("name", default="nobody")
+
+    async def swap(call: Call) -> str:
+        before = name.get()
+        name.set(str(call.id))
+        return before
+
+    async with serving(Routes({"swap": Route(swap)})) as end:
+        end.send(*(request(id, "swap") for id in range(3)))
+        assert [(await end.next())["result"] for _ in range(3)] == ["nobody"] * 3
+
+
+async def test_a_scope_that_a_handler_leaves_open_fails_its_request_and_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def leave_open(_call: Call) -> str:
+        anyio.CancelScope(deadline=anyio.current_time() - 1).__enter__()
+        return "left"
+
+    async def wait(_call: Call) -> str:
+        await anyio.lowlevel.checkpoint()
+        return "waited"
+
+    async with serving(Routes({"leave": Route(leave_open), "wait": Route(wait)})) as end:
+        end.send(request(1, "leave"), request(2, "wait"), request(3, "wait"))
+        answers = {answer["id"]: answer for answer in [await end.next() for _ in range(3)]}
+    assert answers[1]["error"] == INTERNAL
+    assert (answers[2], answers[3]) == (result(2, "waited"), result(3, "waited"))
+    assert "leave failed" in caplog.text
+
+
+async def test_a_request_that_is_cut_while_it_runs_leaves_the_next_one_alone() -> None:
+    async def cut_itself(call: Call) -> str:
+        assert call.cancel()
+        return "all the same"
+
+    async def wait(_call: Call) -> str:
+        await anyio.lowlevel.checkpoint()
+        return "waited"
+
+    async with serving(Routes({"cut": Route(cut_itself), "wait": Route(wait)})) as end:
+        end.send(request(1, "cut"), request(2, "wait"))
+        assert [await end.next() for _ in range(2)] == [result(1, "all the same"), result(2, "waited")]
+
+
+@ON_ASYNCIO
+async def test_a_handler_that_cancels_its_own_task_natively_leaves_the_next_one_alone() -> None:
+    async def cancel_task(_call: Call) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "cancelled"
+
+    async def wait(_call: Call) -> str:
+        await anyio.lowlevel.checkpoint()
+        return "waited"
+
+    async with serving(Routes({"cancel": Route(cancel_task), "wait": Route(wait)})) as end:
+        end.send(request(1, "cancel"), request(2, "wait"))
+        assert [await end.next() for _ in range(2)] == [result(1, "cancelled"), result(2, "waited")]
+
+
+@ON_ASYNCIO
+@pytest.mark.parametrize("woken", [False, True])
+async def test_a_native_cancel_of_the_task_that_waits_for_requests_loses_none(woken: bool) -> None:
+    tasks = Tasks()
+    async with serving(tasks.routes()) as end:
+        end.send(request(1, "quick"))
+        assert await end.next() == result(1, "quick")
+        if woken:
+            end.hear(request(2, "quick"))
+        tasks.of[1].cancel()
+        if not woken:
+            await until(tasks.of[1].done)
+            end.send(request(2, "quick"))
+        assert await end.next() == result(2, "quick")
+        end.send(request(3, "quick"))
+        assert await end.next() == result(3, "quick")
+    assert tasks.of[2] is not tasks.of[1]
+
+
+async def test_a_cancel_reaches_just_the_request_that_waits_in_a_shared_task() -> None:
+    tasks = Tasks()
+    async with serving(tasks.routes(hang=_hang)) as end:
+        end.send(request(1, "quick"), request(2, "hang"), request(3, "hang"), request(4, "quick"))
+        assert sorted([(await end.next())["id"] for _ in range(2)]) == [1, 4]
+        end.send(cancel(1), cancel(2), request(5, "quick"))
+        answers = {answer["id"]: answer for answer in [await end.next() for _ in range(2)]}
+        assert answers[2]["error"] == CANCELLED
+        assert answers[5] == result(5, "quick")
+        end.send(cancel(3))
+        assert (await end.next())["error"] == CANCELLED
+
+
+@ON_ASYNCIO
+async def test_requests_that_never_wait_let_others_run_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "_SLICE", 0.0)
+    others: list[int] = []
+    served = 0
+
+    async def count(_call: Call) -> None:
+        nonlocal served
+        served += 1
+
+    async def other() -> None:
+        while served < 20:
+            others.append(served)
+            await anyio.lowlevel.checkpoint()
+
+    async with serving(Routes({"count": Route(count)})) as end, anyio.create_task_group() as group:
+        await end.barrier()
+        end.hear(*(request(id, "count") for id in range(20)))
+        group.start_soon(other)
+        for _ in range(20):
+            await end.next()
+    assert len(set(others)) > 10
+
+
+@ON_ASYNCIO
+async def test_the_task_that_waits_for_requests_ends_with_the_connection() -> None:
+    tasks = Tasks()
+    async with serving(tasks.routes()) as end:
+        end.send(request(1, "quick"))
+        await end.next()
+        assert end.connection.work.running == 0
+    with anyio.fail_after(PATIENCE):
+        await until(tasks.of[1].done)
+
+
+async def test_a_request_that_arrives_as_the_connection_closes_is_answered() -> None:
+    tasks = Tasks()
+    async with serving(tasks.routes(), Limits(grace=1, drain=0)) as end:
+        end.send(request(1, "quick"))
+        await end.next()
+        end.connection.close()
+        end.send(request(2, "quick"), notification("note"))
+        answers = await end.rest()
+    assert [answer["error"] for answer in answers] == [CANCELLED]
+
+
+async def _hang(_call: Call) -> None:
+    await anyio.sleep_forever()
