@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
@@ -23,14 +23,17 @@ from acp_server.errors import (
 )
 from acp_server.peer.context import Call, Follower
 from acp_server.peer.outcome import program_end
-from acp_server.schema.prompt import PromptRequest
 from acp_server.session.hooks import Hooks, PromptHook
 from acp_server.session.params import problem, read
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.state import TurnState
+from acp_server.session.transcript import is_text
 from acp_server.session.turn import Turn
 from acp_server.tasks.failure import failures_in
 from acp_server.tasks.tree import NOTHING
+
+if TYPE_CHECKING:
+    from acp_server.schema.prompt import PromptRequest
 
 logger = logging.getLogger("acp_server.session")
 
@@ -67,6 +70,8 @@ class Prompting:
         call.follower = call.admitted = _Prompt(self._hooks.prompt, call, session, request)
 
     def _read(self, call: Call) -> PromptRequest:
+        from acp_server.schema.prompt import PromptRequest
+
         request = read(PromptRequest, call)
         for index, block in enumerate(request.prompt):
             if block.type not in self._content:
@@ -197,14 +202,6 @@ def _is_users_choice(error: BaseException) -> bool:
 def _is_plain(params: dict[str, Any]) -> bool:
     """Whether a prompt is nothing but text, so that it needs no further check; nearly all are, and it costs a tenth."""
     blocks = params.get("prompt")
-    if type(blocks) is not list or type(params.get("sessionId")) is not str:
-        return False
-    for block in cast("list[Any]", blocks):
-        if (
-            type(block) is not dict
-            or len(block) != 2
-            or block.get("type") != "text"
-            or type(block.get("text")) is not str
-        ):
-            return False
-    return True
+    return (
+        type(blocks) is list and type(params.get("sessionId")) is str and all(map(is_text, cast("list[Any]", blocks)))
+    )
