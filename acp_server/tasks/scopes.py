@@ -75,7 +75,7 @@ def has_room() -> bool:
     """Whether the stack has room for a cancel and for what is called at it."""
     try:
         # Nearly always it is not even half full, which is much cheaper to see.
-        sys._getframe(sys.getrecursionlimit() // 2)
+        sys._getframe(sys.getrecursionlimit() // 2)  # pyright: ignore[reportPrivateUsage]
     except ValueError:
         return True
     try:
