@@ -69,10 +69,10 @@ class Agent:
         if unknown:
             raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
         info = {"name": name, "version": version} | ({} if title is None else {"title": title})
-        self._hooks = Hooks(info, accepts=accepts, mcp=mcp, kept_in=store)
         self.tools = Toolbox()
         """What it can do for a model. `tools.describe()` is what models are told."""
         self.tools.approvals = approvals
+        self._hooks = Hooks(info, self.tools.of, accepts=accepts, mcp=mcp, kept_in=store)
         self._services: dict[Connection, Service] = {}
 
     @property
@@ -114,6 +114,8 @@ class Agent:
         it tells the client of the session comes right behind the answer.
         """
         self._hooks.open_session.append(session_hook(function))
+        # It may add tools to its sessions, which is told to clients before there is one.
+        self._offer_tool_cancel()
         return function
 
     def method(self, name: str) -> Callable[[F], F]:
@@ -166,6 +168,7 @@ class Agent:
         approval: bool | Callable[..., Any] = False,
         auto_approve: bool = False,
         asks_each_time: bool = False,
+        approval_key: str | None = None,
         approval_timeout: float | None = None,
         needs_editor: bool = False,
     ) -> Callable[[F], Tool[F]]: ...
@@ -193,8 +196,11 @@ class Agent:
         """Register a tool that was made elsewhere. Raises UsageError if there is one of the same name."""
         self.tools.add(tool)
         hooks = self._hooks
-        hooks.tools = self.tools
         hooks.auto_approve = hooks.auto_approve or (bool(tool.approval) and tool.auto_approve)
+        self._offer_tool_cancel()
+
+    def _offer_tool_cancel(self) -> None:
+        hooks = self._hooks
         hooks.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, admit=self._cancel_tool_call, urgent=True))
         hooks.extensions.setdefault(CANCEL_TOOL_CALL, {})
 
@@ -203,8 +209,8 @@ class Agent:
         session_id, id = call.params.get("sessionId"), call.params.get("toolCallId")
         if not isinstance(session_id, str) or not isinstance(id, str):
             raise InvalidParams("sessionId and toolCallId must be strings")
-        turns = self.find_session(call.connection, session_id).turns
-        if not any(self.tools.cancel_shown(turn, id) for turn in turns):
+        session = self.find_session(call.connection, session_id)
+        if not any(session.tools.cancel_shown(turn, id) for turn in session.turns):
             raise InvalidParams("No such tool call is running", data={"toolCallId": id})
 
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:

@@ -29,6 +29,8 @@ class Hooks:
 
     info: dict[str, str]
     """`Implementation` on the wire: `name`, `version` and perhaps `title`."""
+    tools: Callable[[Session], ToolHost]
+    """Makes the tools of a session."""
     prompt: PromptHook | None = None
     open_session: list[SessionHook] = field(default_factory=list["SessionHook"])
     """Called for each session that is made, loaded or resumed, before the client gets the answer."""
@@ -48,7 +50,6 @@ class Hooks:
     kept_in: SessionStore | None = None
     """See `store`."""
     methods: dict[str, Route] = field(default_factory=dict[str, Route])
-    tools: ToolHost | None = None
     auto_approve: bool = False
     """Whether sessions have the option that lets tools which allow it run without asking."""
     extensions: dict[str, Any] = field(default_factory=dict[str, "Any"])

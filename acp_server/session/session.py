@@ -60,9 +60,9 @@ class Session:
         self.settings = Settings(record, profile, hooks.modes, hooks.config_options, auto_approve=hooks.auto_approve)
         """The modes and config options that it offers; a session handler may change what is in them."""
         self.approvals: dict[str, bool] = {}
-        """By the tool's name: what the user decided once and for all calls of it in this session."""
-        self.tools: Final = hooks.tools
-        """Who carries out the tool calls of its turns, if the agent has tools."""
+        """By the tool's `approval_key`: what the user decided once and for all calls of it in this session."""
+        self.tools: Final = hooks.tools(self)
+        """What the agent can do for a model in this session: its own tools, and those that are added here."""
         self.data: Any = None
         self.opened = False
         """Whether the client's request for it has succeeded. Before that nothing of it is stored."""

@@ -1,4 +1,4 @@
-"""What a turn knows of tools: what comes of a call, and who carries it out.
+"""What a session knows of tools: what comes of a call, and who carries it out.
 
 It runs nothing: `acp_server.tools` does, which the protocol's side does not import.
 """
@@ -39,7 +39,25 @@ class ToolResult:
 
 
 class ToolHost(Protocol):
-    """Carries out the tool calls of an agent's turns."""
+    """The tools of one session, which carries out the tool calls of its turns: `acp_server.tools.session_tools`."""
+
+    def add(self, tool: Any, /, *, input_schema: dict[str, Any] | None = None, **options: Any) -> Any:
+        """Offer one more tool in this session: a `Tool`, or a function and the options of a `Tool`.
+
+        `input_schema`: what the tool takes, as a JSON Schema of one object. Then the function is a handler of one
+        parameter, named `arguments`, that gets all of them in a dict, checked; and of the running call, if it takes
+        that. `name` and `description` have to be said. Returns the `Tool`. Raises UsageError, also for a name that
+        there is already.
+        """
+        ...
+
+    def remove(self, name: str) -> None:
+        """Take back a tool that was added to this session. Calls that run go on. Raises KeyError if there is none."""
+        ...
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What a model is told of those that can run in this session, the agent's own first; see `Tool.describe`."""
+        ...
 
     async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
         """See `Turn.run_tool`."""
@@ -47,4 +65,8 @@ class ToolHost(Protocol):
 
     def cancel(self, turn: Turn, id: str) -> bool:
         """See `Turn.cancel_tool`."""
+        ...
+
+    def cancel_shown(self, turn: Turn, id: str) -> bool:
+        """The same for the client, which knows a call by its `toolCallId` only."""
         ...

@@ -275,8 +275,6 @@ class Turn:
         had it. Arguments that do not fit and unknown tools are failures like any other. Raises UsageError, also while a
         call of that id runs, and TurnEnded after the turn.
         """
-        if self.session.tools is None:
-            raise UsageError("this agent has no tools")
         if self.record.ended_at is not None:
             await self._refuse()
         return await self.session.tools.run(self, tool, arguments or {}, id)
@@ -296,7 +294,7 @@ class Turn:
 
     def cancel_tool(self, id: str) -> bool:
         """Cancel one tool call of this turn, which goes on, from any thread. False if none of that id is running."""
-        return self.session.tools is not None and self.session.tools.cancel(self, id)
+        return self.session.tools.cancel(self, id)
 
     # -- its life
 

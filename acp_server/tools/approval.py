@@ -38,7 +38,8 @@ class Approvals(Protocol):
     """Where decisions for all further calls of a tool are kept. By default that is the session, until it is closed."""
 
     async def get(self, session: Session, tool: str) -> bool | None:
-        """Whether the user allowed the tool for good, or refused it for good; None if neither."""
+        """Whether the user allowed the tool for good, or refused it for good; None if neither. `tool` is its
+        `approval_key`, by default its name."""
         ...
 
     async def put(self, session: Session, tool: str, allowed: bool) -> None:
@@ -71,10 +72,13 @@ class Question:
     """The call's title, if it is to be another than the tool's."""
 
 
-async def question(tool: Tool[Any], arguments: Mapping[str, Any], context: ToolContext, title: str) -> Question:
-    """What the user is asked. Raises ToolFailed if the request function fails: then nobody can be asked."""
+async def question(
+    tool: Tool[Any], arguments: Mapping[str, Any], context: ToolContext, title: str, raw: Any
+) -> Question:
+    """What the user is asked. `raw`: the arguments as the model wrote them, as far as JSON can express them. Raises
+    ToolFailed if the request function fails: then nobody can be asked."""
     if not callable(tool.approval):
-        return _question(unexplained(title), tool, context, title)
+        return _question(unexplained(title, raw), tool, context, title, raw)
     ask = tool.approval
     passed = dict(arguments) if tool.asks_with_context is None else {**arguments, tool.asks_with_context: context}
     try:
@@ -88,7 +92,7 @@ async def question(tool: Tool[Any], arguments: Mapping[str, Any], context: ToolC
             asked = Approval(asked)
         if not isinstance(asked, Approval):
             raise TypeError(f"an approval request must return an Approval or text, not {type(asked).__name__}")
-        return _question(asked, tool, context, title)
+        return _question(asked, tool, context, title, raw)
     except (ToolFailed, ConnectionClosed):
         raise
     except Exception as error:
@@ -96,7 +100,7 @@ async def question(tool: Tool[Any], arguments: Mapping[str, Any], context: ToolC
         raise ToolFailed("The question for the user's approval could not be made, so it was not run.") from error
 
 
-def _question(approval: Approval, tool: Tool[Any], context: ToolContext, title: str) -> Question:
+def _question(approval: Approval, tool: Tool[Any], context: ToolContext, title: str, raw: Any) -> Question:
     previews = [as_content(piece) for piece in approval.previews()]
     message = Content(content=TextContent(text=approval.message))
     call = ToolCallUpdate(
@@ -104,6 +108,7 @@ def _question(approval: Approval, tool: Tool[Any], context: ToolContext, title: 
         title=approval.title or title,
         kind=cast("Any", tool.kind),
         status="pending",
+        raw_input=raw,
         content=[message, *previews],
     )
     # What cannot be written shows here, and not when it is to be sent.
@@ -158,7 +163,7 @@ def _options(approval: Approval, tool: Tool[Any]) -> list[PermissionOption]:
 
 async def _known(store: Approvals, session: Session, tool: Tool[Any]) -> bool | None:
     try:
-        known = await store.get(session, tool.name)
+        known = await store.get(session, tool.approval_key)
     except Exception:
         logger.exception("what the user decided about %s could not be looked up; asking", tool.name)
         return None
@@ -167,7 +172,7 @@ async def _known(store: Approvals, session: Session, tool: Tool[Any]) -> bool | 
 
 async def _remember(store: Approvals, session: Session, tool: Tool[Any], allowed: bool) -> bool:
     try:
-        await store.put(session, tool.name, allowed)
+        await store.put(session, tool.approval_key, allowed)
     except Exception:
         logger.exception("what the user decided about %s is not kept", tool.name)
         return False

@@ -20,6 +20,7 @@ from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import Editor, EditResult
 from acp_server.tools.execution import Execution, Trial
 from acp_server.tools.manifest import Manifest
+from acp_server.tools.output import shown
 from acp_server.tools.registered import Registered
 from acp_server.tools.tool import Tool
 
@@ -198,12 +199,12 @@ class AssistantTool:
     async def _ask(self, params: dict[str, Any], context: ToolContext) -> Approval:
         editor = self._editor_of(context, may_write=False)
         if self._request is None:
-            return unexplained(self.manifest.display_name)
+            return unexplained(self.manifest.display_name, shown(params))
         request = ApprovalRequest.read(await self._request.call(params, editor, call=context))
         preview: list[Any] = []
         if request.preview_button is not None:
-            shown = await Registered(request.preview_button.action, ()).call()
-            preview = list(cast("list[Any]", shown)) if isinstance(shown, (list, tuple)) else [shown]
+            pieces = await Registered(request.preview_button.action, ()).call()
+            preview = list(cast("list[Any]", pieces)) if isinstance(pieces, (list, tuple)) else [pieces]
             preview = [piece for piece in preview if piece is not None]
         if editor is not None:
             preview = [*await editor.take_diffs(), *preview]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from acp_server.errors import UsageError
+from acp_server.tools.preview import preview
 
 ALLOW: Final = "Allow"
 REJECT: Final = "Reject"
@@ -40,9 +41,10 @@ class Approval:
         return cast("list[Any]", preview) if isinstance(preview, (list, tuple)) else [preview]
 
 
-def unexplained(title: str) -> Approval:
-    """The question about a tool whose author says nothing about its calls."""
-    return Approval(f"May this run: {title}?", explains=False)
+def unexplained(title: str, arguments: Any) -> Approval:
+    """The question about a tool whose author says nothing about its calls: what will be run. `arguments`: as JSON has
+    them."""
+    return Approval("\n\n".join([f"May this run: {title}?", *preview(arguments)]), explains=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class Execution:
             raise
         title = self._title(arguments)
         if tool.approval:
-            asked = await question(tool, arguments, context, title)
+            asked = await question(tool, arguments, context, title, shown(self._arguments))
             if self.is_cancelled:
                 return None
             asking = self._asking = Asking()
@@ -150,7 +150,7 @@ class Execution:
     def _settle_others(self, allowed: bool) -> None:
         """The user has decided for all calls of the tool, so also for those that are asked about at this time."""
         for other in Calls.of(self._turn):
-            if other._tool.name == self._tool.name and other._asking is not None:
+            if other._tool.approval_key == self._tool.approval_key and other._asking is not None:
                 other._asking.settle(allowed)
 
     async def _execute(self, arguments: dict[str, Any]) -> Output:

@@ -53,7 +53,8 @@ class Tool(Generic[F]):
     `approval`: whether the user is asked before it runs, or a function that says what is asked: it takes the same
     arguments, changes nothing, and returns an `Approval` or the question as text. `auto_approve`: whether it may run
     without asking when the user has set that tools may. `asks_each_time`: the user cannot allow all further calls at
-    once. `approval_timeout`: seconds after which no answer means no.
+    once. `approval_key`: what such a decision is kept under, else the name; tools with the same key share it.
+    `approval_timeout`: seconds after which no answer means no.
     `answers_refusal`: whether the function is called, too, when it was not approved, and finds that out by
     `ToolContext.primary_confirmed`. `needs_editor`: whether it runs only where the client reads and writes files.
     `parameters`: what it takes, if the function's parameters do not say it.
@@ -72,6 +73,7 @@ class Tool(Generic[F]):
         approval: bool | Callable[..., Any] = False,
         auto_approve: bool = False,
         asks_each_time: bool = False,
+        approval_key: str | None = None,
         approval_timeout: float | None = None,
         answers_refusal: bool = False,
         needs_editor: bool = False,
@@ -96,6 +98,7 @@ class Tool(Generic[F]):
         self.approval: Final = approval
         self.auto_approve: Final = auto_approve
         self.asks_each_time: Final = asks_each_time
+        self.approval_key: Final = approval_key or self.name
         self.approval_timeout: Final = approval_timeout
         self.answers_refusal: Final = answers_refusal
         self.needs_editor: Final = needs_editor

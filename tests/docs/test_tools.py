@@ -60,6 +60,15 @@ async def test_tools_first() -> None:
         assert described["look_up"]["input_schema"]["properties"]["most"] == {"type": "integer", "default": 3}
 
 
+async def test_tools_session() -> None:
+    async with opened("session", "tools.md") as (editor, session, example):
+        editor.client.answer(PERMISSION, selected("allow_always"))
+        assert await editor.ask(session, "word") == END_TURN
+        assert editor.said() == ["folder, look_up. ", "look_up: {'word': 'word'}"]
+        served = example["agent"].find_session(editor.connection, session)
+        assert served.approvals == {"dictionary/look_up": True}
+
+
 async def test_tools_model() -> None:
     async with opened("model", "tools.md") as (editor, session, _):
         assert await editor.ask(session) == END_TURN

@@ -57,6 +57,8 @@ async def test_the_answer_tells_who_the_agent_is_and_what_it_can_do() -> None:
                     "resume": {},
                     "close": {},
                 },
+                # Its sessions may have tools.
+                "_meta": {"_tool_call/cancel": {}},
             },
             "authMethods": [],
             "agentInfo": {"name": "reader", "version": "2.1", "title": "The Reader"},

@@ -357,11 +357,11 @@ async def test_an_agent_without_tools_says_so() -> None:
 
     @agent.prompt
     async def prompt(turn: Turn) -> None:
-        with pytest.raises(UsageError, match="no tools"):
+        with pytest.raises(ToolFailed, match="There are: none"):
             await turn.call("read")
         assert not turn.cancel_tool("x")
 
-    assert await updates(agent) == []
+    assert [update["status"] for update in await updates(agent)] == ["pending", "failed"]
 
 
 async def test_two_running_calls_cannot_have_one_id() -> None:

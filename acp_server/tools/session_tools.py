@@ -1,0 +1,137 @@
+"""The tools of one session, the agent's and those that were added to it, and the tool calls of its turns.
+
+What a model is offered comes from here, and what it calls is looked up here. How one call goes is the matter of
+`acp_server.tools.runner`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio.lowlevel
+
+from acp_server.errors import UsageError
+from acp_server.session.tooling import ToolResult
+from acp_server.tasks.cause import Cause
+from acp_server.tools.calls import Calls
+from acp_server.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from acp_server.session.session import Session
+    from acp_server.session.turn import Turn
+    from acp_server.tools.toolbox import Toolbox
+
+
+class SessionTools:
+    """See `acp_server.session.tooling.ToolHost`. Iterating gives those that can run in the session."""
+
+    def __init__(self, agents: Toolbox, session: Session) -> None:
+        self._agents = agents
+        self._session = session
+        self._own: dict[str, Tool[Any]] = {}
+        self._used: set[str] = set()
+
+    def add(self, tool: Any, /, *, input_schema: dict[str, Any] | None = None, **options: Any) -> Tool[Any]:
+        """See `ToolHost.add`."""
+        if input_schema is not None:
+            from acp_server.tools.json_schema import SchemaParameters
+
+            options["parameters"] = SchemaParameters(tool, input_schema)
+        if isinstance(tool, Tool):
+            if options:
+                raise UsageError(f"{tool.name} is a tool already, and has its own options")
+            made = cast("Tool[Any]", tool)
+        else:
+            made = Tool(tool, **options)
+        if made.name in self._own or made.name in self._agents:
+            raise UsageError(f"there are two tools named {made.name}")
+        self._own[made.name] = made
+        return made
+
+    def remove(self, name: str) -> None:
+        """See `ToolHost.remove`."""
+        del self._own[name]
+
+    def __iter__(self) -> Iterator[Tool[Any]]:
+        """Those that can run, the agent's own first."""
+        return (tool for tool in (*self._agents, *self._own.values()) if tool.runs_in(self._session))
+
+    def describe(self) -> list[dict[str, Any]]:
+        """See `ToolHost.describe`."""
+        return [tool.describe() for tool in self]
+
+    # -- the calls of its turns
+
+    async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
+        """See `Turn.run_tool`."""
+        # Not at the top: it brings in the types of the protocol, which a session's start does not wait for.
+        from acp_server.tools.approval import SessionApprovals
+        from acp_server.tools.runner import Execution
+
+        if not isinstance(tool, (Tool, str)):
+            raise UsageError(f"a tool is called by its name, not by a {type(tool).__name__}")
+        if id is not None and not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"the id of a tool call is text, not {type(id).__name__}")
+        if id is not None and Calls.of(turn).find(id) is not None:
+            raise UsageError(f"a tool call with the id {id!r} is running")
+        if turn.is_cancelled:
+            # Nothing begins in a turn that is over.
+            result = ToolResult(_new_id() if id is None else id, _name(tool), "cancelled", None)
+            turn.tool_ended(result)
+            await anyio.lowlevel.checkpoint()
+            return result
+        shown_id = self._shown_id(id)
+        given = shown_id if id is None else id
+        found = self._tool(tool)
+        if found is None:
+            return self._unknown(turn, _name(tool), arguments, shown_id, given)
+        return await Execution(
+            turn, found, arguments, shown_id, given, self._agents.approvals or SessionApprovals()
+        ).run()
+
+    def cancel(self, turn: Turn, id: str) -> bool:
+        """See `Turn.cancel_tool`."""
+        execution = Calls.of(turn).find(id)
+        return execution is not None and execution.cancel(Cause.USER)
+
+    def cancel_shown(self, turn: Turn, id: str) -> bool:
+        """The same for the client, which knows a call by its `toolCallId` only. True, too, if it still ends of a cancel
+        before that."""
+        execution = Calls.of(turn).shown(id)
+        return execution is not None and (execution.cancel(Cause.USER) or execution.is_cancelled)
+
+    def _shown_id(self, id: str | None) -> str:
+        """The `toolCallId`: the caller's `id`, unless an earlier call had it. Models count their calls from 0 again,
+        and what the client was shown of the earlier one has its final status."""
+        if id is None or id in self._used:
+            return _new_id()
+        self._used.add(id)
+        return id
+
+    def _tool(self, tool: Any) -> Tool[Any] | None:
+        if isinstance(tool, Tool):
+            return cast("Tool[Any]", tool)
+        return self._own.get(tool) or self._agents.get(tool)
+
+    def _unknown(self, turn: Turn, name: str, arguments: Mapping[str, Any], id: str, given: str) -> ToolResult:
+        from acp_server.tools.output import shown
+        from acp_server.tools.view import PACE, View
+
+        known = ", ".join(tool.name for tool in self) or "none"
+        words = f"There is no tool named {name!r}. There are: {known}."
+        view = View(turn, id, turn.client.connection.ticker(PACE))
+        view.begin(name, "other", name, shown(arguments))
+        view.end("failed", last=words)
+        result = ToolResult(given, name, "failed", words)
+        turn.tool_ended(result)
+        return result
+
+
+def _new_id() -> str:
+    return f"call_{os.urandom(8).hex()}"
+
+
+def _name(tool: Any) -> str:
+    return cast("Tool[Any]", tool).name if isinstance(tool, Tool) else str(tool)
