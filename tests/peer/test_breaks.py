@@ -141,3 +141,14 @@ async def test_an_error_of_our_own_ends_the_connection_properly(caplog: pytest.L
         assert await end.rest() == [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
     assert end.raised is None
     assert [record.getMessage() for record in caplog.records] == ["an internal task failed"]
+
+
+async def test_why_a_line_is_not_json_is_for_the_debug_log_and_no_other_refusal_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.DEBUG, "acp_server.peer"):
+        async with serving() as end:
+            end.send(b"{nonsense}\n", b"7\n")
+            assert [(await end.next())["error"]["code"] for _ in range(2)] == [-32700, -32600]
+    said = [record.getMessage() for record in caplog.records]
+    assert [each.partition(":")[0] for each in said] == ["not JSON"]

@@ -332,3 +332,23 @@ async def test_whatever_ends_the_program_ends_the_connection_first(where: str, k
         await end.connection.run()
     assert [answer["id"] for answer in await end.rest()] == [1]
     assert_over(end.connection)
+
+
+@pytest.mark.behaviour("D5")
+async def test_of_several_that_end_the_program_the_first_one_counts() -> None:
+    first, second = SystemExit(1), SystemExit(2)
+
+    async def ends(call: Call) -> None:
+        if call.id == 1:
+            raise first
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise second
+
+    end = End(Routes({"ends": Route(ends)}), Limits(drain=0))
+    end.send(request(2, "ends"), request(1, "ends"))
+    with anyio.fail_after(PATIENCE), pytest.raises(SystemExit) as raised:
+        await end.connection.run()
+    assert raised.value is first
+    assert_over(end.connection)

@@ -103,6 +103,25 @@ async def test_the_cause_of_a_lost_connection_can_be_read() -> None:
     assert seen == [Cause.CLOSED]
 
 
+async def test_a_cancel_from_outside_of_the_handler_says_whether_it_is_the_one_that_counts() -> None:
+    said: list[bool] = []
+    calls: list[Call] = []
+
+    async def cut(call: Call) -> None:
+        calls.append(call)
+        said.extend(call.cancel() for _ in range(2))
+
+    async def through(call: Call) -> None:
+        calls.append(call)
+
+    async with served(Routes({"cut": Route(cut), "through": Route(through)})) as peer:
+        for id, method in enumerate(("cut", "through")):
+            peer.send(request(id, method))
+            await peer.answer(id)
+        assert [call.cancel() for call in calls] == [False, False]
+    assert said == [True, False]
+
+
 async def test_several_can_listen_to_one_notification_in_the_order_of_joining() -> None:
     heard: list[str] = []
     routes = Routes()

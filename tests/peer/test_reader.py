@@ -24,6 +24,7 @@ from tests.peer.ends import (
     listen,
     notification,
     request,
+    result,
     serving,
     until,
 )
@@ -99,6 +100,29 @@ async def test_an_inline_notification_is_hurried_too_and_comes_again_in_its_turn
         assert await end.barrier() == []
     # While it comes next, it is hurried behind each slice.
     assert [each for each, _ in itertools.groupby(heard)] == [[1], [0], [1]]
+
+
+@pytest.mark.behaviour("B6")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_an_inline_notification_ahead_of_its_turn_cancels_no_request_that_it_names() -> None:
+    heard: list[Any] = []
+    go_on = anyio.Event()
+
+    async def wait(_call: Call) -> str:
+        await go_on.wait()
+        return "through"
+
+    routes = Routes({"wait": Route(wait)})
+    listen(routes, "session/cancel", heard.append, inline=True)
+    async with serving(routes) as end:
+        end.send(request(1, "wait"))
+        await end.barrier()
+        end.send(GARBAGE * 50, notification("session/cancel", {"requestId": 1}))
+        await until(lambda: heard)
+        go_on.set()
+        came = await answers(end, 51)
+        assert await end.barrier() == []
+    assert result(1, "through") in came
 
 
 @pytest.mark.behaviour("E4", "I1")

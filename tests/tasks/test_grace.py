@@ -80,3 +80,39 @@ async def test_work_that_looks_for_its_cancel_when_it_is_let_be_goes_on(rounds: 
                 await anyio.lowlevel.checkpoint()
             let_be(inner)
             over.set()
+
+
+@pytest.mark.behaviour("K5")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_work_that_has_just_begun_to_look_for_its_cancel_is_freed_when_it_is_let_be() -> None:
+    """Nothing has cancelled it in this round of the loop, and it would look again in every round."""
+    outer, inner = anyio.CancelScope(), anyio.CancelScope()
+    shielded, go_on = anyio.Event(), anyio.Event()
+    looks: list[str] = []
+
+    async def stubborn() -> None:
+        with outer, inner:
+            with anyio.CancelScope(shield=True):
+                shielded.set()
+                await go_on.wait()
+            for _ in range(2):
+                try:
+                    await anyio.lowlevel.checkpoint_if_cancelled()
+                    looks.append("free")
+                except anyio.get_cancelled_exc_class():
+                    looks.append("cut")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(stubborn)
+        await shielded.wait()
+        outer.cancel()
+        await anyio.lowlevel.checkpoint()
+        # It goes on behind the delivery of this round.
+        go_on.set()
+        await anyio.lowlevel.checkpoint()
+        let_be(inner)
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        seen = list(looks)
+        inner.cancel()
+    assert seen == ["cut", "free"]

@@ -166,7 +166,7 @@ async def test_work_that_does_not_end_is_left_behind_when_its_time_is_over(
     assert len(caplog.records) == 1
 
 
-async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone() -> None:
+async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     kept = Kept(patience=0.02)
     let_be: list[int] = []
     left_alone = anyio.Event()
@@ -193,6 +193,8 @@ async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone() -> 
     assert let_be == [1]
     kept.go_on.set()
     await kept.idle()
+    # Its caller went on at the first look, which is said once.
+    assert len(caplog.records) == 1
 
 
 async def test_whoever_waits_and_is_cancelled_cuts_the_work_and_waits_for_its_cleanup() -> None:
@@ -249,3 +251,14 @@ async def test_a_cut_behind_the_end_is_not_looked_after() -> None:
     await kept.run(kept.waits)
     kept.job.was_cut(kept.node)
     await kept.idle()
+
+
+async def test_work_whose_time_is_over_before_it_begins_is_not_waited_for_and_does_not_begin() -> None:
+    kept = Kept()
+    kept.node.cut(Cause.USER)
+    kept.watch.finish_now()
+    with anyio.fail_after(5):
+        await kept.run(kept.waits)
+    await kept.idle()
+    assert kept.ends == [(NOTHING, None)]
+    assert not kept.begun.is_set()
