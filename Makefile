@@ -2,6 +2,7 @@
 #   make run      the main job: a chat with the built-in agent on a terminal, a scripted session elsewhere
 #   make test     every test
 #   make check    lint, types, stale schema files, tests
+#   make test-integrations: installs the frameworks that there are adapters for, and tests those
 #   make test-quick, make check-quick: the same with the tests of the core alone
 # Choose the interpreter with `make PYTHON=python3.13`.
 
@@ -22,7 +23,7 @@ SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
 QUICK := tests/wire tests/tasks tests/schema tests/peer tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types schema conformance storm flood mutate bench coverage check check-quick test-quick lock clean
+.PHONY: help run test test-integrations lint format types schema conformance storm flood mutate bench coverage check check-quick test-quick lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -36,6 +37,11 @@ test: $(READY) $(NODE_READY)
 
 test-quick: $(READY)
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(QUICK) $(ARGS)
+
+# The frameworks are not in the lock. Once they are there, `make test` runs these tests, too.
+test-integrations: $(READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r tests/integrations/requirements.txt
+	@$(BIN)/python -m pytest $(or $(ARGS),tests/integrations tests/docs/test_integrations.py)
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet .
@@ -85,7 +91,7 @@ check-quick: lint types
 # The lock names every version and every hash for all supported Pythons and systems; the index it came from is not in it.
 lock: $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
-	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --group dev \
+	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra gateway --extra trio --group dev \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet \
 		-o requirements.lock $(ARGS)
 

@@ -4,6 +4,7 @@ The map of the package; imports go one way, from the bottom up:
 
     cli          the command line: serve, chat, demo, trace, gateway, schema
     workspace    the built-in agent: searches, reads, edits a project and runs commands, without a network
+    integrations agents that were written with a framework
     gateway      an HTTP facade over any agent, as the Coze v3 chat API has it
     agent        `Agent`, what authors write against, and the ways to serve it
     client       the other side: spawn an agent and drive it

@@ -1,0 +1,160 @@
+"""What every adapter of a framework promises: a cancel in any phase of a turn closes the model's socket at once."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+
+from acp_server import Agent
+from tests.integrations.model_server import HANG, ModelServer, model_server, tool_call
+from tests.session.agents import setup
+from tests.session.editor import Editor, editing
+
+PERMISSION = "session/request_permission"
+CLOSED_WITHIN = 0.2
+"""Seconds from a session/cancel until the model sees that its peer is gone."""
+
+Make = Callable[[ModelServer, "Tools"], Agent]
+"""Makes an agent of the framework: its model is at the server, and it has two tools, `look` and, approved, `touch`."""
+
+
+class Tools:
+    """What the tools of the framework's agent do."""
+
+    def __init__(self) -> None:
+        self.running = anyio.Event()
+        self.hangs = False
+        self.stopped = False
+        self.ran: list[str] = []
+
+    async def look(self, word: str) -> str:
+        self.ran.append(word)
+        self.running.set()
+        if self.hangs:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.stopped = True
+        return f"found {word}"
+
+
+async def answered_whole(make: Make) -> None:
+    async with model_server(["Let me ", "see. ", tool_call("look", {"word": "a"})], ["It is ", "here."]) as server:
+        tools = Tools()
+        async with editing(make(server, tools)) as editor:
+            session = await editor.open()
+            answer = await editor.ask(session, "Where is a?")
+            assert answer["stopReason"] == "end_turn"
+            assert answer["_meta"]["usage"]["totalTokens"] == 10
+            assert "".join(editor.said()) == "Let me see. It is here."
+            calls = [update for update in editor.client.updates() if "toolCallId" in update]
+            assert (calls[0]["name"], calls[0]["rawInput"]) == ("look", {"word": "a"})
+            assert calls[-1]["status"] == "completed"
+            assert calls[-1]["content"][0]["content"]["text"] == "found a"
+        assert tools.ran == ["a"]
+
+
+async def _cancelled(editor: Editor, session: str, id: Any, server: ModelServer | None) -> None:
+    begun = time.monotonic()
+    await editor.cancel(session)
+    if server is not None:
+        await server.left.wait()
+        assert time.monotonic() - begun < CLOSED_WITHIN
+    assert (await editor.answer(id))["stopReason"] == "cancelled"
+
+
+async def _goes_on(editor: Editor, session: str, server: ModelServer, asked: list[str]) -> None:
+    """The next turn works, and what the model is shown of the one that was cut is in order."""
+    server.replies.append(["Fine."])
+    assert (await editor.ask(session, "And now?"))["stopReason"] == "end_turn"
+    assert editor.said()[-1] == "Fine."
+    messages = server.requests[-1]["messages"]
+    assert [message["content"] for message in messages if message["role"] == "user"][-1] == "And now?"
+    wanted = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    assert wanted == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+    assert len(wanted) == len(asked)
+
+
+async def cut_before_the_first_token(make: Make) -> None:
+    async with model_server([HANG]) as server, editing(make(server, Tools())) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session, "Why?")
+        await server.hanging.wait()
+        await _cancelled(editor, session, id, server)
+        await _goes_on(editor, session, server, [])
+
+
+async def cut_in_the_middle_of_the_stream(make: Make) -> None:
+    async with model_server(["Because ", "of ", HANG]) as server, editing(make(server, Tools())) as editor:
+        session = await editor.open()
+        id = await editor.prompt(session, "Why?")
+        await server.hanging.wait()
+        await editor.client.expect(lambda message: "of " in str(message))
+        await _cancelled(editor, session, id, server)
+        await _goes_on(editor, session, server, [])
+        before = len(editor.client.updates())
+        await editor.client.result("session/load", setup(session))
+        replayed = "".join(str(update["content"]["text"]) for update in editor.client.updates()[before:])
+        assert replayed == "Why?Because of And now?Fine."
+
+
+async def cut_in_a_running_tool(make: Make) -> None:
+    async with model_server([tool_call("look", {"word": "a"})]) as server:
+        tools = Tools()
+        tools.hangs = True
+        async with editing(make(server, tools)) as editor:
+            session = await editor.open()
+            id = await editor.prompt(session, "Why?")
+            await tools.running.wait()
+            await editor.client.expect(lambda message: "tool_call" in str(message))
+            await _cancelled(editor, session, id, None)
+            assert tools.stopped
+            assert [u["status"] for u in editor.client.updates() if "toolCallId" in u][-1] == "failed"
+            await _goes_on(editor, session, server, ["call_1"])
+
+
+async def cut_in_a_waiting_approval(make: Make) -> None:
+    async with model_server([tool_call("touch", {"word": "a"})]) as server:
+        tools = Tools()
+        async with editing(make(server, tools)) as editor:
+            session = await editor.open()
+            id = await editor.prompt(session, "Do it.")
+            asked = await editor.client.expect_request(PERMISSION)
+            assert asked["params"]["toolCall"]["rawInput"] == {"word": "a"}
+            await _cancelled(editor, session, id, None)
+            assert editor.withdrawn() == [asked["id"]]
+            await _goes_on(editor, session, server, ["call_1"])
+        assert not tools.ran
+
+
+async def approval_decides(make: Make, option: str) -> None:
+    async with model_server([tool_call("touch", {"word": "a"})], ["So be it."]) as server:
+        tools = Tools()
+        async with editing(make(server, tools)) as editor:
+            editor.client.answer(PERMISSION, {"outcome": {"outcome": "selected", "optionId": option}})
+            session = await editor.open()
+            assert (await editor.ask(session, "Do it."))["stopReason"] == "end_turn"
+            [asked] = editor.client.all(PERMISSION)
+            shown = [update["toolCallId"] for update in editor.client.updates() if "toolCallId" in update]
+            assert {asked["params"]["toolCall"]["toolCallId"]} == set(shown)
+        assert tools.ran == (["a"] if option == "allow_once" else [])
+
+
+async def sessions_do_not_mix(make: Make) -> None:
+    async with model_server(["one"], ["two"], ["three"]) as server, editing(make(server, Tools())) as editor:
+        first, second = await editor.open(), await editor.open()
+        for session, text in ((first, "a"), (second, "b"), (first, "c")):
+            assert (await editor.ask(session, text))["stopReason"] == "end_turn"
+        assert server.said_to(1) == [("user", "b")]
+        assert server.said_to(2) == [("user", "a"), ("assistant", "one"), ("user", "c")]
+
+
+CONTRACT: list[Callable[[Make], Awaitable[None]]] = [
+    answered_whole,
+    cut_before_the_first_token,
+    cut_in_the_middle_of_the_stream,
+    cut_in_a_running_tool,
+    cut_in_a_waiting_approval,
+    sessions_do_not_mix,
+]

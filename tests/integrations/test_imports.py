@@ -1,0 +1,15 @@
+"""What an adapter is for is imported when it is used, and never with the package."""
+
+import subprocess
+import sys
+
+FRAMEWORKS = ("langgraph", "langchain_core", "openai", "httpx", "mcp", "pydantic_ai", "agents")
+
+
+def test_no_framework_is_loaded_with_the_package_or_with_its_adapter() -> None:
+    program = (
+        "import sys, acp_server, acp_server.agent.app, acp_server.integrations.langgraph\n"
+        f"print([name for name in {FRAMEWORKS!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,135 @@
+"""A graph of LangGraph as an agent."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langgraph", reason="the extra langgraph is not installed: make test-integrations")
+pytest.importorskip("langchain_openai", reason="langchain-openai is not installed: make test-integrations")
+
+from langchain_core.messages import AIMessage  # pyright: ignore[reportMissingImports]
+from langchain_core.tools import tool  # pyright: ignore[reportMissingImports]
+from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports]
+from langgraph.graph import START, MessagesState, StateGraph  # pyright: ignore[reportMissingImports]
+from langgraph.prebuilt import ToolNode, tools_condition  # pyright: ignore[reportMissingImports]
+from langgraph.types import interrupt  # pyright: ignore[reportMissingImports]
+
+from acp_server import Agent, MemoryStore, Turn, UsageError
+from acp_server.integrations.langgraph import from_graph
+from tests.integrations import contract
+from tests.integrations.model_server import ModelServer, model_server
+from tests.session.agents import setup
+from tests.session.editor import END_TURN, editing
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+def graph(server: ModelServer, tools: contract.Tools) -> Any:
+    @tool
+    async def look(word: str) -> str:
+        """Look for a word."""
+        return await tools.look(word)
+
+    @tool
+    async def touch(word: str) -> str:
+        """Touch a word."""
+        request = {"action_requests": [{"name": "touch", "args": {"word": word}}], "review_configs": []}
+        [decision] = interrupt(request)["decisions"]
+        return await tools.look(word) if decision["type"] == "approve" else decision["message"]
+
+    model = ChatOpenAI(model="test", base_url=server.url, api_key="none", max_retries=0, stream_usage=True)
+    bound = model.bind_tools([look, touch])
+
+    async def call_model(state: dict[str, Any]) -> dict[str, Any]:
+        return {"messages": [await bound.ainvoke(state["messages"])]}
+
+    built = StateGraph(MessagesState)
+    built.add_node("model", call_model)
+    built.add_node("tools", ToolNode([look, touch]))
+    built.add_edge(START, "model")
+    built.add_conditional_edges("model", tools_condition)
+    built.add_edge("tools", "model")
+    return built.compile()
+
+
+def make(server: ModelServer, tools: contract.Tools) -> Agent:
+    return from_graph(graph(server, tools))
+
+
+@pytest.mark.parametrize("promise", contract.CONTRACT)
+async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]]) -> None:
+    await promise(make)
+
+
+@pytest.mark.parametrize("option", ["allow_once", "reject_once"])
+async def test_an_interrupt_asks_the_user(option: str) -> None:
+    await contract.approval_decides(make, option)
+
+
+def waiting() -> Any:
+    """A graph that asks something, and says what it was told."""
+
+    async def ask(_state: dict[str, Any]) -> dict[str, Any]:
+        return {"messages": [AIMessage(f"told {interrupt('Really?')}")]}
+
+    return StateGraph(MessagesState).add_node("ask", ask).add_edge(START, "ask").compile()
+
+
+@pytest.mark.parametrize(("option", "told"), [("allow_once", True), ("reject_once", False)])
+async def test_any_other_interrupt_is_a_question_for_yes_or_no(option: str, told: bool) -> None:
+    async with editing(from_graph(waiting())) as editor:
+        editor.client.answer(contract.PERMISSION, {"outcome": {"outcome": "selected", "optionId": option}})
+        assert await editor.ask(await editor.open()) == END_TURN
+        [asked] = editor.client.all(contract.PERMISSION)
+        assert asked["params"]["toolCall"]["content"][0]["content"]["text"] == "Really?"
+        assert editor.said() == [f"told {told}"]
+
+
+async def test_an_author_answers_interrupts_in_another_way() -> None:
+    async def answer(_turn: Turn, value: Any) -> str:
+        return f"an answer to {value}"
+
+    async with editing(from_graph(waiting(), name="asks", on_interrupt=answer)) as editor:
+        assert await editor.ask(await editor.open()) == END_TURN
+        assert editor.said() == ["told an answer to Really?"]
+
+
+async def test_a_session_that_the_graph_has_forgotten_begins_with_what_was_said() -> None:
+    store = MemoryStore()
+    async with model_server(["one"], ["two"]) as server:
+        for text in ("a", "b"):
+            async with editing(from_graph(graph(server, contract.Tools()), store=store)) as editor:
+                if text == "a":
+                    session = await editor.open()
+                else:
+                    await editor.client.result("session/load", setup(session))
+                assert (await editor.ask(session, text))["stopReason"] == "end_turn"
+        assert server.said_to(1) == [("user", "a"), ("assistant", "one"), ("user", "b")]
+
+
+async def test_what_a_prompt_has_beside_text_reaches_the_model() -> None:
+    async with model_server(["Nice."]) as server:
+        built = graph(server, contract.Tools())
+        async with editing(from_graph(built, accepts=["image", "embedded_context"])) as editor:
+            session = await editor.open()
+            prompt = [
+                {"type": "text", "text": "Look:"},
+                {"type": "image", "mimeType": "image/png", "data": "aGk="},
+                {"type": "resource_link", "name": "a.py", "uri": "file:///a.py"},
+                {"type": "resource", "resource": {"uri": "file:///b.py", "text": "pass"}},
+            ]
+            await editor.client.result("session/prompt", {"sessionId": session, "prompt": prompt})
+        # The author's graph is as it was.
+        assert built.checkpointer is None
+        assert server.said_to(0)[0][1] == [
+            {"type": "text", "text": "Look:"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+            {"type": "text", "text": "[a.py](file:///a.py)"},
+            {"type": "text", "text": "file:///b.py:\npass"},
+        ]
+
+
+async def test_what_is_no_compiled_graph_is_refused() -> None:
+    with pytest.raises(UsageError, match="compile"):
+        from_graph(StateGraph(MessagesState))
