@@ -23,7 +23,6 @@ import sniffio
 from anyio.lowlevel import RunVar
 
 from acp_server.errors import RequestCancelled, TooManyThreads
-from acp_server.tasks.failure import is_cancellation
 
 logger = logging.getLogger("acp_server.tasks")
 
@@ -200,11 +199,11 @@ class Worker:
         try:
             value = function(*args)
             job.set_result(await value if inspect.isawaitable(value) else value)
-        except BaseException as error:
-            if not isinstance(error, Exception) or is_cancellation(error):
-                job.set_exception(RequestCancelled())
-                raise
+        except Exception as error:
             job.set_exception(error)
+        except BaseException:
+            job.set_exception(RequestCancelled())
+            raise
         finally:
             _nested.reset(token)
 

@@ -81,8 +81,6 @@ class Node:
         A body that was cut before it began is not executed. One that was cut and gave in to it has neither value nor
         error. Nothing is ever raised from here, so that whoever called can always answer.
         """
-        if self.cause is not None or self.closed:
-            return NOTHING, None
         make = self._scopes.make
         try:
             with make() as outer, make() as inner:
@@ -176,8 +174,6 @@ class Node:
 
     def close(self) -> None:
         """The work is over. What still runs in it, or is nested in it, is cut; the node leaves the tree. Idempotent."""
-        if self.closed:
-            return
         if self._pair is not None:
             self.cut(Cause.FINISHED)
         for child in list(self.children or ()):

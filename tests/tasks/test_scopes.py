@@ -60,8 +60,12 @@ class Deep:
         async with AsyncExitStack() as stack:
             for _ in range(DEEP):
                 stack.enter_context(anyio.CancelScope())
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True), ExitStack() as behind:
+                # So many that one of them would be cancelled by itself if the shield were not seen.
+                for _ in range(100):
+                    behind.enter_context(anyio.CancelScope())
                 await self._wait_for(self.go_on)
+                self.hits += 1
             await anyio.sleep_forever()
 
     async def _wait(self) -> None:
@@ -110,6 +114,7 @@ async def test_what_is_shielded_at_that_depth_is_cut_behind_its_shield() -> None
             assert running.ends == []
             running.deep.go_on.set()
     assert running.ends == [(NOTHING, None)]
+    assert running.deep.hits == 1
 
 
 async def test_what_takes_no_notice_at_that_depth_can_be_left_alone() -> None:

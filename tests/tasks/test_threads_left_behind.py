@@ -79,12 +79,40 @@ async def test_being_cancelled_leaves_it_behind_at_once_and_its_place_is_free(
     assert "stuck has ended, after it was cancelled" in caplog.text
 
 
+@pytest.mark.parametrize(("many", "level"), [(0, "WARNING"), (1, "INFO")])
 async def test_many_that_are_left_behind_are_worth_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    many: int, level: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "_MANY", 0)
-    async with Stuck().left_behind():
-        assert [r.levelname for r in caplog.records] == ["WARNING"]
+    monkeypatch.setattr(module, "_MANY", many)
+    with caplog.at_level(logging.INFO, "acp_server.tasks"):
+        async with Stuck().left_behind():
+            assert [r.levelname for r in caplog.records] == [level]
+        await none_left()
+
+
+async def test_one_that_ends_in_time_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    threads = Threads.current()
+    with caplog.at_level(logging.INFO, "acp_server.tasks"):
+        assert await threads.run("quick", lambda: "value") == "value"
+        await threads.ask("quick", lambda: "value").wait()
+    assert not caplog.records
+
+
+async def test_what_ends_the_program_in_the_loop_is_raised_there_and_the_function_is_refused() -> None:
+    refused = threading.Event()
+
+    def end() -> None:
+        raise SystemExit(3)
+
+    def function() -> None:
+        try:
+            in_loop(end)
+        except RequestCancelled:
+            refused.set()
+
+    with pytest.raises(SystemExit):
+        await Threads.current().run("ending", function)
+    assert await anyio.to_thread.run_sync(refused.wait, 5)
     await none_left()
 
 
