@@ -115,7 +115,7 @@ class Dispatcher:
             # A handler has left a scope open, and its request was answered accordingly.
             logger.debug("a task ends in a scope that a handler has left open", exc_info=True)
         finally:
-            if self._ready and not self._is_due:
+            if self._ready:
                 self._spawn()
 
     async def _run_all(self, pair: Pair) -> None:
@@ -152,8 +152,7 @@ class Dispatcher:
         except BaseException:
             # Cancelled natively. If it was woken in the same moment, another task is to see what for.
             self._is_due = False
-            if self._idle is signal:
-                self._wake()
+            self._wake()
             raise
 
     def _next(self) -> Call | None:
