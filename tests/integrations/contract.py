@@ -64,7 +64,7 @@ async def _cancelled(editor: Editor, session: str, id: Any, server: ModelServer 
     assert (await editor.answer(id))["stopReason"] == "cancelled"
 
 
-async def _goes_on(editor: Editor, session: str, server: ModelServer, asked: list[str]) -> None:
+async def _goes_on(editor: Editor, session: str, server: ModelServer) -> None:
     """The next turn works, and what the model is shown of the one that was cut is in order."""
     server.replies.append(["Fine."])
     assert (await editor.ask(session, "And now?"))["stopReason"] == "end_turn"
@@ -73,7 +73,6 @@ async def _goes_on(editor: Editor, session: str, server: ModelServer, asked: lis
     assert [message["content"] for message in messages if message["role"] == "user"][-1] == "And now?"
     wanted = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     assert wanted == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
-    assert len(wanted) == len(asked)
 
 
 async def cut_before_the_first_token(make: Make) -> None:
@@ -82,7 +81,7 @@ async def cut_before_the_first_token(make: Make) -> None:
         id = await editor.prompt(session, "Why?")
         await server.hanging.wait()
         await _cancelled(editor, session, id, server)
-        await _goes_on(editor, session, server, [])
+        await _goes_on(editor, session, server)
 
 
 async def cut_in_the_middle_of_the_stream(make: Make) -> None:
@@ -92,7 +91,7 @@ async def cut_in_the_middle_of_the_stream(make: Make) -> None:
         await server.hanging.wait()
         await editor.client.expect(lambda message: "of " in str(message))
         await _cancelled(editor, session, id, server)
-        await _goes_on(editor, session, server, [])
+        await _goes_on(editor, session, server)
         before = len(editor.client.updates())
         await editor.client.result("session/load", setup(session))
         replayed = "".join(str(update["content"]["text"]) for update in editor.client.updates()[before:])
@@ -111,7 +110,7 @@ async def cut_in_a_running_tool(make: Make) -> None:
             await _cancelled(editor, session, id, None)
             assert tools.stopped
             assert [u["status"] for u in editor.client.updates() if "toolCallId" in u][-1] == "failed"
-            await _goes_on(editor, session, server, ["call_1"])
+            await _goes_on(editor, session, server)
 
 
 async def cut_in_a_waiting_approval(make: Make) -> None:
@@ -124,7 +123,7 @@ async def cut_in_a_waiting_approval(make: Make) -> None:
             assert asked["params"]["toolCall"]["rawInput"] == {"word": "a"}
             await _cancelled(editor, session, id, None)
             assert editor.withdrawn() == [asked["id"]]
-            await _goes_on(editor, session, server, ["call_1"])
+            await _goes_on(editor, session, server)
         assert not tools.ran
 
 

@@ -6,9 +6,10 @@ import sys
 FRAMEWORKS = ("langgraph", "langchain_core", "openai", "httpx", "mcp", "pydantic_ai", "agents")
 
 
-def test_no_framework_is_loaded_with_the_package_or_with_its_adapter() -> None:
+def test_no_framework_is_loaded_with_the_package_or_with_the_adapters() -> None:
     program = (
-        "import sys, acp_server, acp_server.agent.app, acp_server.integrations.langgraph\n"
+        "import sys, acp_server, acp_server.agent.app\n"
+        "import acp_server.integrations.langgraph, acp_server.integrations.pydantic_ai\n"
         f"print([name for name in {FRAMEWORKS!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)

@@ -1,0 +1,67 @@
+"""An agent of pydantic-ai as an agent."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="the extra pydantic-ai is not installed: make test-integrations")
+
+import pydantic_ai  # pyright: ignore[reportMissingImports]
+from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
+from pydantic_ai.models.openai import OpenAIChatModel  # pyright: ignore[reportMissingImports]
+from pydantic_ai.providers.openai import OpenAIProvider  # pyright: ignore[reportMissingImports]
+
+from acp_server import Agent, MemoryStore, UsageError
+from acp_server.integrations.pydantic_ai import from_agent
+from tests.integrations import contract
+from tests.integrations.model_server import ModelServer, model_server
+from tests.session.agents import setup
+from tests.session.editor import editing
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+def make(server: ModelServer, tools: contract.Tools, **options: Any) -> Agent:
+    client = AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
+    agent = pydantic_ai.Agent(OpenAIChatModel("test", provider=OpenAIProvider(openai_client=client)))
+
+    @agent.tool_plain
+    async def look(word: str) -> str:
+        """Look for a word."""
+        return await tools.look(word)
+
+    @agent.tool_plain(requires_approval=True)
+    async def touch(word: str) -> str:
+        """Touch a word."""
+        return await tools.look(word)
+
+    return from_agent(agent, **options)
+
+
+@pytest.mark.parametrize("promise", contract.CONTRACT)
+async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]]) -> None:
+    await promise(make)
+
+
+@pytest.mark.parametrize("option", ["allow_once", "reject_once"])
+async def test_a_tool_that_needs_approval_asks_the_user(option: str) -> None:
+    await contract.approval_decides(make, option)
+
+
+async def test_a_session_that_is_loaded_begins_with_what_was_said() -> None:
+    store = MemoryStore()
+    async with model_server(["one"], ["two"]) as server:
+        for text in ("a", "b"):
+            async with editing(make(server, contract.Tools(), store=store)) as editor:
+                if text == "a":
+                    session = await editor.open()
+                else:
+                    await editor.client.result("session/load", setup(session))
+                assert (await editor.ask(session, text))["stopReason"] == "end_turn"
+        assert server.said_to(1) == [("user", "a"), ("assistant", "one"), ("user", "b")]
+
+
+async def test_what_is_no_agent_is_refused() -> None:
+    with pytest.raises(UsageError, match="pydantic-ai"):
+        from_agent(object())
