@@ -135,6 +135,17 @@ async def test_one_that_cancels_itself_is_no_cancel_of_the_caller() -> None:
 
 
 @ASYNCIO
+async def test_one_that_is_cancelled_by_somebody_else_before_it_begins_is_not_left_unawaited() -> None:
+    library = Library()
+    known = asyncio.all_tasks()
+    caller = asyncio.get_running_loop().create_task(run_native(library.work()))
+    asyncio.get_running_loop().call_soon(lambda: [task.cancel() for task in asyncio.all_tasks() - known - {caller}])
+    with pytest.raises(RequestCancelled):
+        await caller
+    assert not library.begun.is_set()
+
+
+@ASYNCIO
 async def test_one_that_refuses_to_end_is_left_behind_and_its_failure_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
