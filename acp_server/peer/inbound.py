@@ -90,10 +90,10 @@ class Inbound:
                 self._finish(call, NOTHING, error)
             if node.closed:
                 return
-        if not route.urgent and (self._queue or self._is_full()):
-            self._queue[call] = None
-        else:
+        if route.urgent or not (self._queue or self._is_full):
             self._start(call)
+        else:
+            self._queue[call] = None
 
     def cancel(self, params: Params | None) -> None:
         """Apply a `$/cancel_request`. Anything but the id of an unanswered request of the peer means nothing."""
@@ -124,6 +124,7 @@ class Inbound:
         refusal = InternalError("Too many requests at once", data={"limit": "requests"})
         self._write(self._endpoint.refuse(request, refusal))
 
+    @property
     def _is_full(self) -> bool:
         return self._limits.running is not None and self._running >= self._limits.running
 
@@ -144,12 +145,12 @@ class Inbound:
                 except GeneratorExit as closed:
                     # See `Spawner`: what the handler awaited has failed with this.
                     value, error = NOTHING, closed
-                if error is None and pair is not None and pair.holds_open:
+                if error is None and pair is not None and pair.nested:
                     error = RuntimeError("a cancel scope was entered and not left")
                 self._finish(call, value, error)
         finally:
             self._running -= 1
-            if self._queue and not self._is_full():
+            if self._queue and not self._is_full:
                 self._start(self._queue.popitem(last=False)[0])
 
     async def _resolve(self, call: Call) -> Any:
@@ -184,7 +185,8 @@ class Inbound:
                 refusal = unwritable(call, problem)
         if refusal is not None:
             frame = self._endpoint.refuse(request, refusal)
-        self._write(frame)
+        if frame is not None:
+            self._writer.put(frame)
         if not call.is_answered:
             call.answered()
 

@@ -77,7 +77,8 @@ class Writer:
 
         Raises RuntimeError like `check_thread`.
         """
-        self.check_thread()
+        if threading.get_ident() != self._home:
+            self.check_thread()
         ticket = self._taken + len(self._frames)
         if not self._broken:
             self._frames.append(frame)

@@ -55,8 +55,8 @@ class Prompting:
         }
 
     def admit(self, call: Call) -> None:
-        """Register the turn of a prompt. Raises InvalidParams, ResourceNotFound, and InvalidRequest while another
-        runs."""
+        """Register the turn of a prompt, which `Prompt.serve` then runs. Raises InvalidParams, ResourceNotFound, and
+        InvalidRequest while another runs."""
         params = call.params
         request = None if _is_plain(params) else self._read(call)
         session = self._sessions.get(params["sessionId"])
@@ -67,7 +67,7 @@ class Prompting:
         if session.turns and not all(turn.is_cancelled for turn in session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
         assert self._hooks.prompt is not None
-        call.follower = call.admitted = _Prompt(self._hooks.prompt, call, session, request)
+        call.follower = call.admitted = Prompt(self._hooks.prompt, call, session, request)
 
     def _read(self, call: Call) -> PromptRequest:
         from acp_server.schema.prompt import PromptRequest
@@ -78,13 +78,8 @@ class Prompting:
                 raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")
         return request
 
-    def prompt(self, call: Call) -> Awaitable[dict[str, Any]]:
-        """Run the turn; the prompt's answer."""
-        prompt: _Prompt = call.admitted
-        return prompt.serve()
 
-
-class _Prompt(Follower):
+class Prompt(Follower):
     """One `session/prompt` and its turn."""
 
     __slots__ = ("_call", "_handler", "_turn", "_unsaved")
@@ -99,6 +94,7 @@ class _Prompt(Follower):
         session.turns.append(turn)
 
     async def serve(self) -> dict[str, Any]:
+        """Run the turn; the prompt's answer."""
         turn = self._turn
         _, error = await turn.node.share(self._run)
         if error is not None and _is_users_choice(error):
@@ -175,15 +171,18 @@ class _Prompt(Follower):
 
     def answered(self) -> None:
         """See `Follower`."""
-        self._turn.end()
+        if self._turn.record.ended_at is None:
+            self._turn.end()
         if self._unsaved:
             # The handler may never end.
             self._call.connection.background(self._save_late)
 
     def left(self) -> None:
         """See `Follower`: the session is free for the next turn."""
-        self._turn.node.close()
-        self._turn.session.leave(self._turn)
+        turn = self._turn
+        if not turn.node.closed:
+            turn.node.close()
+        turn.session.leave(turn)
 
 
 async def _saved(session: Session, saving: Awaitable[None]) -> None:

@@ -87,7 +87,7 @@ class Service:
             for name in ("close", "delete"):
                 requests[f"session/{name}"] = self._session_route(name, self._admit(name), urgent=True)
             requests["session/prompt"] = Route(
-                lambda call: self._prompting.prompt(call), admit=lambda call: self._prompting.admit(call), direct=True
+                lambda call: call.admitted.serve(), admit=lambda call: self._prompting.admit(call), direct=True
             )
             routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
         if hooks.modes or hooks.set_mode is not None:

@@ -25,6 +25,7 @@ from acp_server.peer.outcome import refusal
 from acp_server.session.history import Message, TurnError, TurnRecord, Usage
 from acp_server.session.state import TurnState
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
@@ -59,9 +60,9 @@ class Turn:
     def __init__(self, session: Session, call: Call, request: PromptRequest | None) -> None:
         self.session: Final = session
         self._call = call
-        self._params = call.params
+        self._params = cast("dict[str, Any]", call.request.params)
         self._request = request
-        self.node: Final = call.node.child("turn")
+        self.node: Final = Node(call.node, "turn")
         self._stop_reason: OwnStopReason = "end_turn"
         self.state = TurnState.CREATED
         self.record: Final = TurnRecord(self._params["prompt"], most=call.connection.limits.turn)

@@ -27,21 +27,18 @@ class Pair:
     """The two scopes around a run, which its task has entered: a cut cancels the outer one; the inner one can be
     shielded from that later, see `Node.let_be`."""
 
-    __slots__ = ("inner", "outer")
+    __slots__ = ("inner", "nested", "outer")
 
     def __init__(self, outer: anyio.CancelScope, inner: anyio.CancelScope) -> None:
         self.outer = outer
         self.inner = inner
-
-    @property
-    def holds_open(self) -> bool:
-        """Whether what ran in it has left a scope open. On trio that shows only when the task leaves the pair."""
-        return bool(_children(self.inner))
+        self.nested = _children(inner)
+        """The scopes that are open in it now. Empty on trio, which tells when the task leaves the pair."""
 
     @property
     def is_untouched(self) -> bool:
         """Whether it serves for another run."""
-        return not (self.outer.cancel_called or self.inner.shield or self.holds_open)
+        return not (self.outer.cancel_called or self.inner.shield or self.nested)
 
 
 class Scopes:
@@ -65,7 +62,7 @@ class Scopes:
         On asyncio, anyio hands a cancel down by recursion, one frame for each scope. Where the stack ends, some 980
         scopes down, it gives up for good, and a task that it is just waking may never wake. So it must not get there.
         """
-        if pair.holds_open:
+        if pair.nested:
             for scope in _every_so_deep(pair.inner):
                 scope.cancel()
         pair.outer.cancel()

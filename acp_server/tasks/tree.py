@@ -201,8 +201,7 @@ class TaskTree:
 
     def open(self, key: object, label: str) -> Node:
         """A node right below the root, found by `key` until it is released."""
-        node = self.root.child(label)
-        self._keyed[key] = node
+        node = self._keyed[key] = Node(self.root, label)
         return node
 
     def cancel(self, key: object, cause: Cause) -> bool:

@@ -7,11 +7,12 @@ EAR it writes a line to that named pipe when it begins and when it ends to work.
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
 import anyio
 
-from acp_server import Agent, Session, Turn
+from acp_server import Agent, RpcError, Session, Turn
 from acp_server.schema import (
     BooleanPropertySchema,
     Content,
@@ -99,6 +100,9 @@ async def act(turn: Turn, heard: list[str]) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(ask, turn, "files")
             await anyio.wait_all_tasks_blocked()
+            # When this is answered, what was asked before it has arrived.
+            with suppress(RpcError):
+                await turn.client.request("_barrier")
             for number in range(int(number_of_pieces)):
                 await turn.say(f"{number} ".ljust(10_000))
             await use_a_tool(turn, "it")
