@@ -179,7 +179,7 @@ class Call(Work):
     def overdue(self) -> None:
         """Answer with what there is. If just a part of it was cut, it is cut no further."""
         # A turn that was cut before its request knows best: the first cause stands.
-        self.give_up(self.offered if self.node.cause is None or self.follower is not None else NOTHING)
+        self.give_up(self.offered if self.follower is not None else NOTHING)
 
     async def request_peer(
         self,

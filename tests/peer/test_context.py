@@ -6,10 +6,12 @@ import anyio
 import pytest
 
 from acp_server.errors import ConnectionClosed, RequestTimeout
-from acp_server.peer.context import Call
+from acp_server.peer.context import Call, Follower
+from acp_server.peer.limits import Limits
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import NOTHING
+from tests.peer.ends import cancel, result, serving
 from tests.wire.live import notification, request, served
 
 pytestmark = pytest.mark.anyio
@@ -120,6 +122,89 @@ async def test_a_cancel_from_outside_of_the_handler_says_whether_it_is_the_one_t
             await peer.answer(id)
         assert [call.cancel() for call in calls] == [False, False]
     assert said == [True, False]
+
+
+class Noting(Follower):
+    """Notes what it hears; the partial result is its own."""
+
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+
+    def partial(self) -> Any:
+        return "so far"
+
+    def answered(self) -> None:
+        self._log.append("answered")
+
+    def left(self) -> None:
+        self._log.append("left")
+
+
+@pytest.mark.parametrize("how", ["returns", "gives in", "outlasts"])
+async def test_a_follower_hears_how_its_request_fares_and_its_partial_result_counts(how: str) -> None:
+    log: list[str] = []
+    go_on = anyio.Event()
+
+    def admit(call: Call) -> None:
+        call.follower = Noting(log)
+
+    async def handle(call: Call) -> Any:
+        call.partial("not this")
+        if how == "returns":
+            return "all"
+        try:
+            await anyio.sleep_forever()
+        finally:
+            if how == "outlasts":
+                with anyio.CancelScope(shield=True):
+                    await go_on.wait()
+            log.append("through")
+
+    grace = 0.0 if how == "outlasts" else 3600.0
+    async with serving(Routes({"handle": Route(handle, admit)}), Limits(drain=0, grace=grace)) as end:
+        end.send(request(1, "handle"))
+        if how != "returns":
+            await end.barrier()
+            end.send(cancel(1))
+        assert await end.next() == result(1, "all" if how == "returns" else "so far")
+        go_on.set()
+        await anyio.wait_all_tasks_blocked()
+        assert (
+            log
+            == {
+                "returns": ["answered", "left"],
+                "gives in": ["through", "answered", "left"],
+                "outlasts": ["answered", "through", "left"],
+            }[how]
+        )
+
+
+@pytest.mark.parametrize("follows", [True, False])
+async def test_a_request_that_outlasts_a_cancel_of_our_own_is_answered_as_its_follower_knows_or_not_in_part(
+    follows: bool,
+) -> None:
+    calls: list[Call] = []
+    go_on = anyio.Event()
+
+    async def outlasts(call: Call) -> None:
+        if follows:
+            call.follower = Noting([])
+        call.partial("not this")
+        calls.append(call)
+        with anyio.CancelScope(shield=True):
+            await go_on.wait()
+
+    async with serving(Routes({"outlasts": Route(outlasts)}), Limits(drain=0, grace=0)) as end:
+        end.send(request(1, "outlasts"))
+        await end.barrier()
+        assert calls[0].cancel(Cause.TIMEOUT)
+        answer = await end.next()
+        go_on.set()
+        await anyio.wait_all_tasks_blocked()
+    if follows:
+        assert answer == result(1, "so far")
+    else:
+        assert answer["error"]["code"] == -32800
 
 
 async def test_several_can_listen_to_one_notification_in_the_order_of_joining() -> None:

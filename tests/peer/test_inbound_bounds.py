@@ -80,6 +80,8 @@ async def test_requests_begin_only_while_the_peer_takes_the_answers_before_them(
         await end.faults.stalled.wait()
         await anyio.wait_all_tasks_blocked()
         assert 5 <= len(large.began) <= 7
+        # One task waits for all of them.
+        assert end.connection.work.running == 1
         end.faults.release()
         ids = [(await end.next())["id"] for _ in range(51)]
         assert sorted(id for id in ids if id != "urgent") == list(range(50))
