@@ -135,7 +135,7 @@ class Writer:
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             logger.info("the peer no longer reads: %s", type(error).__name__)
         finally:
-            normal = self._closing and not self._frames and not self._size
+            normal = self._closing and not self._size
             self._broken = True
             self._frames.clear()
             self._size = 0

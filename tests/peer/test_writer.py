@@ -277,6 +277,16 @@ async def test_an_idle_writer_ends_when_it_is_closed() -> None:
     assert (pipe.sent, broken.count) == ([], 0)
 
 
+async def test_an_idle_writer_that_is_aborted_before_it_is_closed_counts_as_broken() -> None:
+    pipe, broken, writer = new()
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            group.start_soon(writer.run)
+            await anyio.wait_all_tasks_blocked()
+            writer.abort()
+    assert (pipe.sent, broken.count) == ([], 1)
+
+
 @pytest.mark.behaviour("G15")
 async def test_a_write_that_hangs_can_be_aborted() -> None:
     pipe, broken, writer = new()

@@ -1,0 +1,145 @@
+"""The writer with a stream that takes bytes without waiting: no task wakes, nothing is lost, torn or repeated."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server.peer import writer as module
+from acp_server.peer.writer import Writer
+from tests.peer.ends import until
+from tests.peer.test_writer import Broken, Pipe
+
+pytestmark = pytest.mark.anyio
+
+ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+class Quick(Pipe):
+    """Takes up to `room` bytes at a time without waiting."""
+
+    def __init__(self, room: int = 1_000_000_000) -> None:
+        super().__init__()
+        self.room = room
+        self.at_once: list[bytes] = []
+
+    def send_now(self, data: bytes) -> int:
+        taken = data[: self.room]
+        self.at_once.append(taken)
+        return len(taken)
+
+
+@asynccontextmanager
+async def idle(room: int = 1_000_000_000) -> AsyncGenerator[tuple[Quick, Writer]]:
+    """A writer whose task waits for something to write."""
+    pipe, broken = Quick(room), Broken()
+    writer = Writer(pipe, broken)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(writer.run)
+            await anyio.wait_all_tasks_blocked()
+            yield pipe, writer
+            writer.close()
+    assert (writer.size, broken.count) == (0, 0)
+
+
+@ON_ASYNCIO
+async def test_what_is_put_in_one_round_of_the_loop_is_written_at_its_end_in_one_go() -> None:
+    async with idle() as (pipe, writer):
+        waits_for = writer._wake
+        for frames in ((b"a\n", b"b\n"), (b"c\n",)):
+            for frame in frames:
+                writer.put(frame)
+            await anyio.wait_all_tasks_blocked()
+        assert writer.size == 0
+        # The task was not woken.
+        assert writer._wake is waits_for
+    assert pipe.at_once == [b"a\nb\n", b"c\n"]
+    assert pipe.sent == []
+
+
+@ON_ASYNCIO
+@pytest.mark.parametrize("room", [0, 1, 3])
+async def test_what_does_not_go_without_waiting_is_written_behind_it_and_before_what_comes_later(room: int) -> None:
+    async with idle(room) as (pipe, writer):
+        pipe.shut()
+        tickets = [writer.put(b"a\n"), writer.put(b"b\n")]
+        await pipe.reached.wait()
+        assert writer.size == 4 - room
+        # What may have begun cannot be taken back.
+        assert not any(map(writer.take_back, tickets))
+        writer.put(b"c\n")
+        await anyio.wait_all_tasks_blocked()
+        pipe.open.set()
+        await until(lambda: not writer.size)
+    assert b"".join(pipe.at_once + pipe.sent) == b"a\nb\nc\n"
+    assert pipe.at_once == [b"a\nb\n"[:room]]
+
+
+@ON_ASYNCIO
+async def test_frames_that_were_all_taken_back_are_not_written_at_once_either() -> None:
+    async with idle() as (pipe, writer):
+        assert writer.take_back(writer.put(b"a\n"))
+        await anyio.wait_all_tasks_blocked()
+        again = writer.put(b"b\n")
+        await anyio.wait_all_tasks_blocked()
+        assert not writer.take_back(again)
+    assert pipe.at_once == [b"b\n"]
+    assert pipe.sent == []
+
+
+@ON_ASYNCIO
+async def test_more_than_one_portion_is_left_to_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PORTION", 4)
+    async with idle() as (pipe, writer):
+        for frames in ((b"aaa\n", b"bbb\n"), (b"ccc\n",)):
+            for frame in frames:
+                writer.put(frame)
+            await anyio.wait_all_tasks_blocked()
+    assert pipe.sent == [b"aaa\n", b"bbb\n"]
+    assert pipe.at_once == [b"ccc\n"]
+
+
+@ON_ASYNCIO
+async def test_a_writer_that_is_closed_or_aborted_in_the_same_round_writes_nothing_twice() -> None:
+    for abort in (False, True):
+        pipe, broken = Quick(), Broken()
+        writer = Writer(pipe, broken)
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                group.start_soon(writer.run)
+                await anyio.wait_all_tasks_blocked()
+                writer.put(b"a\n")
+                (writer.abort if abort else writer.close)()
+        await anyio.lowlevel.checkpoint()
+        written = pipe.at_once + pipe.sent
+        assert written == [b"a\n"] or (abort and not written)
+        assert writer.size == 0
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_where_a_task_is_cheaper_the_task_writes() -> None:
+    async with idle() as (pipe, writer):
+        writer.put(b"a\n")
+        await anyio.wait_all_tasks_blocked()
+        assert pipe.sent == [b"a\n"]
+    assert pipe.at_once == []
+
+
+@ON_ASYNCIO
+async def test_while_the_task_writes_nothing_is_written_past_it() -> None:
+    async with idle(room=0) as (pipe, writer):
+        pipe.shut()
+        writer.put(b"a\n")
+        await pipe.reached.wait()
+        pipe.room = 100
+        writer.put(b"b\n")
+        writer.put(b"c\n")
+        await anyio.wait_all_tasks_blocked()
+        assert pipe.sent == [b"a\n"]
+        pipe.open.set()
+        await until(lambda: not writer.size)
+    assert pipe.sent == [b"a\n", b"b\nc\n"]
+    assert pipe.at_once == [b""]
