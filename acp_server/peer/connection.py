@@ -272,6 +272,7 @@ class Connection:
             with grace(2 * limits.grace + limits.flush + 1):
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
+                self.tree.root.finish_cuts()
                 await self.watch.finish()
                 self._outbox.close()
                 if self._closers:
@@ -286,8 +287,10 @@ class Connection:
                     await self.lasting.wait_idle()
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
+            self.tree.root.finish_cuts()
             self.watch.finish_now()
             self._cleanups.cut(Cause.SHUTDOWN)
+            self._cleanups.finish_cuts()
             self._lane.let_be()
             self._cleanups.let_be()
             self.writer.abort()

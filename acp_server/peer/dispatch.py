@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
+from itertools import islice
 from time import perf_counter
 from typing import Any, Final
 
@@ -25,6 +26,9 @@ logger = logging.getLogger("acp_server.peer")
 
 _SLICE: Final = 0.005
 """Seconds for which requests are run before other tasks, the reader above all, get a turn."""
+
+_AT_ONCE: Final = 100
+"""Tasks that are started in one round of the event loop for requests that most likely will wait."""
 
 Serve = Callable[[Call, Pair | None], Coroutine[Any, Any, None]]
 
@@ -170,7 +174,8 @@ class Dispatcher:
         """If a request waits, those behind it need tasks of their own; most likely they will wait, too."""
         self._handing_over = False
         if self._serving:
-            for _ in self._ready:
+            # The last one of these hands over the rest, if that waits, too.
+            for _ in islice(self._ready, _AT_ONCE):
                 self._spawn()
 
     async def _unpark(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
 import anyio
@@ -44,7 +44,7 @@ class Pair:
 class Scopes:
     """The scopes of the event loop that it was made in."""
 
-    __slots__ = ("home", "make", "soon")
+    __slots__ = ("_unfinished", "home", "make", "soon")
 
     def __init__(self) -> None:
         loop: Any = anyio.lowlevel.current_token().native_token
@@ -55,6 +55,7 @@ class Scopes:
         """A new scope."""
         self.soon: Final[Callable[..., object]] = getattr(loop, "call_soon", None) or loop.run_sync_soon
         """Has a function called by the loop itself, with nothing below it on the stack."""
+        self._unfinished: dict[Iterator[None], None] = {}
 
     def cancel(self, pair: Pair) -> None:
         """Cancel all that runs in it. Only with `has_room`.
@@ -66,6 +67,20 @@ class Scopes:
             for scope in _every_so_deep(pair.inner):
                 scope.cancel()
         pair.outer.cancel()
+
+    def go_through(self, work: Iterator[None]) -> None:
+        """Do `work` up to its first pause now, and the rest, from pause to pause, in the next rounds of the loop."""
+        for _ in work:
+            self._unfinished[work] = None
+            self.soon(self.go_through, work)
+            return
+        self._unfinished.pop(work, None)
+
+    def finish(self) -> None:
+        """Do the rest of all such work at once."""
+        for work in list(self._unfinished):
+            for _ in work:
+                pass
 
 
 def has_room() -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Final
 
 from acp_server.tasks.cause import Cause
@@ -16,6 +16,9 @@ from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.scopes import Pair, Scopes, has_room, let_be_in
 
 logger = logging.getLogger("acp_server.tasks")
+
+_AT_ONCE: Final = 100
+"""Nodes that are cancelled in one round of the event loop, if they do not belong together."""
 
 
 class _Nothing:
@@ -118,37 +121,62 @@ class Node:
     def cut(self, cause: Cause) -> bool:
         """End this node and all that is nested in it. False if it is closed or was cut: the first cause stands.
 
-        Where the caller has almost no stack left, its scopes are cancelled a moment later, by the event loop. Raises
-        RuntimeError in a thread that is not the event loop's, and RecursionError where no stack is left; nothing is
-        cut then.
+        Each has its cause when this returns. Where hundreds are nested in this one, or the caller has almost no stack
+        left, scopes are cancelled a moment later, by the event loop. Raises RuntimeError in a thread that is not the
+        event loop's, and RecursionError where no stack is left; nothing is cut then.
         """
         if self.closed or self.cause is not None:
             return False
         scopes = self._scopes
         if threading.get_ident() != scopes.home:
             raise RuntimeError(f"{self.label} can only be cut in the thread of its event loop")
-        fresh: list[Node] = [self]
+        fresh: list[Node] = []
         at_once = has_room()
         if not at_once:
-            scopes.soon(self._cancel, fresh)
+            scopes.soon(self._act, fresh)
         self.cause = cause
-        for node in fresh:
-            for child in node.children or ():
+        # Each node right before what is nested in it.
+        left: list[Node] = [self]
+        while left:
+            node = left.pop()
+            fresh.append(node)
+            for child in reversed(node.children or ()):
                 if child.cause is None:
                     child.cause = cause
-                    fresh.append(child)
+                    left.append(child)
         if at_once:
-            self._cancel(fresh)
+            self._act(fresh)
         return True
 
-    def _cancel(self, fresh: list[Node]) -> None:
-        """Cancel the scopes of what was cut, and call its callbacks."""
+    def finish_cuts(self) -> None:
+        """Do at once what is left to do of cuts in the tree of this node."""
+        self._scopes.finish()
+
+    def _act(self, fresh: list[Node]) -> None:
+        self._scopes.go_through(self._acting(fresh))
+
+    def _acting(self, fresh: list[Node]) -> Iterator[None]:
+        """Cancel what was cut. With pauses, for what is cancelled ends in the next round of the loop."""
+        # What runs in a node is cancelled with all that is nested in it, so that it does not go on because of the end
+        # of that. In a node where nothing runs, one child can be cancelled after the other.
+        in_one_go = self._pair is not None
+        portion: list[Node] = []
+        for node in fresh:
+            if node.parent is self and len(portion) >= _AT_ONCE and not in_one_go:
+                self._cancel(portion)
+                portion = []
+                yield
+            portion.append(node)
+        self._cancel(portion)
+
+    def _cancel(self, nodes: list[Node]) -> None:
+        """Cancel the scopes of nodes that were cut, and call their callbacks."""
         # Innermost first. Most scopes lie within one another, but a node may run in a task that its parent did not
         # start.
-        for node in reversed(fresh):
+        for node in reversed(nodes):
             if node._pair is not None:
                 self._scopes.cancel(node._pair)
-        for node in fresh:
+        for node in nodes:
             node._was_cut(again=True)
 
     def _was_cut(self, again: bool) -> None:

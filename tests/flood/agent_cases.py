@@ -129,7 +129,8 @@ def closed_output(wire: Flooded, full: bool) -> None:
     """Requests hang, and the client closes the agent's output and nothing else."""
     wire.begin()
     wire.write(b"".join(request(n, "_hang") for n in range(10_000 if full else 1000)))
-    wire.ask("last", "_unknown")
+    # Begins behind them.
+    wire.ask("last", "_echo")
     wire.close_output()
     assert wire.last_words() == 0
 

@@ -312,3 +312,18 @@ async def test_a_peer_that_takes_nothing_holds_up_the_end_for_so_long_and_no_lon
         await end.connection.run()
     assert_over(end.connection)
     assert end.faults.sent == 0
+
+
+@pytest.mark.behaviour("A1")
+@pytest.mark.parametrize("running", [None, 3])
+async def test_hundreds_of_requests_are_answered_at_the_end_also_without_any_patience(
+    running: int | None,
+) -> None:
+    limits = Limits(running=running, drain=0, grace=0)
+    async with serving(Routes({"hang": Route(hang)}), limits) as end:
+        end.send(*(request(id, "hang") for id in range(700)))
+        await until(lambda: end.connection.tree.size >= 700)
+        end.send_eof()
+        answers = await end.rest()
+    assert sorted(answer["id"] for answer in answers) == list(range(700))
+    assert all(answer["error"] == CANCELLED for answer in answers)
