@@ -329,3 +329,25 @@ async def test_also_behind_the_end_of_input_no_more_answers_are_made_than_the_pe
         codes = [message["error"]["code"] for message in await end.rest()]
     assert most < 1200
     assert codes == [-32700] * 500
+
+
+@pytest.mark.behaviour("K7")
+async def test_what_comes_while_the_peer_leaves_too_much_unread_waits_however_little_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader_module, "_SLICE", 1000.0)
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "note", heard.append)
+    async with serving(routes, Limits(drain=0, unread=1000)) as end:
+        end.faults.stall_sending()
+        end.send(GARBAGE * 100)
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        end.send(notification("note", [1]))
+        await anyio.wait_all_tasks_blocked()
+        assert heard == []
+        end.faults.release()
+        await answers(end, 100)
+        assert await end.barrier() == []
+    assert heard == [[1]]
