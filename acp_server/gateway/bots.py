@@ -144,6 +144,7 @@ class Bot:
         """Nobody will take up this session again. The agent is started for that if it has to be, and if `start`."""
         is_its_id = self._is_its_id(known)
         self._leave(known.id, known.key)
+        self._forget_lost()
         session = None if self._process is None else self._process.release(known.key)
         if not self._is_running or (self._process is None and not start):
             return
@@ -247,9 +248,7 @@ class Bot:
 
     def _start(self) -> Process:
         """The process there is, or a new one."""
-        if self._process is not None and self._process.is_lost:
-            # Its run may take a second to end. A session that is known would be handed out without asking the agent.
-            self._forget(self._process)
+        self._forget_lost()
         if self._process is None:
             assert self._group is not None, "the gateway does not run"
             self._process = Process(self.name, self._ids, self._cwd)
@@ -258,6 +257,11 @@ class Bot:
                 # For a chat that had the bot already.
                 self._group.start_soon(self._see_out, self._process, math.inf)
         return self._process
+
+    def _forget_lost(self) -> None:
+        if self._process is not None and self._process.is_lost:
+            # Its run may take a second to end. A session that is known would be handed out without asking the agent.
+            self._forget(self._process)
 
     async def _run(self, process: Process) -> None:
         try:
