@@ -88,7 +88,6 @@ class Inbound:
                 route.admit(call)
             except Exception as error:
                 self._finish(call, NOTHING, error)
-            if node.closed:
                 return
         if route.urgent or not (self._queue or self._is_full):
             self._start(call)

@@ -53,6 +53,8 @@ class Steps:
                 return end.value
             finally:
                 self.begun = 0.0
+                # An error that was thrown in refers to this frame: both would be left to the garbage collector.
+                value = None
             try:
                 step, value = work.send, (yield wanted)
             except GeneratorExit:

@@ -1,7 +1,10 @@
 """Requests that share a task: no handler notices what ran in it before."""
 
 import asyncio
+import gc
 import math
+import sys
+import weakref
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
@@ -236,3 +239,31 @@ async def test_a_request_that_arrives_as_the_connection_closes_is_answered() -> 
 
 async def _hang(_call: Call) -> None:
     await anyio.sleep_forever()
+
+
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="there the frames of a traceback keep each other until the collector comes"
+)
+@ON_ASYNCIO
+async def test_a_cancelled_request_is_gone_when_it_is_answered_without_the_garbage_collector() -> None:
+    class Witness:
+        pass
+
+    kept: list[weakref.ref[Any]] = []
+
+    async def wait(_call: Call) -> None:
+        witness = Witness()
+        kept.append(weakref.ref(witness))
+        await anyio.sleep_forever()
+
+    gc.disable()
+    try:
+        async with serving(Routes({"wait": Route(wait)})) as end:
+            end.send(request(1, "wait"))
+            await end.barrier()
+            end.send(cancel(1))
+            assert (await end.next())["error"] == CANCELLED
+            await end.barrier()
+            assert kept[0]() is None
+    finally:
+        gc.enable()
