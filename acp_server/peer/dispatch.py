@@ -27,8 +27,8 @@ logger = logging.getLogger("acp_server.peer")
 _SLICE: Final = 0.005
 """Seconds for which requests are run before other tasks, the reader above all, get a turn."""
 
-_AT_ONCE: Final = 100
-"""Tasks that are started in one round of the event loop for requests that most likely will wait."""
+_AT_ONCE: Final = 1000
+"""Tasks that are started in one round of the event loop for requests that most likely will wait: 30 ms or so."""
 
 Serve = Callable[[Call, Pair | None], Coroutine[Any, Any, None]]
 

@@ -153,7 +153,10 @@ class Node:
         self._scopes.finish()
 
     def _act(self, fresh: list[Node]) -> None:
-        self._scopes.go_through(self._acting(fresh))
+        if len(fresh) <= _AT_ONCE:
+            self._cancel(fresh)
+        else:
+            self._scopes.go_through(self._acting(fresh))
 
     def _acting(self, fresh: list[Node]) -> Iterator[None]:
         """Cancel what was cut. With pauses, for what is cancelled ends in the next round of the loop."""
