@@ -138,10 +138,9 @@ def run(
         ending.served(code)
 
     # What is loaded by now stays for the life of the program, and a request leaves no circles behind. To look for
-    # garbage among all that as often as the interpreter does of its own accord is a sixth of the cost of a prompt. With
-    # thousands of requests under way, a look at four times as many young objects would hold the loop for 60 ms.
+    # garbage among all that as often as the interpreter does of its own accord is a sixth of the cost of a prompt.
     gc.freeze()
-    gc.set_threshold(10_000, 5, 200)
+    gc.set_threshold(10_000, 20, 50)
     end_children_with_us()
     # Before the loop is there, so that it does not take the interrupt for itself, and has nothing to give back.
     signals.take()

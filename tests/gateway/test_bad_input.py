@@ -335,7 +335,7 @@ def test_who_does_not_speak_http_is_told_so_in_the_envelope(server: Server) -> N
             received += piece
     answer = json.loads(received.partition(b"\r\n\r\n")[2])
     assert answer["code"] == 4000
-    assert answer["detail"]["logid"] in server.log.read_text()
+    until(lambda: answer["detail"]["logid"] in server.log.read_text())
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_body_harms_nobody(server: Server, http: httpx.Client) -> None:
