@@ -13,9 +13,13 @@ from acp_server.client import Handlers, LocalFiles, LocalTerminals, spawn_agent
 from acp_server.errors import AcpError
 from acp_server.schema import Implementation, PermissionOption, RequestPermissionRequest
 
+# A text stream may lose a line if two threads read from it at once.
+reading = anyio.Lock()
+
 
 async def ask(request: RequestPermissionRequest) -> PermissionOption | None:
-    line = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+    async with reading:
+        line = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
     return request.options[int(line) - 1] if line.strip() else await anyio.sleep_forever()
 
 
