@@ -53,7 +53,7 @@ class Backlog:
         return update
 
     def clear(self) -> None:
-        """Nobody will take them."""
+        """The program will not take them."""
         self._updates.clear()
         self._size = 0
 

@@ -293,7 +293,7 @@ def _failure(error: AcpError | OSError) -> Failure:
     if isinstance(error, AuthRequired):
         return Failure(Code.INTERNAL, "the agent wants to be logged in to first")
     if isinstance(error, RequestCancelled):
-        # Nobody here has cancelled it: a time limit of the agent's, for one (ACP, Cancellation: internal cancellation).
+        # The gateway has not cancelled it. The agent has, at a time limit for example (ACP, Cancellation).
         return Failure(Code.INTERNAL, "the agent has given up")
     if isinstance(error, RpcError):
         return Failure(Code.INTERNAL, f"the agent failed: {error.message}")

@@ -130,7 +130,7 @@ class Dispatcher:
         while True:
             self._is_due = False
             if len(self._ready) > 1 and not self._handing_over:
-                # Called when this task waits, be it within a request or for others to run.
+                # Called when this task waits: within a request, or for the next one.
                 self._handing_over = True
                 self._scopes.soon(self._hand_over)
             end = perf_counter() + _SLICE

@@ -156,7 +156,7 @@ class Reader:
                 ended = self._ended
                 with anyio.CancelScope() as self._patience:
                     if ended:
-                        # Also now no more answers are made than it takes, but there is nobody to wait for long.
+                        # The bound on unread answers holds here too, but the wait is short: the peer may have gone.
                         self._patience.deadline = anyio.current_time() + self._flush
                     await self._writer.below(self._unread)
                 if self._writer.size > self._unread:

@@ -71,7 +71,7 @@ class Resource(Work):
             raise
 
     def overdue(self) -> None:
-        """Nobody waits for it any longer."""
+        """Its session waits for it no longer."""
         logger.warning("%s does not end although it was cancelled; going on without it", self.node.label)
         self.look_after()
 
