@@ -73,7 +73,7 @@ def measure(command: Command, kinds: Sequence[Kind], scale: float, progress: Cal
 
 def _once(command: Command, kind: Kind, size: int) -> float:
     with talk.started((*command, ROOMY)) as subject:
-        # What is loaded with a first tool call is no part of any of it.
+        # What is loaded with a first tool call does not belong to any of it.
         talk.prompt_all(subject, talk.sessions(subject, 1), "tools 1")
         return kind.measure(subject, size)
 

@@ -49,7 +49,7 @@ def history(folder: Path) -> Iterator[tuple[str, str]]:
             for line in git.stdout or ():
                 commit, _, subject = line.partition(" ")
                 yield commit, subject.strip()
-        except GeneratorExit:  # nobody wants to know the rest
+        except GeneratorExit:  # the rest is not wanted
             git.kill()
             raise
     if git.returncode:

@@ -17,7 +17,7 @@ async def run(turn: Turn):
     try:
         command, *args = shlex.split(turn.text)
     except ValueError:
-        yield "That is no command.\n"
+        yield "That is not a command.\n"
         return
     try:
         created = await turn.client.create_terminal(command, args, cwd=turn.session.cwd)

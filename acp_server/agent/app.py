@@ -77,7 +77,7 @@ class Agent:
 
     @property
     def store(self) -> SessionStore:
-        """Where sessions are kept. Whoever sets another one does so before anything is served."""
+        """Where sessions are kept. It is set before anything is served."""
         return self._hooks.store
 
     @store.setter

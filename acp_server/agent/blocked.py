@@ -106,7 +106,7 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def is_hung_up(fd: int) -> bool:
-    """Whether nobody will write to the pipe or socket `fd` any more, whatever is still to be read there. False where
+    """Whether the other end of the pipe or socket `fd` is closed, whatever is still to be read there. False where
     the system does not tell."""
     if not hasattr(select, "poll"):
         return False

@@ -5,8 +5,8 @@ one (as all that this library starts do), and would take the program out of its 
 subreaper exists on Linux only, and is handed daemons too. The tree costs nothing until the end, changes nothing about
 the process, and holds whatever started them: anyio, asyncio, trio, `subprocess`, `multiprocessing`, a thread.
 
-What has detached itself goes on: a daemon, whose parent has ended on purpose, is nobody's child, and that is how it is
-told apart. A child in a session of its own is no daemon yet, and ends.
+What has detached itself goes on: a daemon is known by its parent, which has ended on purpose. A child in a session of
+its own is not a daemon yet, and ends.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _end() -> None:
     while time.monotonic() < end and any(map(_lives, found)):
         time.sleep(_GLANCE)
     for _ in range(_ROUNDS):
-        # The first time also those that have ended: somebody may be left in the groups that they led.
+        # The first time also those that have ended: the groups that they led may have other members.
         for process in found:
             _send(process, kill=True)
         found = [process for process in _children() if _lives(process)]

@@ -1,7 +1,7 @@
 """Takes standard input and output away from the rest of the program, for they belong to the protocol.
 
-Whoever writes to file descriptor 1 afterwards (a stray `print`, a C library, a child process) reaches standard error,
-and whoever reads 0 finds it empty. Moving the bytes is not done here: `acp_server.agent.stdio` does.
+What the program writes to file descriptor 1 afterwards (a stray `print`, a C library, a child process) reaches standard
+error, and a read from 0 finds it empty. Moving the bytes is not done here: `acp_server.agent.stdio` does.
 
 What is written to standard error in this way waits for the client to read it, once the pipe is full. Only the log does
 not: see `acp_server.agent.log`.
@@ -39,7 +39,7 @@ class Claim:
             # What is there now is empty, or standard error: it would be served for nothing, and the log be lost.
             raise UsageError("standard input and output serve an agent already")
         if sys.__stdin__ is None or not _is_open(0):
-            raise UsageError("standard input is closed, so there is nobody to serve")
+            raise UsageError("standard input is closed, so there is no client to serve")
         if sys.__stdout__ is None or not _is_open(1):
             raise UsageError("standard output is closed, so nothing could be answered")
         self.input = _duplicate(0)
@@ -138,7 +138,7 @@ def _flush(file: TextIO, *, line_buffering: bool) -> None:
         if reconfigure is not None:
             reconfigure(line_buffering=line_buffering)
     except OSError:
-        # Standard error is gone, or full. What strayed there is no reason not to serve.
+        # Standard error is gone, or full. The agent serves without what strayed there.
         pass
 
 

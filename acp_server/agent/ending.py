@@ -1,7 +1,7 @@
 """The end of the process, as far as it is a matter of time: what may take how long before it is ended by force.
 
 Every end has a deadline from the moment in which it begins, whatever began it: a signal, the end of the input, an
-output that nobody reads, a handler. How a process is ended by force is in `acp_server.agent.leave`.
+output that the client does not read, a handler. How a process is ended by force is in `acp_server.agent.leave`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from acp_server.agent.leave import Deadline, leave
 from acp_server.peer.limits import Limits
 
 AGAIN: Final = 2.0
-"""Seconds after which a further signal is no echo of the first one, and means that the end takes too long."""
+"""Seconds after which a further signal is not an echo of the first one, and means that the end takes too long."""
 
 _LOOP_ENDS: Final = 2.0
 """Seconds that the event loop has to end after the last answer is out."""

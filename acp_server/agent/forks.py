@@ -1,4 +1,4 @@
-"""What a process that is forked off must not share with us: it is no agent, and ours to end.
+"""What a process that is forked off must not share with us: it is not an agent, and we end it.
 
 Only forks without a new program are meant, as `multiprocessing` makes them; what starts another program loses all of it
 by itself. On Windows there are none.

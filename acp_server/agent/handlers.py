@@ -53,8 +53,8 @@ def prompt_hook(function: Callable[..., Any]) -> PromptHook:
 
 
 def session_hook(function: Callable[..., Any]) -> SessionHook:
-    """A session handler from a function of one session, async or not; from an async generator, or a function that
-    returns an async context manager, one that holds it open. Raises UsageError for anything else."""
+    """A session handler from a function of one session, async or not. An async generator, or a function that returns
+    an async context manager, gives a handler that holds it open. Raises UsageError for anything else."""
     if not callable(function):
         raise UsageError(f"expected a function, got {type(function).__name__}")
     check_takes(function, "session")

@@ -1,4 +1,4 @@
-"""What becomes of `run` in a program that is only loaded: it is noted, for whoever loads it serves the agent."""
+"""What becomes of `run` in a program that is only loaded: it is noted, and the loading program serves the agent."""
 
 from __future__ import annotations
 

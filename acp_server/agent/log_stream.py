@@ -158,7 +158,7 @@ class LogStream:
         try:
             return rest[os.write(self._fd, rest if wait else rest[:_AT_ONCE]) :]
         except BlockingIOError:
-            # Somebody who shares the descriptor has made it so.
+            # Another process that shares the descriptor has made it so.
             if not wait:
                 raise
             self._has_room(None)

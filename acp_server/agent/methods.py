@@ -62,7 +62,7 @@ def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
         try:
             arguments = read(cast("dict[str, Any]", params) if isinstance(params, dict) else {})
         except InvalidParams as error:
-            # The peer's mistake and not the handler's; nobody is answered.
+            # The peer's mistake and not the handler's; a notification has no answer.
             logger.warning("parameters that do not fit %s: %s", name_of(function), error.data)
             return None
         pending = function(connection, **arguments)

@@ -152,7 +152,7 @@ def run(
     except BaseException as error:
         signals.release()
         if isinstance(error, UsageError):
-            # Nobody was served, so standard error, which may be one pipe with the output, is for saying why.
+            # No client was served, so standard error, which may be one pipe with the output, is for saying why.
             log.restore()
             claim.release()
         raise

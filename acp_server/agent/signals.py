@@ -1,4 +1,4 @@
-"""Signals of the process: taken from whoever had them, handed to the event loop, and given back.
+"""Signals of the process: their handlers are replaced, tell the event loop, and are put back.
 
 It does not know what they mean: `acp_server.agent.serve` decides. `anyio.open_signal_receiver` is not used: it does not
 exist on Windows with asyncio, forgets the handlers that were there before, and says nothing while the loop is blocked.

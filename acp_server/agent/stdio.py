@@ -52,7 +52,7 @@ class FdStream:
         return await self._input.receive()
 
     async def unread(self) -> None:
-        """Wait until nobody can read any more what is sent, although the input is open.
+        """Wait until the client can read no more of what is sent, although the input is open.
 
         What has arrived, the end of the input included, is for `receive` first. Where the system does not tell (files,
         terminals, sockets without epoll), it is up to `send` to find out.
@@ -82,7 +82,7 @@ class FdStream:
 
 
 def is_gone(error: OSError) -> bool:
-    """Whether a write failed because nobody is there to read, which is how a client ends things."""
+    """Whether a write failed because the reading end is closed, which is how a client ends things."""
     return error.errno in _GONE
 
 
@@ -118,7 +118,7 @@ class _Input:
             try:
                 return self._read()
             except BlockingIOError:
-                pass  # somebody who shares it was quicker
+                pass  # another process that shares it was quicker
 
     @property
     def is_ready(self) -> bool:
@@ -144,7 +144,7 @@ class _Watch:
     """Reads in a callback of an asyncio loop that stays registered from one message to the next.
 
     A request at a time costs 43 us of CPU this way and 62 with `anyio.wait_readable`, which registers anew for each
-    (CPython 3.11, an echo through `acp_server.peer.connection`). Trio has no such callback, and is no slower than that.
+    (CPython 3.11, an echo through `acp_server.peer.connection`). Trio has no such callback, and needs none.
     """
 
     def __init__(self, loop: Any, fd: int, read: Callable[[], bytes]) -> None:
@@ -172,7 +172,7 @@ class _Watch:
 
     def _ready(self) -> None:
         if self._data is None or self._data.done():
-            # Nobody asks, so nothing is read: the peer is to feel that.
+            # The program asks for nothing, so nothing is read: the peer is to feel that.
             self.close()
             return
         try:
@@ -223,7 +223,7 @@ class _Output:
                 pass
 
     def send_now(self, data: bytes) -> int:
-        # A terminal could block, and what is no pipe or socket has to be given a chance to fail where that is awaited.
+        # A terminal could block. What is not a pipe or socket must have a chance to fail where that is awaited.
         if self._closed or not self._can_wait or self._at_once is not None:
             return 0
         try:

@@ -115,7 +115,7 @@ def gateway(ctx: click.Context, **given: Any) -> int:
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is missing; install acp-server[gateway]") from None
     settings = _settings(given)
-    # Taken out, for the agents have the same environment, and show it to whoever may run commands.
+    # Taken out, for the agents have the same environment, and show it to users who may run commands.
     tokens, token = _tokens(given["token_file"], os.environ.pop(TOKEN_VARIABLE, None))
     if given["check"]:
         return _check(settings)
@@ -143,7 +143,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
 
     host: str = given["host"]
     if given["token_file"] is None and not server.is_loopback(host):
-        raise UsageError(f"whoever reaches {host} could drive the agent: give a --token-file")
+        raise UsageError(f"every program that reaches {host} could drive the agent: give a --token-file")
     for origin in given["allow_origins"]:
         if not _ORIGIN.fullmatch(origin):
             raise UsageError(f"--allow-origin {origin!r}: expected one like https://example.org, with no path")
@@ -226,7 +226,7 @@ def _command(text: str) -> Sequence[str]:
     try:
         words = shlex.split(text, posix=sys.platform != "win32")
     except ValueError as error:
-        raise UsageError(f"{text!r} is no command: {error}") from None
+        raise UsageError(f"{text!r} is not a command: {error}") from None
     if not words:
         raise UsageError("the command of an agent is empty")
     program = shutil.which(words[0])

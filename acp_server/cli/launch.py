@@ -47,7 +47,7 @@ def launch(
                 raise UsageError(f"{target} is of type {type(agent).__name__}, for which there is no --store")
             agent.store = store_at(store)
     except UsageError:
-        # Nobody is served, so standard error, which may be one pipe with the output, is for saying why.
+        # No client is served, so standard error, which may be one pipe with the output, is for saying why.
         drain()
         claim.release()
         raise

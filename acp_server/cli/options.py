@@ -61,9 +61,9 @@ class _Number(click.ParamType["int | float"]):
         try:
             number = self._kind(value)
         except ValueError:
-            self.fail(f"{value!r} is no {'whole number' if self._kind is int else 'number'}", param, ctx)
+            self.fail(f"{value!r} is not a {'whole number' if self._kind is int else 'number'}", param, ctx)
         if not math.isfinite(number) or number < self._least:
-            self.fail(f"{value} is not at least {self._least:g}, or is no bound", param, ctx)
+            self.fail(f"{value} is not at least {self._least:g}, or not finite", param, ctx)
         return number
 
 
@@ -137,7 +137,7 @@ def _value(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
         if "=" not in str(param.metavar):
-            raise TypeError("it is no table")
+            raise TypeError("it is not a table")
         value = [f"{key}={_text(each)}" for key, each in table.items()]
     elif param.multiple:
         if not isinstance(value, list):

@@ -73,7 +73,7 @@ def _from_file(path: Path, noted: Loading) -> ModuleType:
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_served"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file")
+        raise UsageError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -114,7 +114,7 @@ def _servable(value: Any, name: str) -> tuple[Servable, dict[str, Any]]:
         try:
             inspect.signature(value).bind()
         except TypeError:
-            raise UsageError(f"{name} is no agent, and cannot be called without arguments to make one") from None
+            raise UsageError(f"{name} is not an agent, and cannot be called without arguments to make one") from None
         with loading() as noted:
             try:
                 value = value()

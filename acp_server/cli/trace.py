@@ -21,7 +21,7 @@ _ARROWS: Final[dict[Direction, str]] = {"in": "-->", "out": "<--"}
 _OTHER: Final[dict[Direction, Direction]] = {"in": "out", "out": "in"}
 
 _ELSEWHERE: Final = (120, 24)
-"""The size of what is no terminal."""
+"""The size of the page where the output is not a terminal."""
 
 
 @click.command()

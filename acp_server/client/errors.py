@@ -46,7 +46,7 @@ class SessionTaken(AcpError):
 class CancelUnanswered(AcpError, TimeoutError):
     """The agent did not answer a cancelled prompt, so that the prompt was withdrawn `seconds` after its cancel.
 
-    What the agent still says of that turn is no part of it.
+    What the agent still says of that turn does not belong to it.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """Ready-made handlers for `fs/*`: the files below some folders, as they are on disk.
 
-They keep an agent that follows the protocol inside of what the user chose; they are no sandbox for one that does not,
-for it runs with the user's rights anyway. Unsaved changes of an editor are unknown to them.
+They keep an agent that follows the protocol inside of what the user chose. They are not a sandbox: an agent that does
+not follow it runs with the user's rights anyway. Unsaved changes of an editor are unknown to them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class LocalFiles(LocalReader):
 
 
 def _check_regular(path: Path) -> None:
-    # Opening a named pipe would wait for whoever holds its other end.
+    # Opening a named pipe would wait for the program at its other end.
     if not stat.S_ISREG(path.stat().st_mode):
         raise problem("path", "is not a regular file")
 

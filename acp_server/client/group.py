@@ -1,7 +1,7 @@
 """Process groups: a process that we start leads one of its own, so that what it starts in turn ends with it.
 
 On Windows there is no such group to signal; there only the process itself is ended. It waits only for the end of a
-group. One that is left when our own process ends is killed, for its owner had no time to.
+group. A group that is left when our own process ends is killed, for its owner had no time to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import anyio.abc
 from acp_server.tasks.parting import before_the_end
 
 _GLANCE: Final = 0.02
-"""Seconds between two looks at whether a group is empty: nobody is told when a process ends that is not its child."""
+"""Seconds between two looks at whether a group is empty: the system tells only of our own children."""
 
 
 def own_group() -> dict[str, Any]:
@@ -30,7 +30,7 @@ def own_group() -> dict[str, Any]:
 
 
 class ProcessGroup:
-    """The group that `process` leads. `exited` is set by whoever waits for the process."""
+    """The group that `process` leads. `exited` is set by the task that waits for the process."""
 
     def __init__(self, process: anyio.abc.Process, exited: anyio.Event) -> None:
         self._process = process
@@ -50,7 +50,7 @@ class ProcessGroup:
         try:
             os.killpg(self._process.pid, 0)
         except (ProcessLookupError, PermissionError):
-            # Not permitted means that the number already belongs to somebody else.
+            # Not permitted means that the number already belongs to another user's process.
             return False
         return not self._exited.is_set() or _has_living_member(self._process.pid)
 
@@ -72,7 +72,7 @@ class ProcessGroup:
         """Wait until nothing of it is left, at most so long; whether that is so."""
         with anyio.move_on_after(seconds):
             await self._exited.wait()
-            while self.is_there:  # noqa: ASYNC110 - nobody else could set an event
+            while self.is_there:  # noqa: ASYNC110 - the system gives no event for it
                 await anyio.sleep(_GLANCE)
             return True
         return False
@@ -104,7 +104,7 @@ before_the_end(_kill_what_is_left)
 
 
 def _has_living_member(group: int) -> bool:
-    """Whether more than zombies is left: in a container nobody may ever collect them, so they are not waited for."""
+    """Whether more than zombies is left: in a container they may never be collected, so they are not waited for."""
     try:
         processes = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:

@@ -108,7 +108,7 @@ class Handlers:
     """What the agent may ask of this program. What is not given is not announced, and refused if it is asked for.
 
     Each function runs in a scope of its own, which is cancelled when the agent withdraws its request or the connection
-    ends. One that raises an `RpcError` answers with it; any other exception answers -32603, a `TimeoutError`
+    ends. A function that raises an `RpcError` answers with it; any other exception answers -32603, a `TimeoutError`
     -32800, and is logged.
     """
 

@@ -19,7 +19,7 @@ class Output:
         """Whether older output has been dropped."""
 
     def feed(self, data: bytes, final: bool = False) -> None:
-        """Add what the command has written; `final`: no more will come, so half a character is none."""
+        """Add what the command has written; `final`: no more will come, so half a character stays half."""
         self._kept += self._decoder.decode(data, final).encode()
         excess = len(self._kept) - self._limit
         if excess <= 0:

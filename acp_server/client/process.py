@@ -113,7 +113,7 @@ class AgentProcess:
         words = [command] if isinstance(command, str | os.PathLike) else list(command)
         if not words:
             raise UsageError("the command of the agent is empty")
-        # A cancel in the middle would leave a process that nobody knows of.
+        # A cancel in the middle would leave a process without an owner.
         with grace(_STARTING):
             process = await anyio.open_process(
                 [os.fspath(word) for word in words],
@@ -141,7 +141,7 @@ class AgentProcess:
         return self._tail.text
 
     def kill(self) -> None:
-        """End it and its process group by force, now. Whoever closes it has nothing more to wait for then."""
+        """End it and its process group by force, now. Closing it then has nothing more to wait for."""
         if self._group.is_there:
             self._group.kill()
 

@@ -50,7 +50,7 @@ INITIALIZE_SECONDS: Final = 60.0
 """How long an agent may take to answer `initialize`, downloads at its first start included."""
 
 CLOSE_SECONDS: Final = 60.0
-"""How long an agent may take to close a session that nobody wants, before that is withdrawn."""
+"""How long an agent may take to close a session that is not wanted, before the request is withdrawn."""
 
 _CLOSE: Final = METHODS["session/close"].capability
 
@@ -277,7 +277,7 @@ class RemoteAgent:
         try:
             self._strays.give(session_id)
         except SessionTaken as error:
-            logger.warning("a session that nobody wants is not closed: %s", error)
+            logger.warning("a session that is not wanted stays open: %s", error)
             return
         if self.link.announced(_CLOSE):
             self.link.spawn(self._close_quietly, session_id)
@@ -286,11 +286,11 @@ class RemoteAgent:
         try:
             await self.request("session/close", {"sessionId": session_id}, timeout=CLOSE_SECONDS)
         except AcpError as error:
-            logger.info("a session that nobody wants could not be closed: %s", error)
+            logger.info("a session that is not wanted could not be closed: %s", error)
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:
     path = os.fspath(path)
     if not os.path.isabs(path):
-        raise UsageError(f"the protocol wants absolute paths, and {path!r} is none")
+        raise UsageError(f"the protocol wants absolute paths, and {path!r} is relative")
     return path

@@ -84,7 +84,7 @@ class Strays:
     def give(self, session_id: str) -> None:
         """The agent has given this id to a new session. Raises SessionTaken if it means another one that is open.
 
-        One that is being closed or deleted does not count: the agent may have done it already.
+        A session that is being closed or deleted does not count: the agent may have done it already.
         """
         held = self._sessions.get(session_id)
         if held is not None and not held.ending:
@@ -121,7 +121,7 @@ class Strays:
                         await pending
                 except Exception:
                     logger.exception("the handler of session/update failed")
-        # Once more, for somebody may have waited.
+        # Once more: a caller may have waited.
         self.give(session.id)
         self._sessions[session.id] = session
 

@@ -1,7 +1,7 @@
 """Ready-made handlers for `terminal/*`: commands as processes of this machine, without a terminal device.
 
-A program that shows them live has to look at their output itself. They are no sandbox: a command can do what the user
-can.
+A program that shows them live has to look at their output itself. They are not a sandbox: a command can do what the
+user can.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class LocalTerminals:
     `env` is added to our own environment, and what the agent asks for to that. `output_bytes` of a command's output are
     kept, or fewer if the agent asks for fewer (ACP, Terminals, `outputByteLimit`). There are `commands` terminals at
     once: for one more, the first whose command has ended is released; if all of them run, the command is refused.
-    `shell` reads a command that comes without arguments and is no program, since some agents send a whole command line;
-    None: such a command is refused.
+    `shell` reads a command that comes without arguments and is not a program, since some agents send a whole command
+    line; None: such a command is refused.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class LocalTerminals:
 
     async def _start(self, words: list[str], cwd: str | None, env: dict[str, str], limit: int) -> _Terminal:
         try:
-            # A cancel in the middle would leave a process that nobody knows of.
+            # A cancel in the middle would leave a process without an owner.
             with grace(_STARTING):
                 return await _Terminal.start(words, cwd, env, limit)
         except (OSError, ValueError) as error:

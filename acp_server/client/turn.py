@@ -102,7 +102,7 @@ class RemoteTurn:
         return self
 
     async def __anext__(self) -> SessionUpdate:
-        # Before anything is taken, so that a cancel loses nothing; and so that many updates in a row starve nobody.
+        # Before anything is taken, so that a cancel loses nothing; and so that other tasks run between many updates.
         await anyio.lowlevel.checkpoint()
         while not self._updates:
             if self._updates.lost:

@@ -1,4 +1,4 @@
-"""A stream that remembers what nobody else would know: how much came, what was too long to be read, why reading failed.
+"""A stream that remembers what only it can know: how much came, what was too long to be read, why reading failed.
 
 It hands on every byte as it is; what a line means, it only guesses from the beginning of one that is too long.
 """
@@ -21,7 +21,7 @@ class Watched:
 
     def __init__(self, stream: Stream, limit: int, on_loss: Callable[[bytes], None]) -> None:
         self.error: Exception | None = None
-        """Why reading failed. Those who wait for an answer are told of the end before whoever reads is."""
+        """Why reading failed. Those who wait for an answer are told of the end before the reader is."""
         self.heard = 0
         """How many bytes came."""
         self.send = stream.send

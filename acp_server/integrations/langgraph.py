@@ -39,7 +39,7 @@ def from_graph(
     `name`: of the agent, else the graph's. `config`: more of LangGraph's `RunnableConfig`. `on_interrupt`: a function
     of the turn and the value of an `interrupt()` that returns what to resume with. Without it the user is asked for
     permission: requests of `HumanInTheLoopMiddleware` are resumed with its decisions, others with True or False.
-    `options`: those of `Agent`. Raises UsageError for what is no compiled graph.
+    `options`: those of `Agent`. Raises UsageError for what is not a compiled graph.
     """
     if not (hasattr(graph, "astream") and hasattr(graph, "aget_state")):
         raise UsageError(f"from_graph takes a compiled graph, not a {type(graph).__name__}: call its compile()")
@@ -78,7 +78,7 @@ class _Run:
             self._view.close()
 
     async def _stream(self, given: Any) -> list[Any]:
-        """Show one run of the graph until it ends or waits for somebody: the interrupts that it waits for."""
+        """Show one run of the graph until it ends or waits for a decision: the interrupts that it waits for."""
         interrupts: dict[str, Any] = {}
         modes = ["messages", "updates"]
         async with aclosing(self._graph.astream(given, self._config, stream_mode=modes, subgraphs=True)) as events:

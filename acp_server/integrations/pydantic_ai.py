@@ -26,7 +26,7 @@ def from_agent(agent: Any, *, name: str | None = None, deps: Any = None, **optio
     Text and thinking are shown as they come, tool calls from their beginning to their result, and the user is asked
     about tools that need approval. The history of a session is kept while it is open, and begins with what was said in
     it (`Turn.context`) when it is loaded. `name`: else the agent's. `deps`: of its runs; a function gets the `Turn`.
-    `options`: those of `Agent`. Raises UsageError for what is no agent.
+    `options`: those of `Agent`. Raises UsageError for what is not an agent.
     """
     if not hasattr(agent, "run_stream_events"):
         raise UsageError(f"from_agent takes an agent of pydantic-ai, not a {type(agent).__name__}")

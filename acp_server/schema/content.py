@@ -50,7 +50,7 @@ class TextContent(Model):
     text: str
     """The text itself."""
     annotations: Lenient[Annotations | None] = None
-    """Hints for whoever shows the text."""
+    """Hints for the program that shows the text."""
 
 
 class ImageContent(Model):
@@ -64,7 +64,7 @@ class ImageContent(Model):
     uri: Lenient[str | None] = None
     """Where the image came from."""
     annotations: Lenient[Annotations | None] = None
-    """Hints for whoever shows the image."""
+    """Hints for the program that shows the image."""
 
 
 class AudioContent(Model):
@@ -76,7 +76,7 @@ class AudioContent(Model):
     mime_type: str
     """Its media type, such as `audio/wav`."""
     annotations: Lenient[Annotations | None] = None
-    """Hints for whoever plays it."""
+    """Hints for the program that plays it."""
 
 
 class ResourceLink(Model):
@@ -96,7 +96,7 @@ class ResourceLink(Model):
     size: Lenient[Int64 | None] = None
     """Its length in bytes."""
     annotations: Lenient[Annotations | None] = None
-    """Hints for whoever shows the link."""
+    """Hints for the program that shows the link."""
 
 
 class TextResourceContents(Model):
@@ -141,7 +141,7 @@ class EmbeddedResource(Model):
     resource: EmbeddedResourceResource
     """The contents and where they are from."""
     annotations: Lenient[Annotations | None] = None
-    """Hints for whoever shows the resource."""
+    """Hints for the program that shows the resource."""
 
 
 class UnknownContentBlock(Unknown):

@@ -36,7 +36,7 @@ class Method(NamedTuple):
     result: str | None = None
     """The name of the type of its result; None for a notification."""
     capability: str | None = None
-    """What its receiver has to announce before anybody may send it; None if it is always there.
+    """What its receiver has to announce before the other side may send it; None if it is always there.
 
     A path of wire names from the parameters or the result of `initialize`: `agentCapabilities.loadSession`.
     """

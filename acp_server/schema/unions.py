@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema, core_schema
 from acp_server.schema.base import JsonObject, Record, Unknown, attributes
 
 Choose = Callable[[JsonObject], str | None]
-"""From a received object to the name of the member to read it as; None if it is none of them."""
+"""From a received object to the name of the member to read it as; None if no member fits."""
 
 
 class _Union(ABC):
@@ -83,7 +83,7 @@ class Tagged(_Union):
         return (None,) if name is None else tuple(_literals(member.model_fields[name].annotation))
 
     def chooser(self) -> Choose:
-        """Look the tag up. What is not a string is no tag; the member without one refuses it if it is not null."""
+        """Look the tag up. What is not a string is not a tag; the member without one refuses it if it is not null."""
         key, tags, unknown = self.key, self.tags(), self.unknown
         untagged = tags.get(None)
 

@@ -164,7 +164,7 @@ NoticeSeverity = TypeAliasType(
 class Notice(Model):
     """The session update `notice`: tells the user something that is not part of the session's history.
 
-    Only for clients with `session.notices`. Nobody may rely on it being seen.
+    Only for clients with `session.notices`. An agent must not rely on it being seen.
     """
 
     session_update: Sent[Literal["notice"]] = "notice"

@@ -33,7 +33,7 @@ Match = str | Callable[[Message], bool]
 """The method of a request or notification, or a function that knows the message."""
 
 BARRIER = "_test/barrier"
-"""The method of `barrier`, which nobody has."""
+"""The method of `barrier`, which no agent has."""
 
 
 class _Peer:
@@ -214,7 +214,7 @@ class _Peer:
     async def _line(self, line: bytes) -> None:
         message = self.transcript.add(self._other, line)
         if not isinstance(message, dict):
-            # A batch's answer, or something that is no message at all.
+            # A batch's answer, or something that is not a message at all.
             message = {"line": message if message is not None else line}
         message = cast("Message", message)
         self.received.append(message)

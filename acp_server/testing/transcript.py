@@ -64,7 +64,7 @@ class Transcript:
 
 
 def read_recording(path: str | os.PathLike[str]) -> Transcript:
-    """The conversation in a recording. Raises UsageError for a file that is none, naming the line."""
+    """The conversation in a recording. Raises UsageError, which names the line, for any other file."""
     entries: list[Entry] = []
     try:
         lines = Path(path).read_bytes().splitlines()

@@ -67,7 +67,7 @@ class Question:
     options: Sequence[PermissionOption]
     previews: Sequence[ToolCallContent]
     explanation: Sequence[ToolCallContent]
-    """What is shown where nobody is asked."""
+    """What is shown where the user is not asked."""
     title: str | None
     """The call's title, if it is to be another than the tool's."""
 
@@ -76,7 +76,7 @@ async def question(
     tool: Tool[Any], arguments: Mapping[str, Any], context: ToolContext, title: str, raw: Any
 ) -> Question:
     """What the user is asked. `raw`: the arguments as the model wrote them, as far as JSON can express them. Raises
-    ToolFailed if the request function fails: then nobody can be asked."""
+    ToolFailed if the request function fails: then the user cannot be asked."""
     if not callable(tool.approval):
         return _question(unexplained(title, raw), tool, context, title, raw)
     ask = tool.approval
@@ -120,7 +120,7 @@ def _question(approval: Approval, tool: Tool[Any], context: ToolContext, title: 
 async def decide(
     tool: Tool[Any], question: Question, context: ToolContext, view: View, store: Approvals, asking: Asking
 ) -> tuple[UserAction, str]:
-    """What the user says, and what the model is told of it if that is no yes. `asking.always` is set if that holds for
+    """What the user says, and what the model is told if the answer is not yes. `asking.always` is set if that holds for
     all calls of the tool."""
     session = context.session
     known = await _known(store, session, tool)
@@ -138,7 +138,7 @@ async def decide(
     if asking.settled is not None:
         return (CONFIRMED, "") if asking.settled else (DECLINED, NEVER)
     if answer is None:
-        return DISMISSED, f"Nobody approved it within {tool.approval_timeout:g} s, so it was not run."
+        return DISMISSED, f"The user did not approve it within {tool.approval_timeout:g} s, so it was not run."
     if answer.kind is None:
         if answer.option_id is not None:
             logger.warning("the client chose an option that was not offered, so %s is not run", tool.name)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Asking:
     """A question that is put once at most.
 
-    An answer that has arrived counts more than a decision about another call, also if nobody has looked at it yet; one
-    that comes after the question was withdrawn has no effect.
+    An answer that has arrived counts more than a decision about another call, also before the call has looked at it. An
+    answer that comes after the question was withdrawn has no effect.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class Asking:
         """What the user answers; None if it is `settled`. Raises ConnectionClosed."""
         with self._scope:
             return await client.request_permission(call, options, on_late=self._keep)
-        # Not reached by a cut of the call, which is none of this scope's.
+        # Not reached by a cut of the call, which this scope does not know.
         self._withdrawn = True
         if self._arrived is not None:
             self.settled = None
         return self._arrived
 
     def _keep(self, answer: PermissionAnswer) -> None:
-        # One that comes behind the withdrawal is not looked at any more.
+        # An answer behind the withdrawal is not looked at any more.
         self._arrived = answer

@@ -132,7 +132,7 @@ class AssistantTool:
         approval is required.
         """
         if not self.manifest.require_approval:
-            raise UsageError(f"{self.manifest.id} requires no approval, so nobody is asked")
+            raise UsageError(f"{self.manifest.id} requires no approval, so the user is not asked")
         if self._request is not None:
             logger.warning("%s: another approval request was registered before; it is replaced", self.manifest.id)
         self._request = Registered(function, ("params", "editor"))

@@ -1,7 +1,7 @@
 """Output on its way from a tool's function, in whatever thread, to what the client is shown: a bounded amount of it.
 
 A function that says more than the loop can take loses what it said first, as the client is shown the end of long output
-in any case. Nobody waits here.
+in any case. No caller waits here.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Approval:
     """Whether the user may also choose for all further calls of the tool in the session. For a tool that asks each time
     that is only a no."""
     explains: bool = True
-    """Whether the message is worth reading, too, where nobody is asked because the call is approved already."""
+    """Whether the message is worth reading, too, where the user is not asked because the call is approved already."""
 
     def previews(self) -> Sequence[Any]:
         """The preview as a sequence."""
@@ -58,8 +58,8 @@ class UserAction:
 
     @classmethod
     def read(cls, value: UserAction | Mapping[str, Any]) -> UserAction:
-        """From a mapping, with its keys written in either case: `primaryConfirmed` or `primary_confirmed`. One that is
-        missing is False. Raises UsageError for what is none."""
+        """From a mapping, with its keys written in either case: `primaryConfirmed` or `primary_confirmed`. A missing
+        key is False. Raises UsageError for anything else."""
         if isinstance(value, UserAction):
             return value
         if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -80,7 +80,7 @@ class ToolContext:
 
     @property
     def primary_confirmed(self) -> bool:
-        """Whether the user approved the call, or nobody had to be asked."""
+        """Whether the user approved the call, or did not have to be asked."""
         return self.action.primary_confirmed
 
     @property
@@ -142,7 +142,7 @@ class ToolContext:
     @property
     def locations(self) -> Sequence[ToolCallLocation]:
         """The places in files that the call works at (`schema.ToolCallLocation`); editors follow them. May be set;
-        raises ValueError for what is none, and nothing changes."""
+        raises ValueError for anything else, and nothing changes."""
         return self._view.locations
 
     @locations.setter

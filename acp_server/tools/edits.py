@@ -71,7 +71,7 @@ def insert(text: str, operations: Sequence[FileOperation]) -> str:
 
 def replace(text: str, instructions: Sequence[ReplaceInstruction]) -> str:
     """`text` with the blocks replaced; all are looked for in the text as it is now. Raises EditRefused for a block that
-    is not there, one that is there more than once, and for blocks that overlap."""
+    is not there or is there more than once, and for blocks that overlap."""
     newline = line_break(text)
     changes: list[tuple[int, int, str]] = []
     for instruction in instructions:

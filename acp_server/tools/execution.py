@@ -10,7 +10,7 @@ from acp_server.tools.context import OnCancel, ToolContext
 
 
 class Trial:
-    """Stands for the call (`ToolContext`) where a function is only tried: nobody cancels it, and it can do no more."""
+    """Stands for the call (`ToolContext`) where a function is only tried: it is never cancelled and does nothing."""
 
     is_cancelled = False
     on_cancel: OnCancel | None = None

@@ -1,4 +1,4 @@
-"""What a tool takes, as a JSON Schema says it that somebody else has written: a server of tools, a file."""
+"""What a tool takes, as a JSON Schema from elsewhere says it: from a server of tools, or a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MESSAGE: Final = 300
 class SchemaParameters:
     """See `acp_server.tools.tool.Arguments`. References in the schema are followed inside of it, and nowhere else.
 
-    Raises UsageError for what is no schema of an object, and for a function without a parameter `arguments`.
+    Raises UsageError for what is not a schema of an object, and for a function without a parameter `arguments`.
     """
 
     def __init__(self, function: Callable[..., Any], schema: Mapping[str, Any]) -> None:
@@ -46,7 +46,7 @@ class SchemaParameters:
         try:
             kind.check_schema(self._schema)
         except SchemaError as error:
-            raise UsageError(f"this is no JSON Schema: {error.message}") from error
+            raise UsageError(f"this is not a JSON Schema: {error.message}") from error
         # Without this registry it would fetch what a schema refers to from the network.
         self._validator: Any = kind(self._schema, registry=_NO_OTHERS)
 

@@ -146,7 +146,7 @@ class Manifest(Part):
 
 def _validated(source: str, data: Any) -> Manifest:
     try:
-        # The keys of the file only: `display_name` is no key of it.
+        # The keys of the file only: it has no `display_name`.
         manifest = Manifest.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
         raise ManifestError(source, list(_explain(error))) from None

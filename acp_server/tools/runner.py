@@ -80,7 +80,7 @@ class Execution:
         calls = Calls.of(self._turn)
         try:
             title, arguments = self._title(), shown(self._arguments)
-            # If a function for the title has cancelled it, nobody is told of it.
+            # If a function for the title has cancelled it, the client is not told of it.
             if not self.is_cancelled:
                 self._view.begin(title, self._tool.kind, self._tool.name, arguments)
         except BaseException:
@@ -176,11 +176,11 @@ class Execution:
         return value if isinstance(value, Output) else Output(value)
 
     def _over(self, value: Any, error: BaseException | None) -> None:
-        """The body is through, and nobody can cut it any more."""
+        """The body is through, and a cancel cannot reach it any more."""
         if error is not None and program_end(error) is not None:
             self._ending = error
         if self.is_cancelled:
-            # What the tool wanted to say of itself is no fault of its program, and nobody is told any more.
+            # What the tool wanted to say of itself is not a fault of its program, and comes too late.
             if error is not None and not is_cancellation(error) and not isinstance(error, ToolFailed):
                 logger.warning("%s failed while it was being cancelled", self._tool.name, exc_info=error)
             return

@@ -40,11 +40,11 @@ class Arguments(Protocol):
 
 
 class Tool(Generic[F]):
-    """One tool. Calling it calls the function, as if it were no tool.
+    """One tool. Calling it calls the function itself.
 
     `function`: an async function or generator, or a plain one, which runs in a thread. Its parameters are what the
-    model passes, checked against their annotations; one that is annotated `ToolContext` gets the running call, and so
-    does one that has no annotation and the name `call`.
+    model passes, checked against their annotations; a parameter that is annotated `ToolContext` gets the running call,
+    and so does a parameter without an annotation that has the name `call`.
     `name`: for the model, else the function's; models take up to 64 letters, digits, `_` and `-`. `title`: for the
     user, else the first line of the docstring; or a function of the same arguments that returns it. `description`: for
     the model, else the docstring. `kind`: what sort of tool it is (ACP, Tool Calls: `read`, `edit`, `delete`, `move`,

@@ -56,7 +56,7 @@ class View:
         # What has changed and was not shown yet: content, locations, title.
         self._news: set[str] = set()
         self.verbatim = False
-        """Whether the output is no Markdown, and is shown as a block of code."""
+        """Whether the output is not Markdown, and is shown as a block of code."""
         self.status: Literal["pending", "in_progress", "completed", "failed"] | None = None
 
     @property
@@ -122,7 +122,7 @@ class View:
             self._fixed_size -= size_of(self._fixed.popleft())
 
     def explain(self, title: str | None, *content: ToolCallContent) -> None:
-        """Nobody is asked whether it may run: what would have been asked is shown, before it does anything."""
+        """The user is not asked whether it may run: what would have been asked is shown, before it does anything."""
         self.keep(*content)
         if content:
             self._news.add("content")
@@ -199,7 +199,7 @@ class View:
         try:
             self.change(**self._unshown())
         except Exception:
-            # Nobody is left here whom it could be raised to.
+            # There is no caller left whom it could be raised to.
             logger.exception("the output of the tool call %s cannot be written", self._id)
 
     def _unshown(self) -> dict[str, Any]:

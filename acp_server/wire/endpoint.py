@@ -30,7 +30,7 @@ _FULL: Final = {"limit": "batches"}
 
 @dataclass(slots=True, eq=False)
 class Answered:
-    """The answer to a request of ours. `late`: it had been withdrawn, so nobody waits for it."""
+    """The answer to a request of ours. `late`: it had been withdrawn, so no caller waits for it."""
 
     asked: Asked
     response: Response

@@ -1,6 +1,6 @@
 """What a line that cannot be read to its end was going to be, judged by its beginning.
 
-The members before the first nested one say whose it is: somebody may be waiting for just this message, and would wait
+The members before the first nested one say whose it is: a caller may be waiting for just this message, and would wait
 for ever. What can be read is not judged here, but in `messages`.
 """
 

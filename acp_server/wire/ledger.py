@@ -35,7 +35,7 @@ _MOVES: dict[AskState, frozenset[AskState]] = {
 
 @dataclass(eq=False)
 class Asked:
-    """A request of ours. `wants_late_answer`: an answer that comes after the withdrawal is still of use to somebody."""
+    """A request of ours. `wants_late_answer`: an answer that comes after the withdrawal is still of use."""
 
     method: str
     wants_late_answer: bool = False
@@ -129,7 +129,7 @@ class Ledger:
 
     @property
     def withdrawn(self) -> int:
-        """How many answers we would still take note of, though nobody waits for them."""
+        """How many answers we would still take note of, though no caller waits for them."""
         return len(self._withdrawn)
 
     def _move(self, asked: Asked, state: AskState) -> None:

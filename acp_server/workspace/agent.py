@@ -78,7 +78,7 @@ def _roots(cwd: str, directories: list[str]) -> Roots:
 
 @agent.prompt
 async def prompt(turn: Turn) -> None:
-    """Carry out one command. What cannot be done is said in a sentence; anything that is no command gets help."""
+    """Carry out one command. What cannot be done is said in a sentence; anything that is not a command gets help."""
     try:
         match parse_command(turn.text):
             case SearchCommand(pattern, paths):

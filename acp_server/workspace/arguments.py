@@ -34,7 +34,7 @@ def first_word(text: str) -> tuple[str, str]:
 
 
 def path(text: str) -> str:
-    """A path alone: it may have spaces, and quotation marks are no part of it. Lines may come behind them."""
+    """A path alone: it may have spaces, and quotation marks do not belong to it. Lines may come behind them."""
     found = _QUOTED.match(text)
     if found and (text[found.end() :] == "" or text[found.end()] == ":"):
         return _unquoted(found) + text[found.end() :]

@@ -1,7 +1,7 @@
 """Runs a plain generator in a worker thread, slice by slice, and hands on what it yields as it comes.
 
-Between two slices no thread is busy: so a slow consumer holds the generator back, and one that stops leaves
-nothing behind. It starts no tasks and knows nothing of what is generated.
+Between two slices no thread is busy: so a slow consumer holds the generator back, and a consumer that stops
+leaves nothing behind. It starts no tasks and knows nothing of what is generated.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Batches(Generic[ItemT]):
     raised after what it yielded before.
 
     Args:
-        source: the generator. It should yield None, which goes to nobody, wherever it works long without an
+        source: the generator. It should yield None, which the consumer does not see, wherever it works long without an
             item: only where it yields can it be stopped.
 
     Attributes:

@@ -1,6 +1,6 @@
 """The commands of the built-in agent: what there is, and what a message of a user means.
 
-It touches no files: whether a path exists is found out by whoever carries the command out.
+It touches no files: whether a path exists is found out when the command is carried out.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ COMMANDS = (
 
 
 def parse_command(text: str) -> Command | None:
-    """What a prompt asks for; None if it is no command.
+    """What a prompt asks for; None if it is not a command.
 
     A command is a slash and a name, in any case, at the beginning of the text. White space around an argument does not
     belong to it. For what is inside of an argument see `arguments`: `/search \\bfoo\\b` is typed as it is.

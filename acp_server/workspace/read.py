@@ -57,7 +57,7 @@ class Reading:
         """The absolute path of the file.
 
         Raises:
-            Refusal: the path leads out of the session's directories, or it is no file.
+            Refusal: the path leads out of the session's directories, or it is not a file.
         """
         self._found = self._find()
         return self._found[0]

@@ -1,4 +1,4 @@
-"""What the user asked for cannot be done, and what is no reason to say so. It does not decide how that is shown."""
+"""What the user asked for cannot be done, and why. It does not decide how that is shown."""
 
 from __future__ import annotations
 

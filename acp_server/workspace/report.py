@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from acp_server.schema.plan import PlanEntryStatus
 
 MOST_LOCATIONS = 100
-"""Places attached to one tool call; clients follow them, and nobody follows thousands."""
+"""Places attached to one tool call; clients follow them, and a user cannot follow thousands."""
 
 MOST_FROM_EDITOR = 1024 * 1024
 """Bytes of a file on disk up to which its text is had from the client's editor, in one message."""

@@ -152,7 +152,7 @@ class Scan:
 
 
 def _todos(path: str, line: int, block: Block) -> Generator[Todo]:
-    """The first of each line. An over-long line is nobody's comment."""
+    """The first of each line. An over-long line is not a comment."""
     if block.continues or block.unfinished:
         return
     text, counted, end = block.text, 0, -1

@@ -80,7 +80,7 @@ def repository_scope(directory: str, on_problem: OnProblem) -> IgnoreScope | Non
             if os.path.isfile(common):
                 git = os.path.join(git, _read_pointer(common))
     except OSError:
-        # git would not work here either, so nobody excludes anything by it.
+        # git would not work here either, so it excludes nothing.
         return None
     return _scope(os.path.join(git, "info", "exclude"), directory, None, on_problem)
 

@@ -1,6 +1,6 @@
 """A command of the shell as a process of this machine, which shows what it prints as it comes.
 
-It ends with its process group, whatever happens to whoever waits for it; what has left the group on purpose, as
+It ends with its process group, whatever happens to the task that waits for it; what has left the group on purpose, as
 daemons do, goes on. Who may run one is decided elsewhere.
 """
 
@@ -37,7 +37,7 @@ async def run_here(command: str, cwd: str, take: Taker) -> int:
 
     Raises OSError and ValueError, if it cannot be started.
     """
-    # A cancel in the middle of that would leave a process that nobody knows of.
+    # A cancel in the middle of that would leave a process without an owner.
     with grace(_STARTING):
         process = await anyio.open_process(
             [*SHELL, command], stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cwd, **own_group()

@@ -16,8 +16,8 @@ from .roots import Roots
 from .scope import IgnoreScope, directory_scope, repository_scope, scope_above
 from .shown import quoted
 
-# What version control systems keep for themselves (in a worktree of git it is a file) is no part of the
-# project.
+# What version control systems keep for themselves (in a worktree of git it is a file) does not belong
+# to the project.
 _VERSION_CONTROL = frozenset((".git", ".hg", ".jj", ".svn"))
 
 
@@ -47,8 +47,8 @@ def walk(top: str, skip: Collection[str] = ()) -> Generator[str | Skipped | None
     """The absolute paths of the regular files below `top`, sorted.
 
     What git ignores is left out: by the `.gitignore` of each directory, also of those between `top` and the
-    root of its repository, and by `.git/info/exclude`; not by a user's own settings, which are no part of the
-    project. Inside a nested repository its own rules count and no others. `top` is walked even if it is
+    root of its repository, and by `.git/info/exclude`; not by a user's own settings, which do not belong to
+    the project. Inside a nested repository its own rules count and no others. `top` is walked even if it is
     ignored: it was asked for.
 
     Args:
@@ -57,7 +57,7 @@ def walk(top: str, skip: Collection[str] = ()) -> Generator[str | Skipped | None
 
     Yields:
         A path; a `Skipped` for a directory or an ignore file that cannot be read; None after each directory,
-        so that whoever pulls can stop where there are no files, too.
+        so that the consumer can stop where there are no files, too.
     """
     problems: list[Skipped] = []
 

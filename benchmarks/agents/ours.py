@@ -3,8 +3,8 @@
 Started as `ours.py furnished` it has a method of its own and three tools as well; as `ours.py roomy` a tool, and limits
 that growing amounts of work stay within.
 
-What runs side by side is started by `asyncio.gather`, as in the other agents: how an author starts tasks is no
-cost of a library's. A task group of anyio's costs about as much again for each task.
+What runs side by side is started by `asyncio.gather`, as in the other agents: how an author starts tasks does not
+belong to a library's cost. A task group of anyio's costs about as much again for each task.
 """
 
 import asyncio

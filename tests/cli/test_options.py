@@ -60,7 +60,7 @@ def test_a_file_gives_what_the_command_line_would(tmp_path: Path) -> None:
         ("port = 99999999", "port: "),
         ("host = 1", "host: it has to be a text"),
         ("cancel = 'maybe'", "cancel: "),
-        ("[agent]\nx = 'y'", "agent: it is no table"),
+        ("[agent]\nx = 'y'", "agent: it is not a table"),
         ("bots = 'x=y'", "bots: it has to be a list"),
         ("= 1", "cannot be read"),
     ],

@@ -119,7 +119,7 @@ def test_a_closed_standard_input_is_one_line_and_exit_code_2() -> None:
         ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND], env=environment(), capture_output=True, text=True, timeout=30
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "acp-server: standard input is closed, so there is nobody to serve\n"
+    assert done.stderr == "acp-server: standard input is closed, so there is no client to serve\n"
 
 
 def test_a_recording_is_made_and_shown(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_a_file_named_like_a_module_that_is_in_use_does_not_take_its_place(folde
         ("my_agent.py:Nested.nosuch", "my_agent.py has no attribute 'nosuch'; did you mean my_agent.py:agent?"),
         ("my_agent:number", "my_agent:number is of type int; expected an agent"),
         ("my_agent:wrong", "my_agent:wrong() is of type int; expected an agent"),
-        ("my_agent:needy", "my_agent:needy is no agent, and cannot be called without arguments to make one"),
+        ("my_agent:needy", "my_agent:needy is not an agent, and cannot be called without arguments to make one"),
         (
             "my_agent:coroutine",
             "my_agent:coroutine is an async function; expected an agent or a function that returns one",

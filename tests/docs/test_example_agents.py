@@ -137,7 +137,7 @@ async def test_terminal_shows_what_a_command_printed_and_how_it_ended(tmp_path: 
         assert last.status == "failed"
         assert last.to_wire()["content"][1]["content"]["text"].endswith(f"{tmp_path.name}\n")
         _, updates = await turn(session, "sh -c 'not closed")
-        assert text_of(updates) == "That is no command.\n"
+        assert text_of(updates) == "That is not a command.\n"
 
 
 async def test_terminal_keeps_the_output_and_not_the_command_when_the_user_cancels(tmp_path: Path) -> None:

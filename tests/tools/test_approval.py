@@ -274,7 +274,7 @@ async def test_no_answer_in_time_is_a_no() -> None:
         await editor.settled()
         assert editor.withdrawn() == [request["id"]]
     assert (kept.status, kept.ran) == ("rejected", 0)
-    assert kept.results[0].message == "Nobody approved it within 0.05 s, so it was not run."
+    assert kept.results[0].message == "The user did not approve it within 0.05 s, so it was not run."
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ async def test_arguments_that_do_not_fit_run_nothing():
 def test_the_functions_that_fit_the_manifest_can_be_registered():
     with pytest.raises(UsageError, match="search requires no approval: use register_execute_tool"):
         AssistantTool(PLAIN).register_execute_tool_with_approval(lambda: None)
-    with pytest.raises(UsageError, match="search requires no approval, so nobody is asked"):
+    with pytest.raises(UsageError, match="search requires no approval, so the user is not asked"):
         AssistantTool(PLAIN).register_approval_request(lambda: None)
     with pytest.raises(UsageError, match="requires approval: use register_execute_tool_with_approval"):
         AssistantTool(LOCATION).register_execute_tool(lambda: None)
