@@ -12,6 +12,7 @@ The map of the package; imports go one way, from the bottom up:
     tools        what an agent can do for a model: approval, running, progress, cancel, partial results
     session      what ACP means: negotiation, sessions, turns, updates, calls to the client
     peer         one live connection: read loop, dispatch, requests both ways, the writer
+    processes    programs that we start, and how they end
     wire         pure: bytes, messages, who owes whom an answer
     tasks        pure: scopes, why they were cut, time for cleanup
     schema       the types of ACP v1

@@ -34,11 +34,11 @@ from acp_server.client.errors import (
 )
 from acp_server.client.files import LocalFiles, LocalReader
 from acp_server.client.handlers import Handlers, allow_once, reject_once
-from acp_server.client.process import Patience
 from acp_server.client.remote import RemoteAgent
 from acp_server.client.session import RemoteSession
 from acp_server.client.terminals import LocalTerminals
 from acp_server.client.turn import RemoteTurn
+from acp_server.processes.child import Patience
 
 __all__ = [
     "AgentExited",

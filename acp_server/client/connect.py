@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from acp_server.client.errors import AgentExited
 from acp_server.client.handlers import Handlers
-from acp_server.client.process import AgentProcess, Command, Patience
 from acp_server.client.remote import RemoteAgent
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
+from acp_server.processes.child import ChildProcess, Command, Patience
+
+stderr_logger = logging.getLogger("acp_server.client.stderr")
 
 
 @asynccontextmanager
@@ -48,7 +51,8 @@ async def spawn_agent(
     environment. `on_stderr` gets each line that it writes to standard error; without it they go to the log, at level
     info. Raises OSError if it cannot be started.
     """
-    process = await AgentProcess.start(command, cwd=cwd, env=env, on_stderr=on_stderr)
+    whole = None if env is None else {**os.environ, **env}
+    process = await ChildProcess.start(command, cwd=cwd, env=whole, on_stderr=on_stderr, stderr_log=stderr_logger)
     waited = False
 
     async def explain(error: ConnectionClosed) -> ConnectionClosed:

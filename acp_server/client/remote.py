@@ -14,7 +14,6 @@ from acp_server.client.errors import SessionTaken, UnsupportedVersion
 from acp_server.client.handlers import Handlers
 from acp_server.client.link import Explain, Link
 from acp_server.client.permission import Permissions
-from acp_server.client.process import AgentProcess
 from acp_server.client.routes import client_routes
 from acp_server.client.session import OnUpdate, RemoteSession
 from acp_server.client.strays import Strays
@@ -23,6 +22,7 @@ from acp_server.errors import AcpError, CapabilityMissing, ConnectionClosed, Rpc
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate
 from acp_server.peer.stream import Stream
+from acp_server.processes.child import ChildProcess
 from acp_server.schema import (
     PROTOCOL_VERSION,
     AuthenticateRequest,
@@ -71,7 +71,7 @@ class RemoteAgent:
         """The sessions that were opened here and not closed, by id."""
         self.info: InitializeResponse | None = None
         """What the agent said of itself; None before `initialize`."""
-        self.process: AgentProcess | None = None
+        self.process: ChildProcess | None = None
         """What it runs as; None if it was not started here."""
         self._permissions = Permissions(handlers.permission, self._is_cancelling)
         self._strays = Strays(self.sessions)

@@ -18,9 +18,9 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from acp_server.client.group import ProcessGroup, own_group
 from acp_server.client.output import Output
 from acp_server.errors import InternalError, InvalidParams, ResourceNotFound
+from acp_server.processes.group import ProcessGroup, own_group
 from acp_server.schema import (
     CreateTerminalRequest,
     CreateTerminalResponse,

@@ -17,13 +17,13 @@ import anyio
 from anyio.abc import TaskGroup
 
 from acp_server.client import Patience, RemoteAgent, RemoteTurn, SessionTaken, spawn_agent
-from acp_server.client.process import AgentProcess
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.errors import ApiError, Code, outline
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.process import Held, Process, Sign
+from acp_server.processes.child import ChildProcess
 from acp_server.schema import Implementation
 
 logger = logging.getLogger("acp_server.gateway")
@@ -59,7 +59,7 @@ class Bot:
         self._group: TaskGroup | None = None
         self._is_retired = False
         self._waiting = 0
-        self._running: list[AgentProcess] = []
+        self._running: list[ChildProcess] = []
         """All that have not ended, be it that new chats get them or not."""
         self._keys: dict[str, str] = {}
         """Of the sessions that chats may come back to: the key of the one that had the id last, in whichever run."""

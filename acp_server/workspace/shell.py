@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from acp_server.client.group import ProcessGroup, own_group
+from acp_server.processes.group import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
 
 logger = logging.getLogger("acp_server.workspace")

@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from acp_server.client import Patience, RemoteAgent
-from acp_server.client.process import AgentProcess
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.connection import Limits
+from acp_server.processes.child import ChildProcess
 from tests.client.processes import FAKE, HURRY, PATIENCE, Ear, Spawn, gone
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,7 @@ async def test_an_agent_that_is_killed_while_it_is_given_time_to_end_takes_no_mo
 
 
 async def test_a_process_is_ended_by_closing_its_input_and_only_once(ear: Ear) -> None:
-    process = await AgentProcess.start([sys.executable, "-S", "-E", FAKE, "good", ear.path])
+    process = await ChildProcess.start([sys.executable, "-S", "-E", FAKE, "good", ear.path])
     assert await ear.pids() == [process.pid]
     assert process.exit_code is None
     await process.aclose()

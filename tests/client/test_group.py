@@ -10,8 +10,8 @@ import anyio
 import anyio.abc
 import pytest
 
-from acp_server.client.group import ProcessGroup, own_group
-from acp_server.client.process import AgentProcess
+from acp_server.processes.child import ChildProcess
+from acp_server.processes.group import ProcessGroup, own_group
 from tests.client.processes import PATIENCE, Ear, gone
 
 pytestmark = pytest.mark.anyio
@@ -142,7 +142,7 @@ async def test_the_last_words_are_waited_for_and_the_end_happens_once(monkeypatc
 
     monkeypatch.setattr(os, "killpg", killpg)
     pieces = Pieces()
-    process = AgentProcess(pieces, None)
+    process = ChildProcess(pieces, None)
     with anyio.fail_after(PATIENCE):
         await process.aclose()
     assert process.stderr == "Traceback"

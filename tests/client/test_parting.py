@@ -22,10 +22,10 @@ START = """
 import os, sys, threading, time
 import anyio
 from acp_server.agent.leave import leave
-from acp_server.client.process import AgentProcess
+from acp_server.processes.child import ChildProcess
 
 async def main():
-    process = await AgentProcess.start([sys.executable, "-S", "-c", sys.argv[1]])
+    process = await ChildProcess.start([sys.executable, "-S", "-c", sys.argv[1]])
     os.write(1, await process.stream.receive())
     END
 

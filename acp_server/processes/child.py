@@ -1,4 +1,4 @@
-"""An agent as a process: started in a process group of its own, listened to, and ended without leftovers.
+"""A program as a process: started in a process group of its own, listened to, and ended without leftovers.
 
 It knows pipes and signals, nothing of messages. Its `stream` is what a connection reads from and writes to.
 """
@@ -15,14 +15,13 @@ from typing import Final, TypeAlias
 import anyio
 import anyio.abc
 
-from acp_server.client.group import ProcessGroup, own_group
-from acp_server.client.tail import Tail
 from acp_server.errors import UsageError
+from acp_server.processes.group import ProcessGroup, own_group
+from acp_server.processes.tail import Tail
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 
-logger = logging.getLogger("acp_server.client")
-stderr_logger = logging.getLogger("acp_server.client.stderr")
+logger = logging.getLogger("acp_server.processes")
 
 Command: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 """A program, or a program with its arguments. It is never read by a shell."""
@@ -34,10 +33,10 @@ _STARTING: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long an agent's process may take to end, in seconds, before the next stronger means."""
+    """How long a process may take to end, in seconds, before the next stronger means."""
 
     closed: float = 5.0
-    """After its standard input was closed, which is how an agent is told to go."""
+    """After its standard input was closed, which is how an agent, or a server of tools, is told to go."""
     terminated: float = 2.0
     """After the terminate signal to its process group."""
     killed: float = 2.0
@@ -79,13 +78,19 @@ class ProcessStream:
         await self._stdout.aclose()
 
 
-class AgentProcess:
-    """A running agent. Made by `start`, ended by `aclose`."""
+class ChildProcess:
+    """A running program. Made by `start`, ended by `aclose`."""
 
-    def __init__(self, process: anyio.abc.Process, on_stderr: Callable[[str], object] | None) -> None:
+    def __init__(
+        self,
+        process: anyio.abc.Process,
+        on_stderr: Callable[[str], object] | None = None,
+        stderr_log: logging.Logger = logger,
+    ) -> None:
         self.stream = ProcessStream(process)
         self._process = process
         self._on_stderr = on_stderr
+        self._stderr_log = stderr_log
         self._tail = Tail()
         self._exited = anyio.Event()
         self._group = ProcessGroup(process, self._exited)
@@ -104,26 +109,27 @@ class AgentProcess:
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         on_stderr: Callable[[str], object] | None = None,
-    ) -> AgentProcess:
-        """Start `command` in the folder `cwd`, with `env` added to our own environment.
+        stderr_log: logging.Logger = logger,
+    ) -> ChildProcess:
+        """Start `command` in the folder `cwd`, with `env` as its whole environment; without it with our own.
 
-        `on_stderr` gets each line of its standard error; without it they go to the log. Raises OSError if there is no
-        such program or folder, or it may not be started.
+        `on_stderr` gets each line of its standard error; without it they go to `stderr_log`. Raises OSError if there is
+        no such program or folder, or it may not be started.
         """
         words = [command] if isinstance(command, str | os.PathLike) else list(command)
         if not words:
-            raise UsageError("the command of the agent is empty")
+            raise UsageError("the command is empty")
         # A cancel in the middle would leave a process without an owner.
         with grace(_STARTING):
             process = await anyio.open_process(
                 [os.fspath(word) for word in words],
                 cwd=cwd,
-                env=None if env is None else {**os.environ, **env},
+                env=env,
                 stderr=subprocess.PIPE,
                 **own_group(),
             )
-            return cls(process, on_stderr)
-        raise TimeoutError(f"the agent's process could not be started within {_STARTING:g} s")
+            return cls(process, on_stderr, stderr_log)
+        raise TimeoutError(f"the process could not be started within {_STARTING:g} s")
 
     @property
     def pid(self) -> int:
@@ -163,7 +169,7 @@ class AgentProcess:
         try:
             with grace(patience.closed + patience.terminated + 1):
                 await self.stream.aclose()
-                # An agent that is busy writing sees the end of its input only when it can go on.
+                # A program that is busy writing sees the end of its input only when it can go on.
                 self._house.spawn(self._discard_output)
                 with anyio.move_on_after(patience.closed):
                     await self._exited.wait()
@@ -182,7 +188,7 @@ class AgentProcess:
                     await self._process.aclose()
                     await self._house.wait_idle()
                 else:
-                    logger.error("the process %d of the agent does not end although it was killed", self.pid)
+                    logger.error("the process %d does not end although it was killed", self.pid)
 
     async def _watch(self) -> None:
         with self._watching:
@@ -206,7 +212,7 @@ class AgentProcess:
 
     def _heard(self, line: str) -> None:
         if self._on_stderr is None:
-            stderr_logger.info("%d: %s", self.pid, line)
+            self._stderr_log.info("%d: %s", self.pid, line)
             return
         try:
             self._on_stderr(line)
@@ -223,4 +229,4 @@ class AgentProcess:
 
 def _crashed(error: BaseException) -> None:
     if not isinstance(error, anyio.get_cancelled_exc_class()):
-        logger.error("watching over the agent's process failed", exc_info=error)
+        logger.error("watching over a process failed", exc_info=error)
