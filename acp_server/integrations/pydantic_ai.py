@@ -1,74 +1,104 @@
 """`from_agent`: an agent of pydantic-ai as an agent (extra `pydantic-ai`).
 
 It runs by `run_native`, with the cancel of the turn as its only one. A turn that is cut or fails leaves nothing in the
-history that its model sees, as in `Turn.context`.
+history that its model sees, as in `Turn.context`. The session's own tools are offered to it by `pydantic_ai_tools`, and
+what goes wrong with its model is told by `model_errors`.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
+from acp_server.integrations.model_errors import in_words
+from acp_server.integrations.pydantic_ai_tools import SessionToolset
 from acp_server.session.session import Session
-from acp_server.session.turn import Turn
+from acp_server.session.turn import OwnStopReason, Turn
 from acp_server.tasks.native import run_native
 
+_STOPS: Final[dict[str | None, OwnStopReason]] = {"length": "max_tokens", "content_filter": "refusal"}
+"""By why the model has stopped."""
 
-def from_agent(agent: Any, *, name: str | None = None, deps: Any = None, **options: Any) -> Agent:
+
+def from_agent(
+    agent: Any, *, name: str | None = None, deps: Any = None, usage_limits: Any = None, **options: Any
+) -> Agent:
     """An agent whose turns are runs of `agent`, a `pydantic_ai.Agent`; on asyncio only.
 
     Text and thinking are shown as they come, tool calls from their beginning to their result, and the user is asked
-    about tools that need approval. The history of a session is kept while it is open, and begins with what was said in
-    it (`Turn.context`) when it is loaded. `name`: else the agent's. `deps`: of its runs; a function gets the `Turn`.
-    `options`: those of `Agent`. Raises UsageError for what is not an agent.
+    about tools that need approval. The model is offered the tools of the session (`Session.tools`) beside its agent's.
+    The history of a session is kept while it is open, and begins with what was said in it (`Turn.context`) when it is
+    loaded. `name`: else the agent's. `deps`: of its runs; a function gets the `Turn`. `usage_limits`: of each run, a
+    `pydantic_ai.UsageLimits`. `options`: those of `Agent`. Raises UsageError for what is not an agent.
     """
-    if not hasattr(agent, "run_stream_events"):
-        raise UsageError(f"from_agent takes an agent of pydantic-ai, not a {type(agent).__name__}")
-    made = Agent(name or agent.name or "pydantic-ai", **options)
-    histories: WeakKeyDictionary[Session, list[Any]] = WeakKeyDictionary()
-
-    @made.prompt
-    async def prompt(turn: Turn) -> None:
-        async def run() -> None:
-            history = histories.get(turn.session) or _recalled(turn)
-            given = deps(turn) if callable(deps) else deps
-            histories[turn.session] = await _run(agent, turn, history, given)
-
-        await run_native(run())
-
+    made = Agent(name or getattr(agent, "name", None) or "pydantic-ai", **options)
+    made.prompt(prompt_handler(agent, deps=deps, usage_limits=usage_limits))
     return made
 
 
-async def _run(agent: Any, turn: Turn, history: list[Any], deps: Any) -> list[Any]:
+def prompt_handler(agent: Any, *, deps: Any = None, usage_limits: Any = None) -> Callable[[Turn], Awaitable[None]]:
+    """The prompt handler of `from_agent`, for an `Agent` of yours that does more in a turn. Raises UsageError for what
+    is not an agent.
+
+    It raises InternalError with words for the user if the model or its server fails, and sets `Turn.stop_reason` to
+    `max_turn_requests`, `max_tokens` or `refusal` where a run has ended for that.
+    """
+    if not hasattr(agent, "run_stream_events"):
+        raise UsageError(f"from_agent takes an agent of pydantic-ai, not a {type(agent).__name__}")
+    histories: WeakKeyDictionary[Session, list[Any]] = WeakKeyDictionary()
+
+    async def prompt(turn: Turn) -> None:
+        async def run() -> None:
+            history = histories.get(turn.session) or _recalled(turn)
+            given = {"deps": deps(turn) if callable(deps) else deps, "usage_limits": usage_limits}
+            try:
+                histories[turn.session] = await _run(agent, turn, history, given)
+            except Exception as error:
+                if (told := in_words(error)) is not None:
+                    raise told from error
+                raise
+
+        await run_native(run())
+
+    return prompt
+
+
+async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, Any]) -> list[Any]:
     """Run one turn: the history behind it."""
     library = import_module("pydantic_ai")
+    tools = SessionToolset(turn)
     view = CallsView(turn)
+    options = {**options, "output_type": [agent.output_type, library.DeferredToolRequests], "toolsets": [tools.toolset]}
     given: dict[str, Any] = {"user_prompt": _content(turn.record.prompt)}
-    output = [agent.output_type, library.DeferredToolRequests]
     try:
         while True:
-            result = None
-            async with agent.run_stream_events(
-                message_history=history, output_type=output, deps=deps, **given
-            ) as events:
-                async for event in events:
-                    if event.event_kind == "agent_run_result":
-                        result = event.result
-                    else:
-                        await _show(turn, view, event)
+            async with agent.run_stream_events(message_history=history, **options, **given) as events:
+                begun = False
+                try:
+                    async for event in events:
+                        begun = True
+                        await _show(turn, view, event, tools.names)
+                except library.UsageLimitExceeded:
+                    turn.stop_reason = "max_turn_requests"
+                    return events.all_messages()
+                finally:
+                    if begun:
+                        used = events.usage
+                        turn.add_usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens)
+            result = events.result
             if result is None:
                 raise RuntimeError("the run has ended without a result")
-            turn.add_usage(input_tokens=result.usage.input_tokens, output_tokens=result.usage.output_tokens)
             history = result.all_messages()
             if not isinstance(result.output, library.DeferredToolRequests):
                 if not isinstance(result.output, str):
                     await turn.say(str(result.output))
+                turn.stop_reason = _STOPS.get(history[-1].finish_reason, "end_turn")
                 return history
             given = {"deferred_tool_results": await _decided(view, result.output, library)}
     finally:
@@ -87,13 +117,13 @@ async def _decided(view: CallsView, requests: Any, library: Any) -> Any:
     return library.DeferredToolResults(approvals=decided)
 
 
-async def _show(turn: Turn, view: CallsView, event: Any) -> None:
+async def _show(turn: Turn, view: CallsView, event: Any, shows_itself: Collection[str]) -> None:
     kind = event.event_kind
     if kind == "part_start":
         await _say(turn, event.part.part_kind, getattr(event.part, "content", None))
     elif kind == "part_delta":
         await _say(turn, event.delta.part_delta_kind, getattr(event.delta, "content_delta", None))
-    elif kind == "function_tool_call":
+    elif kind == "function_tool_call" and event.part.tool_name not in shows_itself:
         await view.begin(event.part.tool_call_id, event.part.tool_name, event.part.args_as_dict())
     elif kind == "function_tool_result":
         part = event.part

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -16,12 +17,30 @@ def tool_call(name: str, arguments: dict[str, Any], id: str = "call_1") -> dict[
 HANG = object()
 """In a reply: nothing more comes until the peer is gone."""
 
+BREAK = object()
+"""In a reply: the connection ends there."""
+
+
+@dataclass
+class Refusal:
+    """In the place of a reply: an error of the server."""
+
+    status: int
+    error: dict[str, Any]
+
+
+@dataclass
+class Stop:
+    """In a reply: why it ends there."""
+
+    reason: str
+
 
 class ModelServer:
-    """`replies`: for each request what is said, piece by piece: text, a delta, or HANG."""
+    """`replies`: for each request what is said, piece by piece: text, a delta, a Stop, HANG or BREAK; or a Refusal."""
 
-    def __init__(self, *replies: list[Any]) -> None:
-        self.replies = list(replies)
+    def __init__(self, *replies: list[Any] | Refusal) -> None:
+        self.replies: list[list[Any] | Refusal] = list(replies)
         self.requests: list[dict[str, Any]] = []
         self.hanging = asyncio.Event()
         """Set while a reply hangs."""
@@ -34,7 +53,12 @@ class ModelServer:
             lines = (await reader.readuntil(b"\r\n\r\n")).lower().splitlines()
             length = next(int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length"))
             self.requests.append(json.loads(await reader.readexactly(length)))
-            await self._reply(self.replies.pop(0), reader, writer)
+            reply = self.replies.pop(0)
+            if isinstance(reply, Refusal):
+                self._refuse(reply, writer)
+                await writer.drain()
+            else:
+                await self._reply(reply, reader, writer)
         except ConnectionError:
             pass
         finally:
@@ -49,12 +73,17 @@ class ModelServer:
                 if not await reader.read(1):
                     self.left.set()
                 raise ConnectionError
+            if piece is BREAK:
+                raise ConnectionError
             if not begun:
                 begun = True
                 writer.write(
                     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
                     b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
                 )
+            if isinstance(piece, Stop):
+                reason = piece.reason
+                continue
             if isinstance(piece, dict):
                 reason = "tool_calls"
             delta = {"role": "assistant", "content": piece} if isinstance(piece, str) else piece or {}
@@ -63,6 +92,14 @@ class ModelServer:
         self._write(writer, b"data: [DONE]\n\n")
         writer.write(b"0\r\n\r\n")
         await writer.drain()
+
+    def _refuse(self, refusal: Refusal, writer: asyncio.StreamWriter) -> None:
+        body = json.dumps({"error": refusal.error}).encode()
+        writer.write(
+            f"HTTP/1.1 {refusal.status} -\r\ncontent-type: application/json\r\nretry-after-ms: 1\r\n"
+            f"connection: close\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
 
     def _send(self, writer: asyncio.StreamWriter, delta: dict[str, Any], reason: str | None) -> None:
         chunk: dict[str, Any] = {
@@ -85,7 +122,7 @@ class ModelServer:
 
 
 @asynccontextmanager
-async def model_server(*replies: list[Any]) -> AsyncGenerator[ModelServer]:
+async def model_server(*replies: list[Any] | Refusal) -> AsyncGenerator[ModelServer]:
     """A server for the length of the block."""
     server = ModelServer(*replies)
     listening = await asyncio.start_server(server.answer, "127.0.0.1", 0)
