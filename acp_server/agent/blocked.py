@@ -28,19 +28,21 @@ load a model or to read a large file takes less as a rule: more is a mistake."""
 _NAMES: Final = 100
 """Functions that are told of, each once."""
 
-_PACKAGE: Final = str(Path(__file__).parents[1])
-_LIBRARIES: Final = ("acp_server", "anyio", "asyncio", "jsonrpcserver", "trio")
+_LIBRARIES: Final = sys.stdlib_module_names | {"acp_server", "anyio", "jsonrpcserver", "trio"}
 
 
 class LoopWatch:
-    """Of the loop with these steps. `is_gone`: whether the client is; `on_gone` is called, once, if that is so while
-    the loop is held. Both are called in the thread."""
+    """Of the loop with these steps, in whose thread it is made. `is_gone`: whether the client is; `on_gone` is called,
+    once, if that is so while the loop is held. Both are called in the thread of the watch."""
 
     def __init__(self, steps: Steps, is_gone: Callable[[], bool], on_gone: Callable[[], None]) -> None:
         self._steps = steps
         self._is_gone = is_gone
         self._on_gone = on_gone
         self._has_gone = False
+        self._schedule = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+        self._kept_waiting = 0.0
+        """What `_waited` was when the loop was last seen without a long step."""
         self._told: set[CodeType] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="acp_server watch", daemon=True)
@@ -63,14 +65,24 @@ class LoopWatch:
         begun = self._steps.begun
         held = perf_counter() - begun
         if not begun or held < HELD:
+            self._kept_waiting = self._waited()
             return
+        # A short step takes long where other processes have the processors, and the program is not to blame for that.
+        own = held - (self._waited() - self._kept_waiting)
         frame = sys._current_frames().get(self._steps.home)  # pyright: ignore[reportPrivateUsage]
         # It may have ended while we looked.
-        if frame is not None and self._steps.begun == begun:
-            self._tell(frame, held)
+        if frame is not None and self._steps.begun == begun and own >= HELD:
+            self._tell(frame, own)
         if not self._has_gone and self._is_gone():
             self._has_gone = True
             self._on_gone()
+
+    def _waited(self) -> float:
+        """Seconds that the loop's thread has waited for a processor so far; 0 where the system does not tell."""
+        try:
+            return int(self._schedule.read_text("ascii").split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return 0.0
 
     def _tell(self, innermost: FrameType, held: float) -> None:
         frames: list[FrameType] = []
@@ -100,7 +112,7 @@ class LoopWatch:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether the frame is the runtime's, and not the program's."""
+    """Whether the frame is the runtime's or the standard library's, and not the program's."""
     module = frame.f_globals.get("__name__", "")
     return str(module).partition(".")[0] in _LIBRARIES
 

@@ -4,6 +4,9 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from acp_server.tasks.steps import Steps
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocked, "HELD", 0.0)
+    monkeypatch.setattr(LoopWatch, "_waited", lambda _: 0.0)
 
 
 async def held_by(watch: LoopWatch) -> None:
@@ -48,6 +52,54 @@ async def test_work_that_holds_the_loop_is_told_of_once_with_its_stack(caplog: p
     assert __file__ in first
     assert first.endswith("in held_by")
     assert gone == ["gone"]
+
+
+@asynccontextmanager
+async def opened_by(watch: LoopWatch) -> AsyncIterator[None]:
+    await held_by(watch)
+    yield
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("at_once")
+async def test_what_the_standard_library_calls_is_blamed_and_not_the_library(caplog: pytest.LogCaptureFixture) -> None:
+    steps = Steps.current()
+    opening = opened_by(LoopWatch(steps, lambda: False, lambda: None))
+    await steps.run(opening.__aenter__())
+    await opening.__aexit__(None, None, None)
+    assert caplog.records[0].getMessage().startswith("opened_by (")
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("at_once")
+async def test_a_step_that_waits_for_a_processor_is_not_blamed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone: list[str] = []
+    steps = Steps.current()
+    watch = LoopWatch(steps, lambda: True, lambda: gone.append("gone"))
+    watch.look()
+    monkeypatch.setattr(LoopWatch, "_waited", lambda _: 60.0)
+    await steps.run(held_by(watch))
+    assert not caplog.records
+    assert gone == ["gone"]  # the client of a busy machine is gone all the same
+    # The wait of an earlier step is not that of a later one.
+    watch.look()
+    await steps.run(held_by(watch))
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="the system does not tell")
+def test_the_wait_for_a_processor_is_read_from_the_system() -> None:
+    waits = LoopWatch(Steps(), lambda: False, lambda: None)._waited()
+    with open("/proc/thread-self/schedstat") as file:
+        assert 0 <= waits <= int(file.read().split()[1]) / 1e9
+
+
+def test_where_the_system_does_not_tell_a_step_has_not_waited(tmp_path: Path) -> None:
+    watch = LoopWatch(Steps(), lambda: False, lambda: None)
+    watch._schedule = tmp_path / "schedstat"
+    assert watch._waited() == 0.0
 
 
 @pytest.mark.anyio
