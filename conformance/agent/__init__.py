@@ -1,38 +1,9 @@
-"""The cases for agents, a file a group."""
+"""The suite as a client: it judges what an agent sends.
 
-from __future__ import annotations
+    python -m conformance agent [--profile NAME|FILE] -- COMMAND...
 
-from importlib import import_module
-from pkgutil import iter_modules
-
-from conformance.case import Registry, agent_cases
-
-GROUPS = (
-    "initialize",
-    "envelope",
-    "ids",
-    "bad_input",
-    "gating",
-    "sessions",
-    "sessions_known",
-    "turns",
-    "session_cancel",
-    "cancel_request",
-    "nested",
-    "permission",
-    "terminals",
-    "batch",
-    "ordering",
-    "closing",
-    "schema",
-)
-"""The modules in the order in which their cases are run and reported."""
-
-
-def load() -> Registry:
-    """The registry with every case for agents in it."""
-    there = {module.name for module in iter_modules(__path__)}
-    for group in GROUPS:
-        if group in there:
-            import_module(f"{__name__}.{group}")
-    return agent_cases
+The map: `subject` is what a case talks to, a `conversation` of `exchange`s over a `channel` of lines, with `editor` for
+what a well-behaved client answers; `profile` says which prompt brings the agent into which situation; `run` runs the
+cases (`cases/`, a file a group) and the `tour` of all situations; `observed` is what cases of the whole run judge;
+`command` is the command line.
+"""

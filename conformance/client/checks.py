@@ -1,6 +1,6 @@
 """What has to hold for every message of a client, whatever the case: found in the background, judged at the end.
 
-Adds to `conformance.schema.Checker` what only an agent knows: what it has announced, and which of the client's
+Adds to `conformance.core.schema.Checker` what only an agent knows: what it has announced, and which of the client's
 requests are still open.
 """
 
@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.result import Subject
-from conformance.schema import Checker, announced
+from conformance.core.checker import Checker
+from conformance.core.result import Subject
+from conformance.core.schema import announced
 
 _CONTENT = {
     "image": "promptCapabilities.image",

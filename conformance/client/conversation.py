@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import anyio
 
-from conformance.lines import Framer, TooLong, Transcript
-from conformance.schema import announced, methods, same_id
+from conformance.core.lines import Framer, TooLong, Transcript
+from conformance.core.schema import announced, methods, same_id
 
 from .checks import Watch
 from .link import Gone, Link

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from conformance.process import MARK, Process, Start, end_strays, spawn
-from conformance.result import TEXT_LIMIT
+from conformance.core.process import MARK, Process, Start, end_strays, spawn
+from conformance.core.result import TEXT_LIMIT
 
 AGENT = "{agent}"
 FOLDER = "{cwd}"

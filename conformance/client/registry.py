@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.case import Registry
+from conformance.core.case import Registry
 
 client_cases = Registry("client")
 """The cases for clients."""

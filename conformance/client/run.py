@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import anyio
 
-from conformance.case import Case, Outcome
-from conformance.process import CannotStart
-from conformance.result import CaseResult, Line, Run, Verdict
-from conformance.run import Progress
+from conformance.core.case import Case, Outcome
+from conformance.core.process import CannotStart
+from conformance.core.progress import Progress
+from conformance.core.result import CaseResult, Line, Run, Verdict
 
 from .checks import Seen
 from .conversation import Ended, Silent

@@ -13,8 +13,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from conformance.lines import Transcript
-from conformance.process import Start, spawn
+from conformance.core.lines import Transcript
+from conformance.core.process import Start, spawn
 
 from . import program
 from .checks import Seen, Watch

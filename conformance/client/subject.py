@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conformance.case import fail, not_applicable, skip
-from conformance.schema import announced
+from conformance.core.case import fail, not_applicable, skip
+from conformance.core.schema import announced
 
 from .conversation import Ask, Conversation, Message
 from .stage import STARTING, Stage

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from conformance.result import CaseResult, Run, Verdict
+from conformance.core.result import CaseResult, Run, Verdict
 
 from .terminal import Paper
 from .words import subject_of

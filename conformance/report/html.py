@@ -13,7 +13,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from conformance.result import CaseResult, Run, Verdict
+from conformance.core.result import CaseResult, Run, Verdict
 
 from .words import (
     NAMES,

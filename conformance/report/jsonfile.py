@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conformance.result import Run
+from conformance.core.result import Run
 
 
 def write(run: Run, path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from conformance.result import CaseResult, Run, Verdict
+from conformance.core.result import CaseResult, Run, Verdict
 
 from .words import command_of, grouped, printable, printable_lines, rule_of, shown_lines, subject_of
 

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import click
 
-from conformance.result import CaseResult, Run, Verdict
+from conformance.core.result import CaseResult, Run, Verdict
 
 from .words import (
     NAMES,

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from conformance.result import CaseResult, Run, Verdict
+from conformance.core.result import CaseResult, Run, Verdict
 
 WORST_FIRST = (
     Verdict.ERROR,

@@ -12,9 +12,9 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from conformance import agent as agent_cases
+from conformance.agent import cases as agent_cases
 from conformance.cli import main
-from conformance.process import MARK
+from conformance.core.process import MARK
 from tests.conformance.subjects import HOSTILE, command
 
 

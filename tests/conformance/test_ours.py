@@ -12,11 +12,12 @@ import anyio
 import pytest
 
 from acp_server import workspace
-from conformance import agent as agent_cases
-from conformance import profile
+from conformance.agent import cases as agent_cases
+from conformance.agent import profile
+from conformance.agent.run import AgentRun
+from conformance.core import tables
+from conformance.core.result import Run, Verdict
 from conformance.report.terminal import Terminal
-from conformance.result import Run, Verdict
-from conformance.run import AgentRun
 from tests.conformance.in_memory import NOT_IN_MEMORY, from_file, starting
 from tests.prefork import Prefork, prefork
 
@@ -85,7 +86,7 @@ def test_our_agents_end_as_processes_should(name: str, backend: str, processes: 
     assert {case.id for case in run.cases if case.verdict not in KEPT} == set(), show(run)
 
 
-@pytest.mark.parametrize("name", profile.included())
+@pytest.mark.parametrize("name", tables.names(profile.INCLUDED))
 def test_every_profile_that_comes_with_the_suite_is_well_formed_and_says_whose_it_is(name: str) -> None:
     found = profile.load(name)
     assert found.name

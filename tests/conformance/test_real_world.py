@@ -21,13 +21,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from conformance import agent as agent_cases
-from conformance import profile
-from conformance.case import Case
-from conformance.process import Start, spawn
-from conformance.profile import Profile
-from conformance.result import CaseResult, Run, Verdict
-from conformance.run import AgentRun
+from conformance.agent import cases as agent_cases
+from conformance.agent import profile
+from conformance.agent.profile import Profile
+from conformance.agent.run import AgentRun
+from conformance.core.case import Case
+from conformance.core.process import Start, spawn
+from conformance.core.result import CaseResult, Run, Verdict
 from tests.conformance.report import runs
 from tests.prefork import Prefork, prefork
 

@@ -1,9 +1,13 @@
-"""The cases for clients, a file a group. Importing this registers all of them, in the order of a report."""
+"""The cases for clients, a file a group."""
 
-from importlib import import_module
-from typing import Final
+from __future__ import annotations
 
-GROUPS: Final = (
+import sys
+
+from conformance.client.registry import client_cases
+from conformance.core.case import Registry
+
+GROUPS = (
     "initialize",
     "sessions",
     "turns",
@@ -21,6 +25,9 @@ GROUPS: Final = (
     "closing",
     "whole",
 )
+"""The modules in the order in which their cases are run and reported."""
 
-for _group in GROUPS:
-    import_module(f"{__name__}.{_group}")
+
+def load() -> Registry:
+    """The registry with every case for clients in it."""
+    return client_cases.load(sys.modules[__name__], GROUPS)

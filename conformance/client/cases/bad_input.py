@@ -1,9 +1,9 @@
 """What becomes of a client whose agent writes what is no message."""
 
-from conformance.case import CHOICE, MUST, SHOULD, choice
 from conformance.client.conversation import Ended, Silent
 from conformance.client.registry import case
 from conformance.client.subject import PROBE, Client
+from conformance.core.case import CHOICE, MUST, SHOULD, choice
 
 _JSON_RPC = "JSON-RPC 2.0"
 

@@ -1,9 +1,9 @@
 """How a client cancels a turn, and what it still takes afterwards."""
 
-from conformance.case import MUST, SHOULD, fail
 from conformance.client.conversation import Ended
 from conformance.client.registry import case
 from conformance.client.subject import Client
+from conformance.core.case import MUST, SHOULD, fail
 
 _ACP = "ACP v1"
 _CANCELLATION = "Prompt Turn, Cancellation"

@@ -1,9 +1,9 @@
 """What a client makes of $/cancel_request for requests of the agent. To support it is optional; to answer is not."""
 
-from conformance.case import MUST, choice, fail, not_applicable
 from conformance.client.conversation import Ask, Silent
 from conformance.client.registry import case
 from conformance.client.subject import PROBE, Client, brief
+from conformance.core.case import MUST, choice, fail, not_applicable
 
 from .terminals import start
 

@@ -2,9 +2,9 @@
 
 import anyio
 
-from conformance.case import CHOICE, SHOULD, choice, fail
 from conformance.client.registry import case
 from conformance.client.subject import Client
+from conformance.core.case import CHOICE, SHOULD, choice, fail
 
 _ACP = "ACP v1"
 _STDIO = "Transports, stdio"

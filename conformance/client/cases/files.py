@@ -1,8 +1,8 @@
 """How a client serves fs/*, if it announces it."""
 
-from conformance.case import MUST, SHOULD, fail
 from conformance.client.registry import case
 from conformance.client.subject import Client, brief
+from conformance.core.case import MUST, SHOULD, fail
 
 _ACP = "ACP v1"
 _READING = "File System, Reading Files"

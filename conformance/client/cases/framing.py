@@ -2,9 +2,9 @@
 
 import json
 
-from conformance.case import MUST, SHOULD
 from conformance.client.registry import case
 from conformance.client.subject import PROBE, Client
+from conformance.core.case import MUST, SHOULD
 
 _STDIO = "Transports, stdio"
 

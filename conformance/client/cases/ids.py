@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from conformance.case import CHOICE, MUST, SHOULD, choice, fail
 from conformance.client.conversation import Ended, Silent
 from conformance.client.registry import case
 from conformance.client.subject import PROBE, Client
+from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
 
 _JSON_RPC = "JSON-RPC 2.0"
 

@@ -1,10 +1,10 @@
 """How a client begins: the first message, the version, the information about itself, what it makes of the answer."""
 
-from conformance.case import CHOICE, MUST, SHOULD, choice, fail
 from conformance.client.conversation import Ended, Silent
 from conformance.client.registry import case
 from conformance.client.stage import STARTING
 from conformance.client.subject import Client, brief
+from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
 
 _ACP = "ACP v1"
 

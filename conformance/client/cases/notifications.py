@@ -1,8 +1,8 @@
 """What a client makes of notifications that it cannot use: nothing."""
 
-from conformance.case import MUST
 from conformance.client.registry import case
 from conformance.client.subject import Client
+from conformance.core.case import MUST
 
 
 @case("notifications/unknown", level=MUST, source="JSON-RPC 2.0", section="Notification", behaviours=["A5", "L2"])

@@ -2,10 +2,10 @@
 
 from typing import Any, NoReturn
 
-from conformance.case import MUST, choice, fail, not_applicable
 from conformance.client.conversation import Ask, Message
 from conformance.client.registry import case
 from conformance.client.subject import Answer, Client, brief
+from conformance.core.case import MUST, choice, fail, not_applicable
 
 _ACP = "ACP v1"
 _REQUESTING = "Tool Calls, Requesting Permission"

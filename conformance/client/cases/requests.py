@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from conformance.case import MUST, fail, not_applicable
 from conformance.client.registry import case
 from conformance.client.subject import Client, brief
-from conformance.schema import announced
+from conformance.core.case import MUST, fail, not_applicable
+from conformance.core.schema import announced
 
 _ACP = "ACP v1"
 

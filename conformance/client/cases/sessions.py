@@ -2,10 +2,10 @@
 
 from pathlib import PurePosixPath, PureWindowsPath
 
-from conformance.case import MUST, choice, fail
 from conformance.client.conversation import Ended, Message, Silent
 from conformance.client.registry import case
 from conformance.client.subject import Client, brief
+from conformance.core.case import MUST, choice, fail
 
 _ACP = "ACP v1"
 _LOGIN = "log-in/é"

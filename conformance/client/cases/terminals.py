@@ -5,9 +5,9 @@ from typing import Any
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from conformance.case import MUST, fail
 from conformance.client.registry import case
 from conformance.client.subject import PYTHON, Client, brief
+from conformance.core.case import MUST, fail
 
 _ACP = "ACP v1"
 _FOR_EVER = "import time\ntime.sleep(60)"

@@ -1,9 +1,9 @@
 """How a client prompts, and what it makes of an error."""
 
-from conformance.case import MUST, SHOULD, fail
 from conformance.client.conversation import Ended, Silent
 from conformance.client.registry import case
 from conformance.client.subject import Client
+from conformance.core.case import MUST, SHOULD, fail
 
 _ACP = "ACP v1"
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from conformance.case import MUST, SHOULD
 from conformance.client.registry import case
 from conformance.client.subject import Client
+from conformance.core.case import MUST, SHOULD
 
 _ACP = "ACP v1"
 _TEXT = {"type": "text", "text": "héllo\n"}

@@ -1,8 +1,8 @@
 """What has to hold for every message that a client sends, judged over the whole run."""
 
-from conformance.case import MUST, SHOULD, Level, fail
 from conformance.client.checks import Seen
 from conformance.client.registry import case
+from conformance.core.case import MUST, SHOULD, Level, fail
 
 
 def _rule(id: str, title: str, *rules: str, source: str, section: str, level: Level = MUST) -> None:

@@ -6,15 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.client import cases as _cases  # noqa: F401 - fills the registry
-from conformance.client import profile
-from conformance.client.registry import client_cases
+from conformance.client import cases, profile
 from conformance.client.run import run
 from conformance.client.stage import Setting
-from conformance.process import Start, spawn
-from conformance.result import CaseResult
+from conformance.core.process import Start, spawn
+from conformance.core.result import CaseResult
 
 FOLDER = Path(__file__).parents[1] / "faulty_clients"
+
+client_cases = cases.load()
 
 PLAYED = list(dict.fromkeys(case.group for case in client_cases if not case.whole_run))
 """The groups of cases that are played, in their order."""

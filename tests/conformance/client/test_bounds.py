@@ -7,11 +7,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conformance.case import Verdict
 from conformance.client.registry import client_cases
 from conformance.client.run import run
 from conformance.client.stage import Setting
-from conformance.result import Run
+from conformance.core.case import Verdict
+from conformance.core.result import Run
 
 from .table import PROFILE, command, judged
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.case import Verdict
 from conformance.client import profile
+from conformance.core.case import Verdict
 from tests.prefork import Prefork, prefork
 
 from .table import PLAYED, PROFILE, WHOLE_RUN, judged

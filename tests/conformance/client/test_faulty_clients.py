@@ -11,10 +11,10 @@ from functools import partial
 import anyio
 import pytest
 
-from conformance.case import Level, Verdict
 from conformance.client.registry import client_cases
-from conformance.process import Start
-from conformance.result import CaseResult
+from conformance.core.case import Level, Verdict
+from conformance.core.process import Start
+from conformance.core.result import CaseResult
 from tests.prefork import Prefork, prefork
 
 from .table import FAULTS, FOLDER, PLAYED, SEEN, UNBOUNDED, UNUSUAL, WHOLE_RUN, command, judged

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from conformance.client import profile
-from conformance.profile import ProfileError
+from conformance.core import tables
+from conformance.core.tables import ProfileError
 
 
 def test_without_a_profile_a_client_prompts_by_itself_and_nothing_is_typed() -> None:
@@ -44,7 +45,7 @@ def test_a_profile_says_what_the_user_does(tmp_path: Path) -> None:
     assert read.types
 
 
-@pytest.mark.parametrize("name", profile.included())
+@pytest.mark.parametrize("name", tables.names(profile.INCLUDED))
 def test_included_profiles_can_be_read(name: str) -> None:
     assert profile.load(name).name
 
@@ -55,7 +56,7 @@ def test_included_profiles_can_be_read(name: str) -> None:
         ("nam = 'x'", "unknown key 'nam'"),
         ("name = 3", "name must be a string"),
         ("arguments = 'x'", "arguments must be a list of strings"),
-        ("stdin = [1]", "stdin must be a string"),
+        ("stdin = [1]", "stdin[0] must be a string"),
         ("env = {A = 1}", "env: A must be a string"),
         ("situations = 3", "situations must be a table"),
         ("[situations.dance]\nautomatic = true", "no such situation; there are prompt, cancel"),

@@ -15,12 +15,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from conformance import agent as agent_cases
-from conformance import profile
-from conformance.case import Registry
-from conformance.process import Start
-from conformance.result import Run, Verdict
-from conformance.run import AgentRun
+from conformance.agent import cases as agent_cases
+from conformance.agent import profile
+from conformance.agent.run import AgentRun
+from conformance.core.case import Registry
+from conformance.core.process import Start
+from conformance.core.result import Run, Verdict
 from tests.prefork import Prefork, prefork
 
 HERE = Path(__file__).parent

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
+from conformance.core.result import CaseResult, Verdict
 from conformance.report.compare import Comparison, compare, show
-from conformance.result import CaseResult, Verdict
 from tests.conformance.report.runs import hostile, result, run
 
 

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from conformance.core.result import Run, Verdict
 from conformance.report import html
 from conformance.report.words import printable
-from conformance.result import Run, Verdict
 from tests.conformance.report.runs import HOSTILE, every_verdict, hostile, line, result, run
 
 VOID = {"meta", "input"}

@@ -2,8 +2,8 @@
 
 from xml.etree import ElementTree as ET
 
+from conformance.core.result import Verdict
 from conformance.report import junit
-from conformance.result import Verdict
 from tests.conformance.report.runs import HOSTILE, every_verdict, hostile, line, result, run
 
 

@@ -1,0 +1,35 @@
+"""The cases for agents, a file a group."""
+
+from __future__ import annotations
+
+import sys
+
+from conformance.agent.registry import agent_cases
+from conformance.core.case import Registry
+
+GROUPS = (
+    "initialize",
+    "envelope",
+    "ids",
+    "bad_input",
+    "gating",
+    "sessions",
+    "sessions_known",
+    "turns",
+    "session_cancel",
+    "cancel_request",
+    "cancel_ignored",
+    "nested",
+    "permission",
+    "terminals",
+    "batch",
+    "ordering",
+    "closing",
+    "schema",
+)
+"""The modules in the order in which their cases are run and reported."""
+
+
+def load() -> Registry:
+    """The registry with every case for agents in it."""
+    return agent_cases.load(sys.modules[__name__], GROUPS)

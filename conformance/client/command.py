@@ -1,0 +1,48 @@
+"""`python -m conformance client`: what it does with its options, which are declared in `conformance.cli`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import anyio
+import click
+
+from conformance.core.tables import ProfileError
+from conformance.options import choose, finish, show
+from conformance.report.terminal import Terminal
+
+from . import cases
+from . import profile as profiles
+from .program import AGENT
+from .run import run
+from .stage import Setting
+
+
+def main(
+    command: tuple[str, ...],
+    patterns: tuple[str, ...],
+    only_list: bool,
+    *,
+    profile_name: str | None = None,
+    here: bool = False,
+    **rest: Any,
+) -> None:
+    """Run the chosen cases, write the reports that were asked for, and exit with the run's code.
+
+    Raises:
+        click.UsageError: A pattern that fits no case, no `{agent}` in the command, or a profile that is none.
+    """
+    chosen = choose(cases.load(), patterns)
+    if only_list:
+        show(chosen)
+        return
+    if not any(AGENT in word for word in command):
+        raise click.UsageError(f"which client? Put its command after `--`, with {AGENT} where its agent goes")
+    try:
+        profile = profiles.load(profile_name) if profile_name else profiles.Profile()
+    except ProfileError as error:
+        raise click.UsageError(str(error)) from error
+    setting = Setting(command, profile, patience=rest["timeout"] / 2, here=here)
+    result = anyio.run(lambda: run(setting, chosen, Terminal(sys.stdout), jobs=rest["jobs"]))
+    finish(result, **rest)

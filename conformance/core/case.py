@@ -1,0 +1,187 @@
+"""How a rule is written down: the registry of cases, its decorator `case`, and the ways a case ends early.
+
+A case is an async function of one argument, the conversation with the subject, that returns when the rule holds:
+
+    @case("cancel-request/answers-once", level=MUST, source="RFD request-cancellation",
+          section="Cancellation processing", behaviours=["B1", "A1"], needs="hang")
+    async def answers_once(agent: Agent) -> None:
+        "A cancelled request is answered exactly once."
+        ...
+        if len(prompt.answers) != 1:
+            fail(f"{len(prompt.answers)} answers to one request")
+
+A case states one rule: one thing that can be wrong. It does not judge what it is not about; what holds for every
+message of a conversation is checked in the background and judged by cases of the whole run (`whole_run=True`), whose
+argument is `conformance.agent.run.Observed`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar
+
+from .result import Level, Verdict
+
+__all__ = [
+    "CHOICE",
+    "MUST",
+    "SHOULD",
+    "Case",
+    "Level",
+    "Outcome",
+    "Registry",
+    "Verdict",
+    "choice",
+    "fail",
+    "not_applicable",
+    "skip",
+]
+
+MUST, SHOULD, CHOICE = Level.MUST, Level.SHOULD, Level.CHOICE
+
+F = TypeVar("F", bound=Callable[[Any], Awaitable[None]])
+
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class Outcome(Exception):
+    """Ends a case early. `verdict` FAIL means "the rule is broken": it becomes `warn` where the level is SHOULD."""
+
+    def __init__(self, verdict: Verdict, reason: str) -> None:
+        super().__init__(reason)
+        self.verdict = verdict
+        self.reason = reason
+
+
+def fail(reason: str) -> NoReturn:
+    """End the case: the rule is broken. `reason`: one line with what came instead of what."""
+    raise Outcome(Verdict.FAIL, reason)
+
+
+def skip(reason: str) -> NoReturn:
+    """End the case: it cannot be tried here. `reason` says what is missing."""
+    raise Outcome(Verdict.SKIP, reason)
+
+
+def not_applicable(reason: str) -> NoReturn:
+    """End the case: the rule is about a capability that the subject does not announce."""
+    raise Outcome(Verdict.NOT_APPLICABLE, reason)
+
+
+def choice(what: str) -> NoReturn:
+    """End the case: the specification leaves it open, and this is what the subject does."""
+    raise Outcome(Verdict.CHOICE, what)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A rule and the code that tries it."""
+
+    id: str
+    title: str
+    level: Level
+    source: str
+    section: str
+    behaviours: tuple[str, ...]
+    needs: tuple[str, ...]
+    """Situations of the profile without which the case is skipped."""
+    whole_run: bool
+    """Judged once, at the end, over everything that was seen of the subject: it has no conversation of its own."""
+    function: Callable[[Any], Awaitable[None]]
+
+    @property
+    def group(self) -> str:
+        """The part of the id before the slash."""
+        return self.id.partition("/")[0]
+
+    def broken(self) -> Verdict:
+        """The verdict when the rule is broken: by its level."""
+        return {Level.MUST: Verdict.FAIL, Level.SHOULD: Verdict.WARN, Level.CHOICE: Verdict.CHOICE}[self.level]
+
+
+class Registry:
+    """The cases for one kind of subject, in the order in which they were registered."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._cases: dict[str, Case] = {}
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self._cases.values())
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def __getitem__(self, id: str) -> Case:
+        return self._cases[id]
+
+    def load(self, package: ModuleType, groups: Sequence[str]) -> Registry:
+        """Import the modules `groups` of `package`, whose cases are run and reported in that order; returns itself.
+
+        Raises:
+            LookupError: The package has a module that is not among the groups, or lacks one.
+        """
+        there = {module.name for module in iter_modules(package.__path__)}
+        if odd := there ^ set(groups):
+            raise LookupError(f"{package.__name__}: the groups listed and the files differ in {', '.join(sorted(odd))}")
+        for group in groups:
+            import_module(f"{package.__name__}.{group}")
+        return self
+
+    def case(
+        self,
+        id: str,
+        *,
+        level: Level,
+        source: str,
+        section: str,
+        behaviours: Iterable[str] = (),
+        needs: str | Iterable[str] = (),
+        whole_run: bool = False,
+    ) -> Callable[[F], F]:
+        """Register the decorated function as the case `id` (`group/kebab-words`).
+
+        The first line of its docstring is the title: the rule, as a sentence. `needs` names situations of the profile:
+        where one of them has no entry, the case is skipped with that reason and the function is not called.
+
+        Raises:
+            ValueError: The id is malformed or taken, or there is no title.
+        """
+        if not _ID.fullmatch(id):
+            raise ValueError(f"{id!r} is not group/kebab-words")
+        if id in self._cases:
+            raise ValueError(f"two cases are named {id}")
+
+        def register(function: F) -> F:
+            title = (function.__doc__ or "").strip().partition("\n")[0].strip()
+            if not title:
+                raise ValueError(f"{id} has no docstring to state its rule")
+            self._cases[id] = Case(
+                id=id,
+                title=title,
+                level=level,
+                source=source,
+                section=section,
+                behaviours=tuple(behaviours),
+                needs=(needs,) if isinstance(needs, str) else tuple(needs),
+                whole_run=whole_run,
+                function=function,
+            )
+            return function
+
+        return register
+
+    def matching(self, patterns: Iterable[str]) -> list[Case]:
+        """The cases whose id or group fits one of the shell-style patterns; all of them where there is none."""
+        wanted = tuple(patterns)
+        return [
+            case
+            for case in self
+            if not wanted or any(fnmatchcase(case.id, each) or case.group == each for each in wanted)
+        ]

@@ -1,0 +1,224 @@
+"""Checks every message of a subject against the JSON-RPC envelope and the published schema of the protocol.
+
+`Checker.check` is told of each line in order and answers with what is wrong with it, each a `Violation` of one `Rule`;
+the cases of the whole run make verdicts of them. It keeps what the envelope needs of the past: which requests are open,
+and which were answered. It does not decide what a broken rule means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from .meaning import Meaning
+from .schema import JsonId, NotJson, announced, errors_of, member_capabilities, methods, parse, same_id, unknown_members
+from .violation import Violation
+
+_UPDATES = 500
+"""Updates of one conversation that are held against the schema; a flood would be no news after that."""
+
+
+class Checker:
+    """Checks one conversation. `subject` is the side that is checked."""
+
+    def __init__(self, subject: Literal["agent", "client"]) -> None:
+        self.subject = subject
+        self.client_capabilities: Mapping[str, Any] = {}
+        """What the client of this conversation announces; set it before the first message is checked."""
+        self.agent_capabilities: Mapping[str, Any] = {}
+        self.adverse = False
+        """Something was sent that is no message: from now on, errors without an id answer that."""
+        self._updates = 0
+        self._asked: list[tuple[JsonId, str]] = []
+        self._answered: list[JsonId] = []
+        self._expected: list[object] = []
+        self._own: set[tuple[str, str]] = set()
+        self._batched = False
+        self._meaning = Meaning()
+
+    def sent(self, message: object) -> None:
+        """Note a message that goes to the subject."""
+        entries: list[Any] = message if isinstance(message, list) else [message]
+        self._batched |= isinstance(message, list)
+        self.adverse |= isinstance(message, list)  # it may be refused as a whole
+        for each in entries:
+            if not isinstance(each, dict):
+                self.adverse = True
+                continue
+            id = each.get("id")
+            if "method" not in each and ("result" in each) != ("error" in each):
+                self._own.discard(_key(id))
+                continue
+            proper = each.get("jsonrpc") == "2.0" and isinstance(each.get("method"), str) and _valid_id(id)
+            proper = proper and isinstance(each.get("params"), dict | list | None)
+            self.adverse |= not proper or ("id" in each and any(same_id(id, open_id) for open_id, _ in self._asked))
+            if proper:
+                self._meaning.asked(each["method"], each.get("params"))
+            if "id" in each and _valid_id(id):
+                self._asked.append((id, each["method"] if proper else ""))
+            elif "id" in each:
+                self._expected.append(id)
+
+    def leftovers(self) -> list[Violation]:
+        """What turned out to be wrong only at the end of the conversation."""
+        return self._meaning.strangers() if self.subject == "agent" else []
+
+    def expect(self, id: JsonId) -> None:
+        """Note an id that an answer may have although no well-formed request had it."""
+        self._expected.append(id)
+
+    def check(self, line: bytes) -> tuple[Any, list[Violation]]:
+        """The message of a line, None if it is none, and what is wrong with it."""
+        shown = line[:500].decode("utf-8", "backslashreplace")
+        try:
+            message = parse(line)
+        except UnicodeDecodeError as error:
+            return None, [Violation("utf-8", f"not UTF-8 at byte {error.start}", shown)]
+        except NotJson as error:
+            return None, [Violation("json", str(error), shown)]
+        if isinstance(message, list) and message:
+            if not self._batched:
+                return message, [Violation("batch", "an array, although nothing was asked in one", shown)]
+            found = [violation for each in message for violation in self._message(each, shown)]
+        else:
+            found = list(self._message(message, shown))
+        return message, found
+
+    def _message(self, message: Any, line: str) -> Iterator[Violation]:
+        if not isinstance(message, dict):
+            yield Violation("message", f"a JSON-RPC message is an object, this is {_kind(message)}", line)
+            return
+        if message.get("jsonrpc") != "2.0":
+            yield Violation("version", f"jsonrpc must be exactly '2.0', it is {message.get('jsonrpc')!r}", line)
+        id = message.get("id")
+        if "id" in message and not _valid_id(id) and not self._is_echo(id):
+            yield Violation("id-type", f"an id is a string, an integer or null, this is {id!r}", line)
+        if "method" in message:
+            if "result" in message or "error" in message:
+                yield Violation("kind", "both a method and a result or error", line)
+            yield from self._call(message, line)
+        elif "id" in message and ("result" in message or "error" in message):
+            if "result" in message and "error" in message:
+                yield Violation("kind", "both a result and an error", line)
+            yield from self._answer(message, line)
+        else:
+            yield Violation(
+                "kind", "neither a request nor a notification, nor a response (id and result, or id and error)", line
+            )
+
+    def _call(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
+        method: Any = message["method"]
+        params: Any = message.get("params")
+        if not isinstance(method, str):
+            yield Violation("kind", f"a method is a string, this is {_kind(method)}", line)
+            return
+        if params is not None and not isinstance(params, dict | list):
+            yield Violation("params-structured", f"params are an object or an array, these are {_kind(params)}", line)
+            return
+        if "id" in message:
+            key = _key(message["id"])
+            if key in self._own:
+                yield Violation("reused-id", f"id {message['id']!r} is that of an earlier request, still open", line)
+            self._own.add(key)
+        known = methods().get(method)
+        if known is None:
+            if not method.startswith(("_", "$/")):
+                yield Violation("method-name", f"{method!r} is not of the protocol and does not begin with '_'", line)
+            return
+        if known["receiver"] == self.subject or (known["kind"] == "request") != ("id" in message):
+            yield Violation("direction", f"{method} is a {known['kind']} to the {known['receiver']}", line)
+            return
+        capability = known["capability"]
+        if capability is not None and not self._has(capability):
+            yield Violation("capability", f"{method} although {capability} is not announced", line)
+        if method == "session/update":
+            self._updates += 1
+            if self._updates > _UPDATES:
+                return
+        params = {} if params is None else params
+        if wrong := errors_of(known["params"], params):
+            yield Violation("update" if method == "session/update" else "request", f"{method} params, {wrong}", line)
+            return
+        yield from _extra(known["params"], params, f"{method} params", line)
+        if method == "session/update":
+            yield from self._update(params["update"], line)
+        if self.subject == "agent":
+            yield from self._meaning.call(method, params, line)
+
+    def _update(self, update: dict[str, Any], line: str) -> Iterator[Violation]:
+        kind = update["sessionUpdate"]
+        capability = member_capabilities().get("SessionUpdate", {}).get(kind)
+        if capability is not None and not self._has(capability):
+            yield Violation("capability", f"the update {kind} although {capability} is not announced", line)
+
+    def _answer(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
+        id, error = message["id"], message.get("error")
+        result: Any = message.get("result")
+        if "error" in message and not (error is None and "result" in message):  # as JSON-RPC 1.0 had it: one fault
+            code = error.get("code") if isinstance(error, dict) else None
+            if not isinstance(error, dict) or not _integer(code) or not isinstance(error.get("message"), str):
+                yield Violation(
+                    "error-object", f"an error has an integer code and a message, this is {error!r:.200}", line
+                )
+        asked = next((each for each in self._asked if same_id(each[0], id)), None)
+        if asked is None:
+            if (id is None and "error" in message and self.adverse) or self._is_echo(id):
+                return
+            if any(same_id(each, id) for each in self._answered):
+                yield Violation("answered-twice", f"a further answer to the request {id!r}", line)
+            else:
+                yield Violation("unasked-answer", f"an answer to {id!r}, which no open request has", line)
+            return
+        self._asked.remove(asked)
+        self._answered.append(id)
+        known = methods().get(asked[1])
+        if known is None or known["result"] is None or "result" not in message:
+            return
+        if result is None and asked[1] == "session/load":
+            return  # the page on session setup shows null, the schema an object
+        if wrong := errors_of(known["result"], result):
+            yield Violation("result", f"result of {asked[1]}, {wrong}", line)
+            return
+        assert isinstance(result, dict)  # as the schema has it for every method
+        yield from _extra(known["result"], result, f"result of {asked[1]}", line)
+        if asked[1] == "initialize":
+            self.agent_capabilities = result.get("agentCapabilities") or {}
+        if self.subject == "agent":
+            yield from self._meaning.result(asked[1], result, line)
+
+    def _is_echo(self, id: object) -> bool:
+        """Whether it was sent where no request had it, or none can have it: a matter of its own case."""
+        return any(same_id(each, id) for each in self._expected)
+
+    def _has(self, capability: str) -> bool:
+        side, _, path = capability.partition(".")
+        return announced(self.client_capabilities if side == "clientCapabilities" else self.agent_capabilities, path)
+
+
+def _key(id: object) -> tuple[str, str]:
+    return type(id).__name__, repr(id)
+
+
+def _valid_id(id: object) -> bool:
+    return isinstance(id, int | str | None) and not isinstance(id, bool)
+
+
+def _integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _kind(value: object) -> str:
+    names = {
+        dict: "an object",
+        list: "an array",
+        str: "a string",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+    }
+    return names.get(type(value), "null")
+
+
+def _extra(name: str, value: Mapping[str, Any], what: str, line: str) -> Iterator[Violation]:
+    if extra := unknown_members(name, value):
+        yield Violation("extra-member", f"{what} have {', '.join(extra)}", line)

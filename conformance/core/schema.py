@@ -1,0 +1,120 @@
+"""The published schema of the protocol, and the JSON that it is about: values, ids, methods, capabilities.
+
+It knows no conversation: what one message means after others is for `checker` and `meaning`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from jsonschema.exceptions import best_match
+from jsonschema.validators import extend
+
+_FOLDER = Path(__file__).resolve().parents[2] / "protocol_schemas" / "v1"
+
+JsonId = int | str | None
+
+
+class NotJson(ValueError):
+    """Text that is not JSON; `NaN` and `Infinity`, which Python would take, are not."""
+
+
+def parse(line: bytes | str) -> Any:
+    """The JSON value of a line.
+
+    Raises:
+        UnicodeDecodeError: It is not UTF-8.
+        NotJson: It is not JSON.
+    """
+    text = line.decode("utf-8") if isinstance(line, bytes) else line
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError as error:
+        raise NotJson("nested too deeply to be read") from error
+    except ValueError as error:
+        raise NotJson(str(error)) from error
+
+
+def same_id(left: object, right: object) -> bool:
+    """Whether two ids are the same JSON value: 1, "1", 1.0 and true all differ."""
+    return type(left) is type(right) and left == right
+
+
+@cache
+def methods() -> Mapping[str, Mapping[str, Any]]:
+    """The methods of the protocol by name: `kind`, `receiver`, `params`, `result`, `capability`."""
+    return json.loads((_FOLDER / "methods.json").read_text("utf-8"))["methods"]
+
+
+@cache
+def member_capabilities() -> Mapping[str, Mapping[str, str]]:
+    """The capabilities that members of a union need, by the name of the union and what tells the member apart."""
+    return json.loads((_FOLDER / "methods.json").read_text("utf-8"))["memberCapabilities"]
+
+
+@cache
+def _definitions() -> Mapping[str, Any]:
+    return json.loads((_FOLDER / "schema.json").read_text("utf-8"))["$defs"]
+
+
+def _ref(validator: Any, ref: str, instance: object, schema: object) -> Iterator[jsonschema.ValidationError]:
+    yield from validator.descend(instance, _definitions()[ref.removeprefix("#/$defs/")])
+
+
+def _one_of(validator: Any, choices: Any, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
+    """As in the standard; but where a member tells the choices apart, only the one that it names is tried."""
+    named = schema.get("discriminator", {}).get("propertyName")
+    if isinstance(instance, dict) and named in instance:
+        definitions = [_definitions()[choice["$ref"].removeprefix("#/$defs/")] for choice in choices]
+        choices = [each for each in definitions if each["properties"][named]["const"] == instance[named]] or choices
+    if len(choices) == 1:
+        yield from validator.descend(instance, choices[0])
+    else:
+        yield from _standard_one_of(validator, choices, instance, schema)
+
+
+_standard_one_of = jsonschema.Draft202012Validator.VALIDATORS["oneOf"]
+
+_Validator: Any = extend(
+    # All references of the schema are to its own definitions: to resolve them as addresses takes a third of the time.
+    jsonschema.Draft202012Validator,
+    {"$ref": _ref, "oneOf": _one_of},
+)
+
+
+@cache
+def _validator(name: str) -> Any:
+    return _Validator(_definitions()[name])
+
+
+def errors_of(name: str, value: Any) -> str:
+    """What is wrong with `value` as the type `name` of the schema: the most telling error, or nothing."""
+    error = best_match(_validator(name).iter_errors(value))
+    if error is None:
+        return ""
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+    message = error.message if len(error.message) <= 200 else error.message[:200] + "..."
+    return f"{where.lstrip('.') or 'it'}: {message}"
+
+
+def announced(capabilities: Mapping[str, Any], path: str) -> bool:
+    """Whether a capability such as `fs.readTextFile` is announced: present, not null and not false."""
+    value: Any = capabilities
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value is not None and value is not False
+
+
+def unknown_members(name: str, value: Mapping[str, Any]) -> list[str]:
+    """The members of `value` that the type `name` of the schema does not have, sorted."""
+    known = _definitions()[name].get("properties")
+    return [] if known is None else sorted(value.keys() - known.keys())
+
+
+def _refuse(constant: str) -> Any:
+    raise NotJson(f"{constant} is not JSON")

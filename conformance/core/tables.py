@@ -1,0 +1,84 @@
+"""Profiles as files: a TOML document of a folder or a path, and its tables read with a place in every complaint."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+Reader = Callable[[Any, str], Any]
+"""Makes what a profile holds of a value; its second argument is the place of the value, for a complaint."""
+
+
+class ProfileError(Exception):
+    """A profile that is not there, or says something that no profile says."""
+
+
+def names(folder: Path) -> list[str]:
+    """The names of the profiles in a folder."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def document(name: str, folder: Path) -> tuple[dict[str, Any], str]:
+    """The document in the file `name`, or in that of this name in `folder`; and the path of the file.
+
+    Raises:
+        ProfileError: There is none, or it is not TOML.
+    """
+    path = Path(name)
+    if not path.is_file():
+        path = folder / f"{name}.toml"
+    if not path.is_file():
+        raise ProfileError(
+            f"no profile {name!r}: not a file, and not one of {', '.join(names(folder)) or 'none included'}"
+        )
+    try:
+        return tomllib.loads(path.read_text("utf-8")), str(path)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ProfileError(f"{path}: {error}") from error
+
+
+def read(data: Mapping[str, Any], keys: Mapping[str, Reader], where: str) -> dict[str, Any]:
+    """The values of a table, each read by the reader of its key.
+
+    Raises:
+        ProfileError: A key that does not exist, or a value of another type.
+    """
+    for key in data:
+        if key not in keys:
+            raise ProfileError(f"{where}: unknown key {key!r}; known are {', '.join(keys)}")
+    return {key: keys[key](value, f"{where}: {key}") for key, value in data.items()}
+
+
+def text(value: Any, where: str) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        raise ProfileError(f"{where} must be a string")
+    return value
+
+
+def flag(value: Any, where: str) -> bool:
+    """A boolean."""
+    if not isinstance(value, bool):
+        raise ProfileError(f"{where} must be true or false")
+    return value
+
+
+def texts(value: Any, where: str) -> tuple[str, ...]:
+    """A list of strings."""
+    if not isinstance(value, list):
+        raise ProfileError(f"{where} must be a list of strings")
+    return tuple(text(each, f"{where}[{n}]") for n, each in enumerate(value))
+
+
+def table(value: Any, where: str) -> Mapping[str, Any]:
+    """A table of anything."""
+    if not isinstance(value, dict):
+        raise ProfileError(f"{where} must be a table")
+    return value
+
+
+def strings(value: Any, where: str) -> Mapping[str, str]:
+    """A table of strings."""
+    return {key: text(each, f"{where}: {key}") for key, each in table(value, where).items()}

@@ -1,0 +1,79 @@
+"""What the commands `agent` and `client` share: their options, the choice of cases, and the end with its reports."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .core.case import Case, Registry
+from .core.result import Run
+
+JOBS = 3
+"""Cases at a time, where nothing else is asked for."""
+
+TIMEOUT = 10.0
+"""Seconds for a whole case, where nothing else is asked for."""
+
+
+def options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that `agent` and `client` share: which cases, how long, and where the reports go."""
+    path = click.Path(dir_okay=False, path_type=Path)
+    for option in (
+        click.option("--html", "html_file", type=path, help="Write a page with every case and its wire transcript."),
+        click.option("--junit", "junit_file", type=path, help="Write JUnit XML, for continuous integration."),
+        click.option("--json", "json_file", type=path, help="Write the whole run, for `compare` and for programs."),
+        click.option("--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Cases at a time."),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(0.1, 3600),
+            default=TIMEOUT,
+            show_default=True,
+            help="Seconds for a whole case; one wait lasts half of it at most.",
+        ),
+        click.option("--list", "only_list", is_flag=True, help="List the cases and run nothing."),
+        click.option(
+            "--case",
+            "patterns",
+            multiple=True,
+            metavar="PATTERN",
+            help="Only cases whose id or group fits, such as 'ids/*' or 'batch'. Repeatable.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def choose(registry: Registry, patterns: tuple[str, ...]) -> list[Case]:
+    """The cases that fit.
+
+    Raises:
+        click.UsageError: A pattern that fits none.
+    """
+    for pattern in patterns:
+        if not registry.matching([pattern]):
+            raise click.UsageError(f"no case fits {pattern!r}; see --list")
+    return registry.matching(patterns)
+
+
+def show(cases: list[Case]) -> None:
+    """List cases: id, level, rule, and what they need of a profile."""
+    width = max(len(case.id) for case in cases)
+    for case in cases:
+        needs = f"  [{', '.join(case.needs)}]" if case.needs else ""
+        click.echo(f"{case.id:{width}}  {case.level:6}  {case.title}{needs}")
+
+
+def finish(run: Run, *, json_file: Path | None, junit_file: Path | None, html_file: Path | None, **_: Any) -> None:
+    """Write the reports that were asked for, and exit with the run's code."""
+    for name, path in (("jsonfile", json_file), ("junit", junit_file), ("html", html_file)):
+        if path is not None:
+            try:
+                import_module(f"conformance.report.{name}").write(run, path)
+            except OSError as error:
+                raise click.UsageError(f"cannot write {path}: {error}") from error
+    sys.exit(run.exit_code())

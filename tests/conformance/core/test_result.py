@@ -1,0 +1,85 @@
+"""The data of a run: into JSON and back, and the exit code it stands for."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from conformance.core.result import SUITE, TEXT_LIMIT, CaseResult, Level, Run, Verdict, shorten
+
+
+def result(verdict: Verdict) -> CaseResult:
+    return CaseResult(
+        id=f"ids/{verdict.name.lower()}",
+        group="ids",
+        title="A rule.",
+        level=Level.MUST,
+        section="Nowhere",
+        source="ACP v1",
+        behaviours=("A1", "B2"),
+        verdict=verdict,
+        reason="because",
+        seconds=0.25,
+        transcript=({"at": 0.1, "from": "suite", "text": '{"id":1}'}, {"at": 0.2, "from": "subject", "text": "é\n"}),
+        stderr="oh",
+    )
+
+
+def run(verdicts: Sequence[Verdict]) -> Run:
+    subject = {"name": "a", "version": None, "protocolVersion": 1}
+    return Run("agent", ("python", "agent.py"), subject, "2026-01-01T00:00:00+00:00", 1.5, [*map(result, verdicts)])  # pyright: ignore[reportArgumentType]
+
+
+def test_a_run_comes_back_from_json_as_it_was() -> None:
+    before = run(list(Verdict))
+    data = json.loads(json.dumps(before.to_json()))
+    assert Run.from_json(data).to_json() == before.to_json()
+    assert data["suite"] == SUITE
+    assert data["cases"][0]["transcript"][1] == {"at": 0.2, "from": "subject", "text": "é\n"}
+    assert [case["verdict"] for case in data["cases"]] == ["pass", "fail", "warn", "skip", "n/a", "choice", "error"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        {},
+        {"suite": "0"},
+        {"suite": SUITE},
+        {"suite": SUITE, "cases": [{}]},
+        {"suite": SUITE, "cases": [{"level": "MUST", "verdict": "great"}]},
+        {"suite": SUITE, "cases": None},
+        {"suite": SUITE, "cases": [], "more": 1},
+    ],
+)
+def test_what_is_no_run_is_refused(data: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Run.from_json(data)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        ([Verdict.PASS], 0),
+        ([Verdict.PASS, Verdict.WARN, Verdict.SKIP, Verdict.NOT_APPLICABLE, Verdict.CHOICE], 0),
+        ([Verdict.WARN], 0),
+        ([Verdict.PASS, Verdict.FAIL], 1),
+        ([Verdict.FAIL, Verdict.ERROR], 1),
+        ([Verdict.PASS, Verdict.ERROR], 2),
+        ([Verdict.SKIP, Verdict.NOT_APPLICABLE], 2),
+        ([], 2),
+    ],
+)
+def test_the_exit_code_tells_a_broken_must_from_what_could_not_be_run(verdicts: list[Verdict], code: int) -> None:
+    assert run(verdicts).exit_code() == code
+
+
+def test_verdicts_are_counted_also_those_that_never_came() -> None:
+    counts = run([Verdict.PASS, Verdict.PASS, Verdict.SKIP]).counts()
+    assert list(counts) == list(Verdict)
+    assert (counts[Verdict.PASS], counts[Verdict.SKIP], counts[Verdict.FAIL]) == (2, 1, 0)
+
+
+def test_a_long_text_is_cut_and_says_so() -> None:
+    assert shorten("x" * TEXT_LIMIT) == "x" * TEXT_LIMIT
+    assert shorten("x" * (TEXT_LIMIT + 1234)) == "x" * TEXT_LIMIT + "... (1,234 more characters)"
