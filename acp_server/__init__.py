@@ -11,6 +11,7 @@ The map of the package; imports go one way, from the bottom up:
     testing      memory streams, scripted clients and faults, for your own tests
     tools        what an agent can do for a model: approval, running, progress, cancel, partial results
     session      what ACP means: negotiation, sessions, turns, updates, calls to the client
+    store        what is kept of sessions: records, in memory, in a SQLite file
     peer         one live connection: read loop, dispatch, requests both ways, the writer
     processes    programs that we start, and how they end
     wire         pure: bytes, messages, who owes whom an answer
@@ -51,12 +52,12 @@ if TYPE_CHECKING:
     from acp_server.session.client import Client as Client
     from acp_server.session.client import PermissionAnswer as PermissionAnswer
     from acp_server.session.session import Session as Session
-    from acp_server.session.sqlite import SqliteStore as SqliteStore
-    from acp_server.session.store import MemoryStore as MemoryStore
-    from acp_server.session.store import SessionStore as SessionStore
     from acp_server.session.terminal import Terminal as Terminal
-    from acp_server.session.tooling import ToolResult as ToolResult
     from acp_server.session.turn import Turn as Turn
+    from acp_server.store.memory import MemoryStore as MemoryStore
+    from acp_server.store.memory import SessionStore as SessionStore
+    from acp_server.store.records import ToolResult as ToolResult
+    from acp_server.store.sqlite_store import SqliteStore as SqliteStore
     from acp_server.tasks.cause import Cause as Cause
     from acp_server.tasks.grace import grace as grace
     from acp_server.tasks.native import run_native as run_native
@@ -142,11 +143,11 @@ _NAMES = {
     "peer.limits": "Limits",
     "session.client": "Client PermissionAnswer",
     "session.session": "Session",
-    "session.sqlite": "SqliteStore",
-    "session.store": "MemoryStore SessionStore",
     "session.terminal": "Terminal",
-    "session.tooling": "ToolResult",
     "session.turn": "Turn",
+    "store.memory": "MemoryStore SessionStore",
+    "store.records": "ToolResult",
+    "store.sqlite_store": "SqliteStore",
     "tasks.cause": "Cause",
     "tasks.grace": "grace",
     "tasks.native": "run_native",

@@ -10,7 +10,7 @@ from typing import Final
 from acp_server.agent.log import LogHandler
 from acp_server.agent.log_stream import LogStream, standard_error
 from acp_server.errors import UsageError
-from acp_server.session.rights import lax_rights
+from acp_server.store.private import lax_rights
 
 logger = logging.getLogger("acp_server.cli")
 

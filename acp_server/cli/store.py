@@ -12,9 +12,9 @@ from typing import Final
 import anyio
 
 from acp_server.errors import InternalError, UsageError
-from acp_server.session.history import SessionRecord, TurnRecord
-from acp_server.session.sqlite import SqliteStore, StoreBusy
-from acp_server.session.store import MemoryStore, Page, SessionStore
+from acp_server.store.memory import MemoryStore, Page, SessionStore
+from acp_server.store.records import SessionRecord, TurnRecord
+from acp_server.store.sqlite_store import SqliteStore, StoreBusy
 
 logger = logging.getLogger("acp_server.cli")
 

@@ -21,7 +21,7 @@ from acp_server.schema import (
     WriteTextFileRequest,
     WriteTextFileResponse,
 )
-from acp_server.session.params import problem
+from acp_server.schema.params import problem
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 """The most that is read at once by default: an agent may refuse a message of twice that."""

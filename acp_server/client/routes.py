@@ -65,7 +65,7 @@ def _params(method: Method, call: Call) -> Any:
     try:
         return method.read_params(call.request.params)
     except ValidationError as error:
-        from acp_server.schema.problems import explain
+        from acp_server.schema.reading import explain
 
         raise InvalidParams(data={"problems": explain(error)}) from None
 

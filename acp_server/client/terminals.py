@@ -34,7 +34,7 @@ from acp_server.schema import (
     WaitForTerminalExitRequest,
     WaitForTerminalExitResponse,
 )
-from acp_server.session.params import absolute
+from acp_server.schema.params import absolute
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from acp_server.client import AgentExited, UnsupportedVersion
 from acp_server.errors import ConnectionClosed, RpcError
-from acp_server.session.database import explain
+from acp_server.store.sqlite_file import explain
 
 logger = logging.getLogger("acp_server.gateway")
 

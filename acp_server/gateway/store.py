@@ -7,10 +7,9 @@ to anybody. One gateway at a time has a file. Whose things are is not looked at 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Generator, Iterable
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -19,35 +18,36 @@ from acp_server.errors import UsageError
 from acp_server.gateway.chat import Chat, Failure, Status, Usage
 from acp_server.gateway.conversation import Conversation
 from acp_server.gateway.messages import ANSWER, QUESTION, Message, as_context
-from acp_server.session.database import PROBLEMS, reason
+from acp_server.store.sqlite_file import PROBLEMS, Format, make_private, migrate, reason, transaction
 
-_APPLICATION_ID: Final = 0x41435047  # "ACPG"
-
-_MIGRATIONS: Final = (
-    """
-CREATE TABLE conversations (
-    id TEXT PRIMARY KEY, owner TEXT NOT NULL, bot_id TEXT, deleted INTEGER NOT NULL, doc TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX conversations_of ON conversations (owner, id);
-CREATE TABLE chats (
-    id TEXT PRIMARY KEY, conversation_id TEXT NOT NULL, query_id TEXT, status TEXT NOT NULL, doc TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX chats_of ON chats (conversation_id);
-CREATE INDEX cancelled_for ON chats (query_id) WHERE status = 'canceled';
-CREATE INDEX chats_in ON chats (status) WHERE status IN ('created', 'in_progress', 'requires_action');
-CREATE TABLE messages (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, conversation_id TEXT NOT NULL,
-    section_id TEXT NOT NULL, chat_id TEXT, type TEXT NOT NULL, known_to TEXT, doc TEXT NOT NULL
-);
-CREATE INDEX messages_of ON messages (conversation_id, seq);
-CREATE INDEX messages_in ON messages (chat_id, seq) WHERE chat_id IS NOT NULL
-""",
-    """
-CREATE TABLE purged (id TEXT NOT NULL);
-INSERT INTO purged VALUES ('0')
-""",
+_FORMAT: Final = Format(
+    0x41435047,  # "ACPG"
+    (
+        (
+            """CREATE TABLE conversations (
+                id TEXT PRIMARY KEY, owner TEXT NOT NULL, bot_id TEXT, deleted INTEGER NOT NULL, doc TEXT NOT NULL
+            ) WITHOUT ROWID""",
+            "CREATE INDEX conversations_of ON conversations (owner, id)",
+            """CREATE TABLE chats (
+                id TEXT PRIMARY KEY, conversation_id TEXT NOT NULL, query_id TEXT, status TEXT NOT NULL,
+                doc TEXT NOT NULL
+            ) WITHOUT ROWID""",
+            "CREATE INDEX chats_of ON chats (conversation_id)",
+            "CREATE INDEX cancelled_for ON chats (query_id) WHERE status = 'canceled'",
+            "CREATE INDEX chats_in ON chats (status) WHERE status IN ('created', 'in_progress', 'requires_action')",
+            """CREATE TABLE messages (
+                seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, conversation_id TEXT NOT NULL,
+                section_id TEXT NOT NULL, chat_id TEXT, type TEXT NOT NULL, known_to TEXT, doc TEXT NOT NULL
+            )""",
+            "CREATE INDEX messages_of ON messages (conversation_id, seq)",
+            "CREATE INDEX messages_in ON messages (chat_id, seq) WHERE chat_id IS NOT NULL",
+        ),
+        (
+            "CREATE TABLE purged (id TEXT NOT NULL)",
+            "INSERT INTO purged VALUES ('0')",
+        ),
+    ),
 )
-"""What makes each version of the file from the one before; the file's `user_version` is the number of those done."""
 
 
 def _said(*statuses: Status) -> str:
@@ -76,7 +76,7 @@ class Store:
         self._path = path
         with ExitStack() as opened, self.explained():
             if path is not None:
-                _make_private(path)
+                make_private(path)
             # What waits for another process would hold up every chat, so nothing does.
             self._db = sqlite3.connect(":memory:" if path is None else path, timeout=0, isolation_level=None)
             opened.callback(self.close)
@@ -85,31 +85,13 @@ class Store:
 
     def _prepare(self) -> None:
         db = self._db
-        self._check()
+        _FORMAT.check(db)
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA journal_mode = WAL")
         # The end of the process loses nothing then; the machine's may lose the last moment.
         db.execute("PRAGMA synchronous = NORMAL")
-        with self.transaction():
-            # Again, since nobody else can change it any more.
-            if missing := _MIGRATIONS[self._check() :]:
-                for statement in ";\n".join(missing).split(";\n"):
-                    db.execute(statement)
-                db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-                db.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
-
-    def _check(self) -> int:
-        """The version of the tables, 0 for an empty file. Raises UsageError for a file that is not for this program."""
-        application, version, tables = (
-            self._db.execute(query).fetchone()[0]
-            for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-        )
-        if application != _APPLICATION_ID and (application or version or tables):
-            raise UsageError(f"{self._path} cannot be used: it is the database of another program")
-        if version > len(_MIGRATIONS):
-            known = len(_MIGRATIONS)
-            raise UsageError(f"{self._path} has version {version} of the tables, and this program knows {known}")
-        return version
+        with self.transaction():  # takes the lock of the file, also if its tables are new enough
+            migrate(db, _FORMAT)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -123,21 +105,9 @@ class Store:
         except PROBLEMS as error:
             raise UsageError(f"{self._path} cannot be used: {reason(error) or error}") from None
 
-    @contextmanager
-    def transaction(self) -> Generator[None]:
+    def transaction(self) -> AbstractContextManager[object]:
         """What is done inside is kept as a whole, or not at all. May be nested."""
-        if self._db.in_transaction:
-            yield
-            return
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            # Some errors have ended it already; one that is left open would swallow all that follows.
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+        return transaction(self._db)
 
     # -- ids
 
@@ -315,14 +285,6 @@ class Store:
 
     def _all(self, make: Any, sql: str, *values: Any) -> list[Any]:
         return [make(**json.loads(doc)) for (doc,) in self._db.execute(sql, values)]
-
-
-def _make_private(path: Path) -> None:
-    """An empty file that only its owner can read, unless there is one; SQLite gives those beside it the same rights."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        pass
 
 
 def _columns(record: Any, *names: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import base64
 from importlib import import_module
 from typing import Any, Final, cast
 
-from acp_server.session.tooling import ToolResult
 from acp_server.session.turn import Turn
+from acp_server.store.records import ToolResult
 
 MOST: Final = 32 * 1024
 """Characters of one result that the model is told. Of a longer one it gets the beginning and the end."""

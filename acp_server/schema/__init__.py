@@ -19,7 +19,7 @@
     elicitation      `elicitation/*`, with the forms in elicitation_form
     error            the error object
     methods          the table of methods
-    reading          reading any of these types; problems tells why it could not be read
+    reading          reading any of these types, and why one could not be read; params does it for a request
 
 Everything public is here by its name, and is loaded when it is first used: a program that answers
 `initialize` and nothing else loads only what that takes. Nothing in here does any input or output.
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from acp_server.schema.methods import *  # noqa: F403
     from acp_server.schema.permission import *  # noqa: F403
     from acp_server.schema.plan import *  # noqa: F403
-    from acp_server.schema.problems import *  # noqa: F403
     from acp_server.schema.prompt import *  # noqa: F403
     from acp_server.schema.reading import *  # noqa: F403
     from acp_server.schema.session import *  # noqa: F403
@@ -101,9 +100,8 @@ _NAMES = {
         "UnknownPermissionOutcome"
     ),
     "plan": "Plan PlanEntry PlanEntryPriority PlanEntryStatus",
-    "problems": "explain",
     "prompt": "CancelNotification CancelRequestNotification PromptRequest PromptResponse StopReason",
-    "reading": "from_wire",
+    "reading": "explain from_wire",
     "session": (
         "CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse "
         "ListSessionsRequest ListSessionsResponse LoadSessionRequest LoadSessionResponse NewSessionRequest "

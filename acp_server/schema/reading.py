@@ -1,13 +1,18 @@
-"""Reading a received value as any type of the protocol, unions included."""
+"""Reads what a peer sent as any type of the protocol, unions included, and says what is wrong with it.
+
+What is wrong is told in words fit for the peer that sent it: places and reasons, no values.
+"""
 
 from functools import cache
 from typing import Any, TypeVar, cast, overload
 
 from pydantic import TypeAdapter, ValidationError
 
+from acp_server.schema import area_of
 from acp_server.schema.base import Record
 
 __all__ = [
+    "explain",
     "from_wire",
 ]
 
@@ -38,3 +43,21 @@ def from_wire(kind: Any, data: Any) -> Any:
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+def explain(error: ValidationError) -> list[dict[str, str]]:
+    """One `{"path": "prompt[0].text", "message": "Field required"}` for each problem; "" is the whole."""
+    return [
+        {"path": _path(detail["loc"]), "message": detail["msg"]}
+        for detail in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+
+
+def _path(location: tuple[str | int, ...]) -> str:
+    path = ""
+    for step in location:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif area_of(step) is None:  # The name of a class says which member of a union was read, not a place.
+            path += f".{step}" if path else step
+    return path

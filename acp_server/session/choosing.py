@@ -13,8 +13,8 @@ from typing import TypeVar
 from acp_server.errors import ResourceNotFound, SessionClosed
 from acp_server.peer.context import Call
 from acp_server.schema.base import Model
+from acp_server.schema.params import problem, read
 from acp_server.session.hooks import Hooks
-from acp_server.session.params import problem, read
 from acp_server.session.session import Session
 from acp_server.session.settings import choices
 from acp_server.tasks.grace import grace
@@ -33,7 +33,7 @@ class Choosing:
         """`session/set_mode`."""
         from acp_server.schema.config_options import SetSessionModeRequest, SetSessionModeResponse
 
-        request = read(SetSessionModeRequest, call)
+        request = read(SetSessionModeRequest, call.params)
         session = self._find(request.session_id)
         if not session.settings.has_mode(request.mode_id):
             raise problem("modeId", "is not one of this session's modes")
@@ -45,7 +45,7 @@ class Choosing:
         """`session/set_config_option`: the answer has all options, for one may change another."""
         from acp_server.schema.config_options import SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
 
-        request = read(SetSessionConfigOptionRequest, call)
+        request = read(SetSessionConfigOptionRequest, call.params)
         session = self._find(request.session_id)
         option = next((option for option in session.settings.shown() if option.id == request.config_id), None)
         if option is None:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
-    from acp_server.session.store import SessionStore
     from acp_server.session.tooling import ToolHost
     from acp_server.session.turn import Turn
+    from acp_server.store.memory import SessionStore
 
 PromptHook: TypeAlias = "Callable[[Turn], Awaitable[None]]"
 SessionHook: TypeAlias = "Callable[[Session], Awaitable[None]]"
@@ -61,7 +61,7 @@ class Hooks:
         """Where sessions are kept, in memory by default."""
         if self.kept_in is None:
             # Not at the top: no answer to `initialize` waits for a store.
-            from acp_server.session.store import MemoryStore
+            from acp_server.store.memory import MemoryStore
 
             self.kept_in = MemoryStore()
         return self.kept_in

@@ -19,13 +19,13 @@ from anyio import to_thread
 
 from acp_server.errors import AuthRequired, RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call
-from acp_server.session.history import SessionRecord, TurnRecord, iso
+from acp_server.schema.params import absolute, read
 from acp_server.session.hooks import Hooks
 from acp_server.session.opening import PlainSetup, is_ready, load_for_prompts, plain_setup
-from acp_server.session.params import absolute, read
 from acp_server.session.profile import ClientProfile
 from acp_server.session.room import Room, check_setup
 from acp_server.session.session import Session, log_unsaved
+from acp_server.store.records import SessionRecord, TurnRecord, iso
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
@@ -88,12 +88,12 @@ class Lifecycle:
         )
 
         if name == "close":
-            request = read(CloseSessionRequest, call)
+            request = read(CloseSessionRequest, call.params)
         elif name == "delete":
-            request = read(DeleteSessionRequest, call)
+            request = read(DeleteSessionRequest, call.params)
             self._check_login()
         else:
-            request = read(LoadSessionRequest if name == "load" else ResumeSessionRequest, call)
+            request = read(LoadSessionRequest if name == "load" else ResumeSessionRequest, call.params)
             _directories(call, request)
             self._check_login()
         call.admitted = request
@@ -184,7 +184,7 @@ class Lifecycle:
         """`session/list`."""
         from acp_server.schema.session import ListSessionsRequest, ListSessionsResponse, SessionInfo
 
-        request = read(ListSessionsRequest, call)
+        request = read(ListSessionsRequest, call.params)
         if request.cwd is not None:
             absolute(request.cwd, "cwd", call.connection.limits.path)
         self._check_login()
@@ -283,7 +283,7 @@ async def _replayed(turn: TurnRecord) -> Iterable[dict[str, Any]]:
 def _read_new(call: Call) -> NewSessionRequest:
     from acp_server.schema.session import NewSessionRequest
 
-    return read(NewSessionRequest, call)
+    return read(NewSessionRequest, call.params)
 
 
 def _directories(call: Call, request: Setup) -> tuple[str, list[str]]:

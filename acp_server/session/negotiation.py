@@ -30,9 +30,9 @@ class Negotiation:
         if type(version) is not int or not 0 <= version <= 0xFFFF:
             # All else is forgiven by the schema; this it may have to refuse.
             from acp_server.schema.initialization import InitializeRequest
-            from acp_server.session.params import read
+            from acp_server.schema.params import read
 
-            read(InitializeRequest, call)
+            read(InitializeRequest, call.params)
         self._profile.learn(call.params)
 
     async def initialize(self, _call: Call) -> dict[str, Any]:

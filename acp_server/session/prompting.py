@@ -23,12 +23,12 @@ from acp_server.errors import (
 )
 from acp_server.peer.context import Call, Follower
 from acp_server.peer.outcome import program_end
+from acp_server.schema.params import problem, read
 from acp_server.session.hooks import Hooks, PromptHook
-from acp_server.session.params import problem, read
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.state import TurnState
-from acp_server.session.transcript import is_text
 from acp_server.session.turn import Turn
+from acp_server.store.transcript import is_text
 from acp_server.tasks.failure import failures_in
 from acp_server.tasks.tree import NOTHING
 
@@ -72,7 +72,7 @@ class Prompting:
     def _read(self, call: Call) -> PromptRequest:
         from acp_server.schema.prompt import PromptRequest
 
-        request = read(PromptRequest, call)
+        request = read(PromptRequest, call.params)
         for index, block in enumerate(request.prompt):
             if block.type not in self._content:
                 raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")

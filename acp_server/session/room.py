@@ -8,7 +8,7 @@ from typing import Any
 
 from acp_server.errors import InvalidRequest
 from acp_server.peer.limits import Limits
-from acp_server.session.params import problem
+from acp_server.schema.params import problem
 from acp_server.wire import codec
 
 _NAMED = ("cwd", "additionalDirectories", "mcpServers")

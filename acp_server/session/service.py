@@ -124,9 +124,9 @@ class Service:
 
     async def _authenticate(self, call: Call) -> dict[str, Any]:
         from acp_server.schema.authentication import AuthenticateRequest
-        from acp_server.session.params import problem, read
+        from acp_server.schema.params import problem, read
 
-        request = read(AuthenticateRequest, call)
+        request = read(AuthenticateRequest, call.params)
         check = self._hooks.authenticate.get(request.method_id)
         if check is None:
             raise problem("methodId", "is not one of this agent's methods")

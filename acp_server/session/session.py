@@ -16,11 +16,11 @@ import anyio
 
 from acp_server.errors import AcpError, SessionClosed
 from acp_server.session.client import Client
-from acp_server.session.history import SessionRecord, iso
 from acp_server.session.profile import ClientProfile
 from acp_server.session.settings import Settings
-from acp_server.session.store import TurnJournal
 from acp_server.session.updates import Updates
+from acp_server.store.memory import TurnJournal
+from acp_server.store.records import SessionRecord, iso
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
 from acp_server.tasks.threads import Threads

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.errors import AcpError, RpcError
 from acp_server.peer.connection import Connection
-from acp_server.session.params import read_result
+from acp_server.schema.params import read_result
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a session knows of tools: what comes of a call, and who carries it out.
+"""What a session knows of tools: who carries out a call.
 
 It runs nothing: `acp_server.tools` does, which the protocol's side does not import.
 """
@@ -6,36 +6,11 @@ It runs nothing: `acp_server.tools` does, which the protocol's side does not imp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from acp_server.session.turn import Turn
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ToolResult:
-    """What came of one tool call."""
-
-    id: str
-    """What its caller calls it, the model's id; the `toolCallId`, if it was given none."""
-    name: str
-    """The tool's name, as it was asked for."""
-    status: Literal["completed", "failed", "rejected", "cancelled"]
-    """`rejected`: it needed the user's approval and did not get it, so it was not run. `cancelled`: it, or what it was
-    part of, was cancelled before it was through."""
-    message: str | None
-    """What to tell the model: the value as text, what went wrong, or what the tool has to say about its cancel; None if
-    there is nothing to tell."""
-    value: Any = None
-    """What the function returned, of a completed one."""
-    error: BaseException | None = None
-    """What the function raised, of a failed one. Its text may be fit for a model; clients do not get to see it."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether it ran to its end."""
-        return self.status == "completed"
+    from acp_server.store.records import ToolResult
 
 
 class ToolHost(Protocol):

@@ -22,8 +22,8 @@ from acp_server.errors import (
     UsageError,
 )
 from acp_server.peer.outcome import refusal
-from acp_server.session.history import Message, TurnError, TurnRecord, Usage
 from acp_server.session.state import TurnState
+from acp_server.store.records import Message, TurnError, TurnRecord, Usage
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import Node
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
     from acp_server.session.client import Client
     from acp_server.session.session import Session
-    from acp_server.session.tooling import ToolResult
     from acp_server.session.updates import ChunkKind
+    from acp_server.store.records import ToolResult
 
 
 _PACE: Final = 0.02

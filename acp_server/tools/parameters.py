@@ -48,7 +48,7 @@ class Parameters:
         try:
             return self._adapter.validate_python({key: value for key, value in params.items() if key != "_meta"})
         except ValidationError as error:
-            from acp_server.schema.problems import explain
+            from acp_server.schema.reading import explain
 
             raise InvalidParams(data={"problems": explain(error)}) from None
 

@@ -143,7 +143,7 @@ def _fitted(shape: Any, params: Any) -> Any:
     try:
         return shape.validate_python(params)
     except ValidationError as error:
-        from acp_server.schema.problems import explain
+        from acp_server.schema.reading import explain
 
         problems = explain(error)
         text = "; ".join(f"{problem['path']} {problem['message']}".strip() for problem in problems)

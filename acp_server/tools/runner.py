@@ -15,8 +15,8 @@ import anyio
 
 from acp_server.errors import ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import program_end
-from acp_server.session.tooling import ToolResult
 from acp_server.session.turn import Turn
+from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import grace

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio.lowlevel
 
 from acp_server.errors import UsageError
-from acp_server.session.tooling import ToolResult
+from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause
 from acp_server.tools.calls import Calls
 from acp_server.tools.tool import Tool

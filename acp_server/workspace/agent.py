@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from acp_server import __version__
 from acp_server.agent.app import Agent
-from acp_server.session.params import problem
+from acp_server.schema.params import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
 from acp_server.workspace import change, report, run

@@ -14,14 +14,14 @@ import pytest
 
 from acp_server.cli.store import UserStore, store_at
 from acp_server.errors import InternalError, UsageError
-from acp_server.session import database
-from acp_server.session.history import SessionRecord
-from acp_server.session.sqlite import SqliteStore
-from acp_server.session.store import MemoryStore, TurnJournal
+from acp_server.store import sqlite_tables
+from acp_server.store.memory import MemoryStore, TurnJournal
+from acp_server.store.records import SessionRecord
+from acp_server.store.sqlite_store import SqliteStore
 from tests.agent.processes.driver import PLAIN, Driven, environment, started
 
 COMMAND = [sys.executable, "-m", "acp_server"]
-KEEPER = str(Path(__file__).parents[1] / "session" / "keeper.py")
+KEEPER = str(Path(__file__).parents[1] / "store" / "keeper.py")
 
 DATA = "acp-server/sessions.db"
 
@@ -178,7 +178,7 @@ async def test_the_users_store_is_a_store_in_either_place(
 async def test_the_users_store_is_in_memory_only_as_long_as_another_program_has_locked_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(database, "BUSY", 0.05)
+    monkeypatch.setattr(sqlite_tables, "BUSY", 0.05)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     path = tmp_path / DATA
     with SqliteStore(path) as before:
@@ -192,7 +192,7 @@ async def test_the_users_store_is_in_memory_only_as_long_as_another_program_has_
         await store.save(record)
         assert await store.load("new") is record
         # Nobody waits for it a second time.
-        monkeypatch.setattr(database, "BUSY", 60.0)
+        monkeypatch.setattr(sqlite_tables, "BUSY", 60.0)
         with anyio.fail_after(8):
             async with anyio.create_task_group() as group:
                 for _ in range(5):

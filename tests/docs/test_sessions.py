@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from acp_server import Agent, ResourceNotFound, Turn
-from acp_server.session.history import SessionRecord
-from acp_server.session.sqlite import SqliteStore
 from acp_server.session.state import TurnState
-from acp_server.session.store import TurnJournal
+from acp_server.store.memory import TurnJournal
+from acp_server.store.records import SessionRecord
+from acp_server.store.sqlite_store import SqliteStore
 from tests.session.agents import setup
 from tests.session.editor import END_TURN, editing
-from tests.session.records import shown, turn
+from tests.store.records import shown, turn
 
 from .blocks import DOCS, opened, run
 

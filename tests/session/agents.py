@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 
 from acp_server import Agent, Session, Turn, grace, schema
-from acp_server.session.store import MemoryStore
-from tests.session.stores import TestStore
+from acp_server.store.memory import MemoryStore
+from tests.store.stores import TestStore
 
 
 def listener() -> tuple[Agent, list[str], list[Turn]]:

@@ -7,10 +7,10 @@ import pytest
 
 from acp_server import Agent, MemoryStore, Session, Turn
 from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
-from acp_server.session.history import SessionRecord
+from acp_server.store.records import SessionRecord
 from tests.session.agents import listener, setup, talker
 from tests.session.editor import CANCELLED, END_TURN, QUICK, Editor, editing
-from tests.session.stores import TestStore
+from tests.store.stores import TestStore
 
 pytestmark = pytest.mark.anyio
 

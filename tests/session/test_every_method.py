@@ -9,7 +9,7 @@ from acp_server import Agent, Call, Session, Turn, schema
 from acp_server.errors import INVALID_PARAMS, REQUEST_CANCELLED
 from tests.session.agents import setup
 from tests.session.editor import CANCELLED, END_TURN, editing
-from tests.session.stores import TestStore
+from tests.store.stores import TestStore
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from acp_server import Limits, Session, SessionClosed, schema
 from acp_server.errors import INVALID_PARAMS, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from tests.session.agents import talker
 from tests.session.editor import CANCELLED, QUICK, editing
-from tests.session.stores import TestStore
+from tests.store.stores import TestStore
 
 pytestmark = pytest.mark.anyio
 

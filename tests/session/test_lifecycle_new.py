@@ -10,7 +10,7 @@ from acp_server import Agent, RpcError, Session, SessionClosed, Turn
 from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from tests.session.agents import setup, talker
 from tests.session.editor import END_TURN, QUICK, editing
-from tests.session.stores import TestStore
+from tests.store.stores import TestStore
 
 pytestmark = pytest.mark.anyio
 

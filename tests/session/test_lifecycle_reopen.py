@@ -11,7 +11,7 @@ from acp_server import Agent, Session, Turn, schema
 from acp_server.errors import REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from tests.session.agents import setup, talker
 from tests.session.editor import CANCELLED, END_TURN, editing
-from tests.session.stores import TestStore
+from tests.store.stores import TestStore
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 from acp_server import Agent, Turn
 from acp_server.errors import INVALID_REQUEST
 from tests.session.editor import CANCELLED, END_TURN, QUICK, editing
-from tests.session.stores import TestStore
+from tests.store.stores import TestStore
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from acp_server.errors import (
     RESOURCE_NOT_FOUND,
 )
 from tests.session.editor import CANCELLED, END_TURN, editing
-from tests.session.stores import TestStore
+from tests.store.stores import TestStore
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from acp_server import Agent, RpcError, Session, SessionClosed, Turn, schema
 from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from acp_server.session.settings import Option
 from tests.session.editor import END_TURN, editing
-from tests.session.stores import TestStore
+from tests.store.stores import TestStore
 
 pytestmark = pytest.mark.anyio
 

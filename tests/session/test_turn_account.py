@@ -8,13 +8,13 @@ import pytest
 
 from acp_server import Agent, Turn, grace, schema
 from acp_server.errors import UsageError
-from acp_server.session.history import SessionRecord, TurnRecord
-from acp_server.session.store import MemoryStore
+from acp_server.store.memory import MemoryStore
+from acp_server.store.records import SessionRecord, TurnRecord
 from tests.session.editor import CANCELLED, END_TURN, QUICK, editing
+from tests.store.records import say
+from tests.store.records import turn as made
 
 from .agents import keeping, setup
-from .records import say
-from .records import turn as made
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from acp_server import Agent, Turn
-from acp_server.session.tooling import ToolResult
+from acp_server.store.records import ToolResult
 from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.consent import UserAction
 from tests.session import editor as session_editor

@@ -8,7 +8,7 @@ import anyio.to_thread
 import pytest
 
 from acp_server import Agent, Turn
-from acp_server.session.tooling import ToolResult
+from acp_server.store.records import ToolResult
 from acp_server.tasks.threads import in_loop
 from acp_server.tools.assistant import AssistantTool
 from tests.session.editor import editing

@@ -9,7 +9,7 @@ import pytest
 
 from acp_server import Agent, Call, Cause, SqliteStore, ToolContext, ToolResult, Turn
 from acp_server.errors import REQUEST_CANCELLED
-from acp_server.session.encoding import decode_session, encode_session
+from acp_server.store.encoding import decode_session, encode_session
 from tests.session.editor import CANCELLED, END_TURN, Editor, editing
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from acp_server.session.history import SessionRecord, TurnRecord, iso
+from acp_server.store.records import SessionRecord, TurnRecord, iso
 
 from .records import say
 

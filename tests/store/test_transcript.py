@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_server.session.transcript import _GAP, Transcript
+from acp_server.store.transcript import _GAP, Transcript
 from acp_server.wire import codec
 
 MESSAGE = "agent_message_chunk"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from acp_server.session.history import SessionRecord
-from acp_server.session.sqlite import SqliteStore
+from acp_server.store.records import SessionRecord
+from acp_server.store.sqlite_store import SqliteStore
 
 
 @pytest.fixture

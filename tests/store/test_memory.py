@@ -3,8 +3,8 @@
 import pytest
 
 from acp_server.errors import InvalidParams
-from acp_server.session.history import SessionRecord
-from acp_server.session.store import MemoryStore, decode_cursor, encode_cursor
+from acp_server.store.memory import MemoryStore, decode_cursor, encode_cursor
+from acp_server.store.records import SessionRecord
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from acp_server.errors import ResourceNotFound
-from acp_server.session.history import SessionRecord
-from acp_server.session.sqlite import SqliteStore
+from acp_server.store.records import SessionRecord
+from acp_server.store.sqlite_store import SqliteStore
 
 from .files import rows, texts
 from .records import shown, turn

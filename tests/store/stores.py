@@ -5,7 +5,7 @@ from copy import deepcopy
 import anyio
 
 from acp_server import MemoryStore
-from acp_server.session.history import SessionRecord
+from acp_server.store.records import SessionRecord
 
 
 class TestStore(MemoryStore):

@@ -1,7 +1,7 @@
-"""The file behind `SqliteStore`: its tables, its versions, and every statement that is made to it.
+"""The tables of `SqliteStore`: their versions, and every statement that is made to them.
 
 It is plain, blocking code that is called from one thread at a time. It knows rows and not sessions: what is in them is
-the matter of `acp_server.session.rows`.
+the matter of `acp_server.store.encoding`.
 """
 
 from __future__ import annotations
@@ -9,47 +9,47 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-import time
+import threading
 import weakref
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
+from urllib.parse import quote
 
-from acp_server.session.owner import Owner, is_alive, sweep
-from acp_server.session.rights import lax_rights, tighten
-from acp_server.session.rows import SessionRow, TurnRow, joined
+from acp_server.store.encoding import SessionRow, TurnRow, joined
+from acp_server.store.owner import Owner, is_alive, sweep
+from acp_server.store.sqlite_file import Format, make_private, migrate, patiently, tighten_file, transaction
 
 logger = logging.getLogger("acp_server.session")
-
-T = TypeVar("T")
 
 BUSY: Final = 2.0
 """Seconds to wait for another program that is writing. Less than the time that the end of a turn has (`Limits.grace`),
 so that it is known why nothing was saved."""
 
-_APPLICATION_ID: Final = 0x41435053  # "ACPS"
-
-_MIGRATIONS: Final = (
+_FORMAT: Final = Format(
+    0x41435053,  # "ACPS"
     (
-        f"PRAGMA application_id = {_APPLICATION_ID}",
-        "CREATE TABLE sessions (id TEXT PRIMARY KEY, cwd TEXT NOT NULL, updated_at REAL NOT NULL, head BLOB NOT NULL)",
-        "CREATE INDEX sessions_by_use ON sessions (updated_at DESC, id DESC)",
-        "CREATE INDEX sessions_by_cwd ON sessions (cwd, updated_at DESC, id DESC)",
-        """CREATE TABLE turns (
-            seq INTEGER PRIMARY KEY,
-            session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-            id TEXT NOT NULL,
-            owner TEXT, -- the program in which it is running
-            head BLOB NOT NULL,
-            contents BLOB NOT NULL,
-            UNIQUE (session_id, id)
-        )""",
-        "CREATE INDEX turns_in_order ON turns (session_id, seq)",
-        "CREATE INDEX turns_running ON turns (owner) WHERE owner IS NOT NULL",
+        (
+            """CREATE TABLE sessions (
+                id TEXT PRIMARY KEY, cwd TEXT NOT NULL, updated_at REAL NOT NULL, head BLOB NOT NULL
+            )""",
+            "CREATE INDEX sessions_by_use ON sessions (updated_at DESC, id DESC)",
+            "CREATE INDEX sessions_by_cwd ON sessions (cwd, updated_at DESC, id DESC)",
+            """CREATE TABLE turns (
+                seq INTEGER PRIMARY KEY,
+                session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+                id TEXT NOT NULL,
+                owner TEXT, -- the program in which it is running
+                head BLOB NOT NULL,
+                contents BLOB NOT NULL,
+                UNIQUE (session_id, id)
+            )""",
+            "CREATE INDEX turns_in_order ON turns (session_id, seq)",
+            "CREATE INDEX turns_running ON turns (owner) WHERE owner IS NOT NULL",
+        ),
     ),
 )
-"""What makes each version of the file from the one before; the file's `user_version` is the number of those done."""
 
 # As bytes, whatever somebody who has changed them by hand has made of them.
 _SESSION: Final = "id, cwd, updated_at, CAST(head AS BLOB)"
@@ -71,10 +71,6 @@ class Gone(Exception):
     """The session has been deleted, by another program as a rule."""
 
 
-class Foreign(Exception):
-    """The file is not for this version of the package, or for another program altogether. The text says which."""
-
-
 class Database:
     """An open file at `path`, which is made if there is none; so are its folders. `patience`: seconds to wait for
     another program that is in the way of that; `BUSY` if it is not given.
@@ -85,14 +81,14 @@ class Database:
 
     def __init__(self, path: Path, patience: float | None = None) -> None:
         self._path = path
-        _make_private(path)
+        make_private(path, folders=True)
         with ExitStack() as opened:
             self._connection = _connect(path, BUSY if patience is None else patience)
             opened.callback(self._connection.close)
             self._owner: Owner | None = None
-            _patiently(lambda: _set_up(self._connection), patience)
+            patiently(lambda: _set_up(self._connection), BUSY if patience is None else patience)
             # Only now, for now it is known to be ours.
-            _tighten(path)
+            tighten_file(path)
             self._connection.execute(f"PRAGMA busy_timeout = {BUSY * 1000:.0f}")
             self._open = opened.pop_all()
         # Also at the end of the program, if nobody closes it.
@@ -208,100 +204,11 @@ class Database:
             self._open.callback(self._owner.close)
         return self._owner.id
 
-    @contextmanager
-    def _writing(self) -> Generator[sqlite3.Connection]:
-        # Immediate, so that whoever has to wait for another program does so here and not in the middle.
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        return transaction(self._connection, patience=BUSY)
 
-    @contextmanager
-    def _reading(self) -> Generator[sqlite3.Connection]:
-        with self._transaction("BEGIN") as connection:
-            yield connection
-
-    @contextmanager
-    def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
-        connection = self._connection
-        _patiently(lambda: connection.execute(begin))
-        try:
-            yield connection
-            connection.execute("COMMIT")
-        except BaseException:
-            # Some errors have ended it already.
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-
-
-PROBLEMS: Final = (sqlite3.Error, OSError, Foreign)
-"""What is raised if a file cannot be used."""
-
-
-def explain(error: BaseException) -> str:
-    """Why the file cannot be used, in words fit for a client: without its path."""
-    return reason(error) or "it fails"
-
-
-def reason(error: BaseException) -> str | None:
-    """The same; None for what has no such words."""
-    if isinstance(error, Foreign):
-        return str(error)
-    if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
-    if getattr(error, "sqlite_errorcode", 0) in _NOT_WRITTEN:
-        return "it cannot be written: the disk fails, or a limit on the size of files is reached (ulimit -f)"
-    return _REASONS.get(_code(error))
-
-
-def is_busy(error: BaseException) -> bool:
-    """Whether another program is in the way, which will not be for ever."""
-    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _code(error: BaseException) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-_NOT_WRITTEN: Final = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-
-_REASONS: Final = {
-    sqlite3.SQLITE_BUSY: "another program has locked it",
-    sqlite3.SQLITE_LOCKED: "another program has locked it",
-    sqlite3.SQLITE_FULL: "the disk is full",
-    sqlite3.SQLITE_READONLY: "it cannot be written to",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
-    sqlite3.SQLITE_PERM: "it cannot be opened",
-    sqlite3.SQLITE_AUTH: "it cannot be opened",
-    sqlite3.SQLITE_IOERR: "it cannot be read or written",
-    sqlite3.SQLITE_CORRUPT: "it is damaged",
-    sqlite3.SQLITE_NOTADB: "it is damaged, or something else altogether",
-    sqlite3.SQLITE_TOOBIG: "something in it is too large",
-}
-
-
-def _make_private(path: Path) -> None:
-    """An empty file that only its owner can read, unless there is one; SQLite gives those beside it the same rights."""
-    missing = [folder for folder in path.parents if not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    try:
-        # Never one that is there: closing it would take away the locks that this program has on it.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        pass
-
-
-def _tighten(path: Path) -> None:
-    """Let only its owner read a file that was there already, and those of SQLite beside it."""
-    for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-        try:
-            if (mode := lax_rights(each)) is not None:
-                tighten(each)
-                logger.warning("%s had the rights %s; from now on only its owner may read it", each, mode)
-        except FileNotFoundError:
-            pass  # SQLite has just removed it
-        except OSError as error:
-            logger.warning("others may read %s, and that cannot be changed: %s", each, error.strerror)
+    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        return transaction(self._connection, "BEGIN", patience=BUSY)
 
 
 def _connect(path: Path, patience: float) -> sqlite3.Connection:
@@ -312,7 +219,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
     # In a transaction, for another program may just be making its tables.
     connection.execute("BEGIN")
     try:
-        _check(connection)
+        _FORMAT.check(connection)
     finally:
         connection.execute("ROLLBACK")
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
@@ -320,46 +227,47 @@ def _set_up(connection: sqlite3.Connection) -> None:
     # An answer that is out is not taken back by a loss of power either.
     connection.execute("PRAGMA synchronous = full")
     connection.execute("PRAGMA foreign_keys = on")
-    if _version(connection) < len(_MIGRATIONS):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            # Others may have done it meanwhile.
-            _check(connection)
-            for migration in _MIGRATIONS[_version(connection) :]:
-                for statement in migration:
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+    migrate(connection, _FORMAT)
+
+
+_PATIENCE: Final = 0.1
+"""Seconds to wait for another program that has the whole file for itself. The event loop stands still for as long."""
+
+
+class Reader:
+    """The contents of turns in the file at `path`, for turns whose contents are not in memory. Raises sqlite3.Error.
+
+    It has a connection of its own, which no writer holds up, so it may be used in the event loop: a turn that is looked
+    at in a prompt handler is read there and then. It changes nothing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._uri = f"file:{quote(os.fspath(path))}?mode=rw"
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def contents(self, session_id: str, turn_id: str) -> bytes | None:
+        """What was said in a turn; None if it is not there any more."""
+        query = "SELECT CAST(contents AS BLOB) FROM turns WHERE session_id = ? AND id = ?"
+        with self._lock:
+            if self._connection is None:
+                self._connection = _connect_to_read(self._uri)
+            found = self._connection.execute(query, (session_id, turn_id)).fetchone()
+        return None if found is None else found[0]
+
+    def close(self) -> None:
+        """Let go of the file. It is opened again if it is needed."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+
+def _connect_to_read(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA query_only = on")
+    except BaseException:
+        with closing(connection):
             raise
-
-
-def _check(connection: sqlite3.Connection) -> None:
-    """Whether the file is empty or ours, and of a version that we know. Raises Foreign."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if application != _APPLICATION_ID:
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application or tables:
-            raise Foreign("it is the database of another program")
-    if (version := _version(connection)) > len(_MIGRATIONS):
-        raise Foreign(
-            f"it was written by a newer version of this program (format {version}, this one knows {len(_MIGRATIONS)})"
-        )
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return connection.execute("PRAGMA user_version").fetchone()[0]
-
-
-def _patiently(step: Callable[[], T], patience: float | None = None) -> T:
-    """Do `step`, again and again while another program is in the way, for some locks are refused without waiting."""
-    end = time.monotonic() + (BUSY if patience is None else patience)
-    while True:
-        try:
-            return step()
-        except sqlite3.OperationalError as error:
-            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
-                raise
-        time.sleep(0.01)
+    return connection

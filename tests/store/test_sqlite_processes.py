@@ -14,11 +14,11 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server.session import database
-from acp_server.session.database import Database
-from acp_server.session.history import SessionRecord
-from acp_server.session.rows import INTERRUPTED
-from acp_server.session.sqlite import SqliteStore
+from acp_server.store import sqlite_tables
+from acp_server.store.encoding import INTERRUPTED
+from acp_server.store.records import SessionRecord
+from acp_server.store.sqlite_store import SqliteStore
+from acp_server.store.sqlite_tables import Database
 from tests.agent.processes.driver import Driven, started
 
 KEEPER = str(Path(__file__).with_name("keeper.py"))
@@ -243,7 +243,7 @@ def test_a_file_that_another_program_is_just_making_is_no_stranger(path: Path, m
     def connect(path: Path, _patience: float) -> sqlite3.Connection:
         return sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False, factory=Connection)
 
-    monkeypatch.setattr(database, "_connect", connect)
+    monkeypatch.setattr(sqlite_tables, "_connect", connect)
     Database(path).close()
     others[0].join(5)
     assert not others[0].is_alive()

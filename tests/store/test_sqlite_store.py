@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_server.errors import InternalError, InvalidParams
-from acp_server.session.history import SessionRecord
-from acp_server.session.sqlite import SqliteStore
-from acp_server.session.store import MemoryStore, TurnJournal, encode_cursor
+from acp_server.store.memory import MemoryStore, TurnJournal, encode_cursor
+from acp_server.store.records import SessionRecord
+from acp_server.store.sqlite_store import SqliteStore
 
 from .files import rows, texts
 from .records import SESSIONS, end, say, shown, turn
@@ -323,7 +323,7 @@ async def test_a_file_that_does_not_answer_is_an_error_in_the_end(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await store.open()
-    monkeypatch.setattr("acp_server.session.database.BUSY", 0.05)
+    monkeypatch.setattr("acp_server.store.sqlite_tables.BUSY", 0.05)
     with store._lock, pytest.raises(InternalError, match="does not answer"):
         await store.load("s")
     assert "does not answer" in caplog.text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_server.session.shelf import Place, Shelf
+from acp_server.store.memory import Place, Shelf
 
 IDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CHANGES = st.lists(
@@ -28,7 +28,7 @@ def test_a_page_is_a_piece_of_what_sorting_all_of_them_would_give(
     most_moved: int, changes: list[tuple[str, ...]], cwd: str | None, behind: tuple[float, str] | None
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("acp_server.session.shelf._MOST_MOVED", most_moved)
+        patch.setattr("acp_server.store.memory._MOST_MOVED", most_moved)
         compare(changes, cwd, behind)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from acp_server.session.history import SessionRecord, TurnError, TurnRecord, Usage
+from acp_server.store.records import SessionRecord, TurnError, TurnRecord, Usage
 from acp_server.wire import codec
 
 ENDED = ("completed", "failed", "canceled")

@@ -14,8 +14,7 @@ from time import time
 from typing import Any, Final, Literal, NamedTuple
 
 from acp_server.errors import EncodeError
-from acp_server.session.tooling import ToolResult
-from acp_server.session.transcript import MOST, Transcript, is_text
+from acp_server.store.transcript import MOST, Transcript, is_text
 from acp_server.wire import codec
 
 logger = logging.getLogger("acp_server.session")
@@ -69,6 +68,31 @@ class Message(NamedTuple):
     def text(self) -> str:
         """The text blocks, one below the other."""
         return "\n".join(block["text"] for block in self.content if block.get("type") == "text")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolResult:
+    """What came of one tool call."""
+
+    id: str
+    """What its caller calls it, the model's id; the `toolCallId`, if it was given none."""
+    name: str
+    """The tool's name, as it was asked for."""
+    status: Literal["completed", "failed", "rejected", "cancelled"]
+    """`rejected`: it needed the user's approval and did not get it, so it was not run. `cancelled`: it, or what it was
+    part of, was cancelled before it was through."""
+    message: str | None
+    """What to tell the model: the value as text, what went wrong, or what the tool has to say about its cancel; None if
+    there is nothing to tell."""
+    value: Any = None
+    """What the function returned, of a completed one."""
+    error: BaseException | None = None
+    """What the function raised, of a failed one. Its text may be fit for a model; clients do not get to see it."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ran to its end."""
+        return self.status == "completed"
 
 
 class TurnRecord:

@@ -1,5 +1,5 @@
 """Shared fixtures."""
 
-from tests.session.files import other, path, store
+from tests.store.files import other, path, store
 
 __all__ = ["other", "path", "store"]

@@ -10,12 +10,11 @@ import pytest
 
 from acp_server import Agent, ResourceNotFound, Turn
 from acp_server.errors import InternalError
-from acp_server.session.budget import Budget
-from acp_server.session.history import SessionRecord, TurnRecord
-from acp_server.session.sqlite import SqliteStore
-from acp_server.session.store import MemoryStore
+from acp_server.store.memory import MemoryStore
+from acp_server.store.records import SessionRecord, TurnRecord
+from acp_server.store.sqlite_store import Budget, SqliteStore
+from tests.session.editor import END_TURN, editing
 
-from .editor import END_TURN, editing
 from .records import turn
 
 KIB = 1024

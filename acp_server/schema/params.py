@@ -1,6 +1,6 @@
-"""Reads what the client sent, parameters and results, into a type of `acp_server.schema`.
+"""Reads the parameters and the results that a peer sent into a type of the schema, or raises an error for its answer.
 
-What does not fit becomes an error that says what is wrong, in words fit for the one who gets to see it.
+It costs nothing to import: pydantic is loaded when something is read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from acp_server.errors import InvalidParams, MalformedResponse
-from acp_server.peer.context import Call
 
 if TYPE_CHECKING:
     from acp_server.schema.base import Record
@@ -17,14 +16,15 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Record")
 
 
-def read(kind: type[T], call: Call) -> T:
-    """The call's parameters. Raises InvalidParams, whose data lists each problem with its place, but not the input."""
+def read(kind: type[T], params: Any) -> T:
+    """The parameters of a request. Raises InvalidParams, whose data lists each problem with its place, but not the
+    input."""
     from pydantic import ValidationError
 
     try:
-        return kind.from_wire(call.params)
+        return kind.from_wire(params)
     except ValidationError as error:
-        from acp_server.schema.problems import explain
+        from acp_server.schema.reading import explain
 
         raise InvalidParams(data={"problems": explain(error)}) from None
 
@@ -38,7 +38,7 @@ def read_result(kind: Any, method: str, result: Any) -> Any:
     try:
         return from_wire(kind, result)
     except ValidationError as error:
-        from acp_server.schema.problems import explain
+        from acp_server.schema.reading import explain
 
         problems = "; ".join(f"{problem['path']}: {problem['message']}".lstrip(": ") for problem in explain(error))
         raise MalformedResponse(method, problems) from None

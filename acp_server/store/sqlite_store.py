@@ -1,6 +1,6 @@
 """Sessions in one SQLite file, for several programs at once.
 
-The face of it, in the event loop; the file is the matter of `acp_server.session.database`, which is loaded when the
+The face of it, in the event loop; the file is the matter of `acp_server.store.sqlite_tables`, which is loaded when the
 first session is asked for, and works in a thread.
 """
 
@@ -21,9 +21,7 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from acp_server.errors import InternalError, ResourceNotFound
-from acp_server.session.budget import Budget
-from acp_server.session.history import SessionRecord, TurnRecord
-from acp_server.session.rows import (
+from acp_server.store.encoding import (
     differences,
     interrupted,
     merged,
@@ -33,11 +31,11 @@ from acp_server.session.rows import (
     turn_from,
     turn_row,
 )
-from acp_server.session.store import DELETED, Page, decode_cursor, encode_cursor
+from acp_server.store.memory import DELETED, Page, decode_cursor, encode_cursor
+from acp_server.store.records import SessionRecord, TurnRecord
 
 if TYPE_CHECKING:
-    from acp_server.session.database import Database
-    from acp_server.session.reader import Reader
+    from acp_server.store.sqlite_tables import Database, Reader
 
 logger = logging.getLogger("acp_server.session")
 
@@ -71,7 +69,7 @@ class SqliteStore:
     The file is opened when it is first needed, and made, readable for its owner only, if it is not there. A session
     that is open in several programs at once has the turns of all of them, and each setting as it was changed last. One
     that was deleted stays so: saving it again raises ResourceNotFound. A turn that was running when its program died is
-    found as failed, with the reason `acp_server.session.rows.INTERRUPTED`.
+    found as failed, with the reason `acp_server.store.encoding.INTERRUPTED`.
 
     Whatever is wrong with the file is logged, and raised as an InternalError that may be shown to a client: a StoreBusy
     if another program has locked it. What could not be saved is saved with the next turn of its session.
@@ -198,8 +196,8 @@ class SqliteStore:
 
     def _read(self, session_id: str, turn_id: str) -> bytes:
         """What was said in a turn. Raises ResourceNotFound if it was deleted, and InternalError."""
-        from acp_server.session.database import PROBLEMS, explain
-        from acp_server.session.reader import Reader
+        from acp_server.store.sqlite_file import PROBLEMS, explain
+        from acp_server.store.sqlite_tables import Reader
 
         if self._closed:
             raise InternalError("The session store is closed")
@@ -227,7 +225,8 @@ class SqliteStore:
         return await to_thread.run_sync(self._perform, work, patience, limiter=limiter, abandon_on_cancel=True)
 
     def _perform(self, work: Callable[[Database], T], patience: float | None = None) -> T:
-        from acp_server.session.database import BUSY, PROBLEMS, Database, Gone, explain, is_busy
+        from acp_server.store.sqlite_file import PROBLEMS, explain, is_busy
+        from acp_server.store.sqlite_tables import BUSY, Database, Gone
 
         if not self._lock.acquire(timeout=BUSY):
             logger.error("the session store %s does not answer", self.path)
@@ -256,3 +255,35 @@ def _can_be_bound(session_id: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+class Budget:
+    """`most`: bytes of contents. `let_go`: takes a turn that there is no room for any more, and its session's id."""
+
+    def __init__(self, most: int, let_go: Callable[[TurnRecord, str], None]) -> None:
+        self._most = most
+        self._let_go = let_go
+        # In the order of adding. A turn that is gone for another reason leaves by its reference's callback.
+        self._held: dict[weakref.ref[TurnRecord], tuple[int, str]] = {}
+        self.size = 0
+        """Bytes that are held."""
+
+    def add(self, turn: TurnRecord, session_id: str) -> None:
+        """The turn, which has ended, is in memory. Those that were added first are let go if it is too much then."""
+        size = turn.size
+        reference = weakref.ref(turn, self._gone)
+        if not size or reference in self._held:
+            return
+        self._held[reference] = size, session_id
+        self.size += size
+        while self.size > self._most and self._held:
+            first = next(iter(self._held))
+            _, id = self._held[first]
+            self._gone(first)
+            oldest = first()
+            if oldest is not None:
+                self._let_go(oldest, id)
+
+    def _gone(self, reference: weakref.ref[TurnRecord]) -> None:
+        size, _ = self._held.pop(reference, (0, ""))
+        self.size -= size

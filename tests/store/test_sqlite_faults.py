@@ -10,8 +10,8 @@ import pytest
 
 from acp_server import Agent, Turn
 from acp_server.errors import INTERNAL_ERROR, InternalError
-from acp_server.session.history import SessionRecord
-from acp_server.session.sqlite import SqliteStore
+from acp_server.store.records import SessionRecord
+from acp_server.store.sqlite_store import SqliteStore
 from tests.session.agents import setup
 from tests.session.editor import END_TURN, editing
 
@@ -25,7 +25,7 @@ as_nobody = pytest.mark.skipif(os.name != "nt" and os.geteuid() == 0, reason="no
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for long for another program."""
-    monkeypatch.setattr("acp_server.session.database.BUSY", 0.05)
+    monkeypatch.setattr("acp_server.store.sqlite_tables.BUSY", 0.05)
 
 
 def change(path: Path, *statements: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acp_server.session.encoding import decode_session, encode_session
-from acp_server.session.history import SessionRecord, TurnRecord
+from acp_server.store.encoding import decode_session, encode_session
+from acp_server.store.records import SessionRecord, TurnRecord
 
 from .records import SESSIONS, say, shown, turn
 

@@ -1,0 +1,168 @@
+"""What every SQLite file of this package has in common: its owner alone may read it, it is marked as ours, its tables
+have a version, and what is wrong with it has words.
+
+It knows no table. Those of sessions are in `acp_server.store.sqlite_tables`, those of chats in
+`acp_server.gateway.store`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from acp_server.store.private import lax_rights, tighten
+
+logger = logging.getLogger("acp_server.session")
+
+T = TypeVar("T")
+
+
+class Foreign(Exception):
+    """The file is not for this version of the package, or for another program altogether. The text says which."""
+
+
+class Format(NamedTuple):
+    """What is in a file."""
+
+    application_id: int
+    """Says whose file it is."""
+    migrations: tuple[tuple[str, ...], ...]
+    """The statements that make each version of the tables from the one before; the file's `user_version` is the number
+    of those done."""
+
+    def check(self, connection: sqlite3.Connection) -> int:
+        """The version of the tables, 0 for an empty file. Raises Foreign for a file that is not for this program."""
+        application, version, tables = (
+            connection.execute(query).fetchone()[0]
+            for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+        )
+        if application != self.application_id and (application or version or tables):
+            raise Foreign("it is the database of another program")
+        if version > (known := len(self.migrations)):
+            raise Foreign(
+                f"it was written by a newer version of this program (format {version}, this one knows {known})"
+            )
+        return version
+
+
+def migrate(connection: sqlite3.Connection, kind: Format) -> None:
+    """Bring the tables to the newest version. Raises Foreign."""
+    if kind.check(connection) == len(kind.migrations):
+        return
+    with transaction(connection):
+        # Again, for another program may have done it meanwhile.
+        for migration in kind.migrations[kind.check(connection) :]:
+            for statement in migration:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {kind.application_id}")
+        connection.execute(f"PRAGMA user_version = {len(kind.migrations)}")
+
+
+@contextmanager
+def transaction(
+    connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE", patience: float = 0
+) -> Generator[sqlite3.Connection]:
+    """What is done inside is kept as a whole, or not at all. An immediate transaction waits for another program here,
+    up to `patience` seconds, and not in the middle. May be nested."""
+    if connection.in_transaction:
+        yield connection
+        return
+    patiently(lambda: connection.execute(begin), patience)
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        # Some errors have ended it already; one that is left open would swallow all that follows.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def patiently(step: Callable[[], T], patience: float) -> T:
+    """Do `step`, again and again while another program is in the way, for some locks are refused without waiting."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return step()
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.01)
+
+
+def make_private(path: Path, *, folders: bool = False) -> None:
+    """An empty file that only its owner can read, unless there is one; SQLite gives those beside it the same rights.
+    `folders`: make those that are missing on the way to it."""
+    missing = [folder for folder in path.parents if folders and not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        # Never one that is there: closing it would take away the locks that this program has on it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        pass
+
+
+def tighten_file(path: Path) -> None:
+    """Let only its owner read a file that was there already, and those of SQLite beside it."""
+    for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        try:
+            if (mode := lax_rights(each)) is not None:
+                tighten(each)
+                logger.warning("%s had the rights %s; from now on only its owner may read it", each, mode)
+        except FileNotFoundError:
+            pass  # SQLite has just removed it
+        except OSError as error:
+            logger.warning("others may read %s, and that cannot be changed: %s", each, error.strerror)
+
+
+PROBLEMS: Final = (sqlite3.Error, OSError, Foreign)
+"""What is raised if a file cannot be used."""
+
+
+def explain(error: BaseException) -> str:
+    """Why the file cannot be used, in words fit for a client: without its path."""
+    return reason(error) or "it fails"
+
+
+def reason(error: BaseException) -> str | None:
+    """The same; None for what has no such words."""
+    if isinstance(error, Foreign):
+        return str(error)
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    if getattr(error, "sqlite_errorcode", 0) in _NOT_WRITTEN:
+        return "it cannot be written: the disk fails, or a limit on the size of files is reached (ulimit -f)"
+    return _REASONS.get(_code(error))
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether another program is in the way, which will not be for ever."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _code(error: BaseException) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+_NOT_WRITTEN: Final = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+
+_REASONS: Final = {
+    sqlite3.SQLITE_BUSY: "another program has locked it",
+    sqlite3.SQLITE_LOCKED: "another program has locked it",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it cannot be written to",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
+    sqlite3.SQLITE_PERM: "it cannot be opened",
+    sqlite3.SQLITE_AUTH: "it cannot be opened",
+    sqlite3.SQLITE_IOERR: "it cannot be read or written",
+    sqlite3.SQLITE_CORRUPT: "it is damaged",
+    sqlite3.SQLITE_NOTADB: "it is damaged, or something else altogether",
+    sqlite3.SQLITE_TOOBIG: "something in it is too large",
+}
