@@ -104,7 +104,7 @@ class Client:
 
         Anything but an offered option that allows counts as not allowed: a choice that was never offered, the outcome
         `cancelled`, and also an error or a malformed answer of the client's. Raises only ConnectionClosed. `on_late`:
-        takes the result that comes when nobody waits for it any more; it must not wait.
+        takes the result that comes when the caller waits for it no more; it must not wait.
         """
         from acp_server.schema.permission import RequestPermissionRequest
 

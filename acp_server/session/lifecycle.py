@@ -54,7 +54,7 @@ class Lifecycle:
         """Those that are open, by id."""
         self.authenticated = not hooks.auth_required
         # What is done to a session that exists is done one after the other, or two loads would leave two of them. A
-        # lock lives as long as somebody holds it or waits for it.
+        # lock lives as long as a task holds it or waits for it.
         self._room = Room()
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
@@ -249,7 +249,7 @@ class Lifecycle:
 
     async def _quiet(self, session: Session) -> None:
         session.cancel()
-        # Under a shield, for half a cancelled session is no session.
+        # Under a shield: a session must not be left half cancelled.
         with grace(session.client.connection.limits.grace):
             await session.wait_quiet()
         for turn in list(session.turns):

@@ -1,6 +1,6 @@
 """Who the client of one connection is and what it announced (ACP, Initialization).
 
-What came is kept as it came and read into the types of the schema when somebody asks: a client that waits for the
+What came is kept as it came and read into the types of the schema when a handler asks: a client that waits for the
 answer to `initialize` need not wait for those to load.
 """
 

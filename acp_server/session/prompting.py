@@ -87,7 +87,7 @@ class Prompt(Follower):
     def __init__(self, handler: PromptHook, call: Call, session: Session, request: PromptRequest | None) -> None:
         self._handler = handler
         self._call = call
-        # Whether there is something to keep that nobody is keeping.
+        # Whether there is something to keep that no task is keeping.
         self._unsaved = False
         self._turn = turn = Turn(session, call, request)
         turn.node.on_cut = call.was_cut

@@ -1,7 +1,7 @@
 """What is open for as long as a session is: an async context manager, in a task of its own.
 
-Its two ends are passed in one task, whoever asks for them: scopes and task groups may be left only by the task that
-entered them. When a session ends is not decided here.
+Its two ends are passed in one task of its own: scopes and task groups may be left only by the task that entered them.
+When a session ends is not decided here.
 """
 
 from __future__ import annotations

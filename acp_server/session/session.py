@@ -151,8 +151,8 @@ class Session:
     # -- its turns
 
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
-        """Cut every turn that is running or waiting now, from any thread. A later one is not affected. False if there
-        was none."""
+        """Cut every turn that is running or waiting now, from any thread. A later one is not affected. Returns whether
+        there was such a turn."""
         turns = [turn for turn in self.turns if turn.cause is None and not turn.node.closed]
         self._threads.soon(lambda: [turn.node.cut(cause) for turn in turns])
         return bool(turns)
@@ -288,7 +288,7 @@ class Session:
 
 
 def log_unsaved(session: Session, error: Exception) -> None:
-    """Say that a session could not be saved, where nobody waits for that to succeed."""
+    """Say that a session could not be saved, where no caller waits for that to succeed."""
     # What a store raises on purpose says enough, and it may be said for every turn.
     told = isinstance(error, (AcpError, TimeoutError))
     logger.error("session %s was not saved: %s", session.id, error, exc_info=None if told else error)

@@ -61,7 +61,7 @@ class Settings:
         record.chosen.add(("mode",))
 
         def undo() -> None:
-            # Unless somebody has changed it since.
+            # Unless it has been changed since.
             if record.mode == mode_id:
                 record.mode = before
 

@@ -206,7 +206,7 @@ class Turn:
     async def update(self, update: Model) -> None:
         """Say any session update of `acp_server.schema`; otherwise like `say`.
 
-        One that only some clients understand (a notice, a compaction) is not sent to the others.
+        An update that only some clients understand (a notice, a compaction) is not sent to the others.
         """
         if self.record.ended_at is not None:
             await self._refuse()
@@ -216,7 +216,7 @@ class Turn:
             await self._pause(now)
 
     def put(self, update: Model) -> None:
-        """`update` without waiting, for callbacks. Whoever says much this way fills the memory if the client is behind.
+        """`update` without waiting, for callbacks. Much said this way fills the memory if the client is behind.
 
         Raises TurnEnded.
         """
@@ -229,7 +229,7 @@ class Turn:
         if self.record.ended_at is not None:
             await self._refuse()
         if not text:
-            # Nothing to show, but whoever says nothing over and over must not keep the others from their turn.
+            # Nothing to show, but a handler that says nothing over and over must not starve the others.
             await anyio.lowlevel.checkpoint()
             return
         self.record.add_text(kind, self._updates.text(kind, text))

@@ -73,8 +73,8 @@ class Updates:
         return fragment
 
     def send(self, update: dict[str, Any]) -> bytes:
-        """Say any update, in its wire form: its JSON. Never waits. One that this client does not understand is left
-        out."""
+        """Say any update, in its wire form: its JSON. Never waits. An update that this client does not understand is
+        left out."""
         json = codec.encode(update)[:-1]
         need = _NEEDS.get(update.get("sessionUpdate", ""))
         if need is None or getattr(self._profile.capabilities.session, need, None) is not None:
@@ -83,7 +83,7 @@ class Updates:
 
     @property
     def crowded(self) -> bool:
-        """Whether the client is behind with reading, so that whoever says much should wait for `room`."""
+        """Whether the client is behind with reading, so that a handler that says much should wait for `room`."""
         return self._writer.size > HIGH_WATER
 
     async def room(self) -> None:

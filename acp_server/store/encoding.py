@@ -130,7 +130,7 @@ def _of(kind: type[T], fields: dict[str, Any], name: str) -> T:
 
 def _is(kind: type[T], value: Any, name: str = "a value") -> T:
     if type(value) is not kind:
-        raise ValueError(f"{name} is no {kind.__name__}")
+        raise ValueError(f"{name} is not of type {kind.__name__}")
     return value
 
 

@@ -205,8 +205,8 @@ class Place(NamedTuple):
 class Shelf:
     """Each session has one place: that of the moment in which it was `put`.
 
-    Sessions are used far more often than they are listed, so those that have moved are put in order by whoever asks
-    for the order, or when there are many of them.
+    Sessions are used far more often than they are listed, so those that have moved are put in order when the order
+    is asked for, or when there are many of them.
     """
 
     def __init__(self) -> None:

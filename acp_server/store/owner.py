@@ -35,7 +35,7 @@ class Owner:
                 if _lock(self._connection) and self._path.exists():
                     opened.pop_all()
                     return
-            # Somebody who cleans up took it for a dead one, in the moment before it was locked.
+            # Another process that cleans up took it for a dead one, in the moment before it was locked.
 
     def close(self) -> None:
         """From now on this program counts as dead."""
@@ -51,7 +51,7 @@ def is_alive(base: Path, id: str) -> bool:
             if not _lock(connection):
                 return True
             if os.name != "nt":
-                # Before the lock is let go, so that nobody who has just made it locks a file that is gone.
+                # Before the lock is let go, so that a process that has just made it does not lock a file that is gone.
                 path.unlink(missing_ok=True)
         path.unlink(missing_ok=True)
     except (sqlite3.OperationalError, OSError) as error:

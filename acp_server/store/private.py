@@ -14,7 +14,7 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 def lax_rights(file: int | str | os.PathLike[str]) -> str | None:
     """The mode of a file that others than its owner may read or write, in octal digits, as `chmod` has it. None for all
-    other files, for what is no ordinary file, and where files have no such modes (Windows). Raises OSError."""
+    other files, for what is not an ordinary file, and where files have no such modes (Windows). Raises OSError."""
     status = os.stat(file)
     if os.name == "nt" or not stat.S_ISREG(status.st_mode) or not status.st_mode & _OTHERS:
         return None

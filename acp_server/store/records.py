@@ -28,7 +28,7 @@ _UNENDED: Final = frozenset({"pending", "in_progress"})
 """What a tool call is as long as it has not ended."""
 
 _RESULT: Final = "_acp_server/tool_result"
-"""Among what is kept of a turn: what came of a tool call. It is no update, and is not replayed."""
+"""Among what is kept of a turn: what came of a tool call. It is not an update, and is not replayed."""
 
 _LONG: Final = 1024 * 1024
 """Bytes from which on the contents of a turn stay in the pieces that they were said in."""
@@ -300,8 +300,8 @@ class SessionRecord:
     """What its store notes on it, for itself alone: that it has it, and how. None until it is first kept."""
 
     def context(self, *, cancelled: bool = False) -> list[TurnRecord]:
-        """The finished turns that a model should see. One that failed, was cancelled or refused stays in the history,
-        but is no context (ACP, Prompt Turn: stop reasons). `cancelled`: those that the user cancelled are."""
+        """The finished turns that a model should see. A turn that failed, was cancelled or refused stays in the
+        history, but is not context (ACP, Prompt Turn: stop reasons). `cancelled`: those that the user cancelled are."""
         seen = {"completed", "canceled"} if cancelled else {"completed"}
         return [turn for turn in self.turns if turn.status in seen and turn.stop_reason != "refusal"]
 

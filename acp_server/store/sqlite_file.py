@@ -78,7 +78,7 @@ def transaction(
         yield connection
         connection.execute("COMMIT")
     except BaseException:
-        # Some errors have ended it already; one that is left open would swallow all that follows.
+        # Some errors have ended it already; a transaction that is left open would swallow all that follows.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise

@@ -58,7 +58,7 @@ class _Stored:
     head: bytes
     """As this program last read or wrote it."""
     doubts: frozenset[tuple[str, ...]] = frozenset()
-    """What of it may be different since, for it failed to be written or nobody waited for it to be."""
+    """What of it may be different since, for it failed to be written, or its caller did not wait."""
 
 
 class SqliteStore:
@@ -67,9 +67,9 @@ class SqliteStore:
     is looked at.
 
     The file is opened when it is first needed, and made, readable for its owner only, if it is not there. A session
-    that is open in several programs at once has the turns of all of them, and each setting as it was changed last. One
-    that was deleted stays so: saving it again raises ResourceNotFound. A turn that was running when its program died is
-    found as failed, with the reason `acp_server.store.encoding.INTERRUPTED`.
+    that is open in several programs at once has the turns of all of them, and each setting as it was changed last. A
+    deleted session stays deleted: saving it again raises ResourceNotFound. A turn that was running when its program
+    died is found as failed, with the reason `acp_server.store.encoding.INTERRUPTED`.
 
     Whatever is wrong with the file is logged, and raised as an InternalError that may be shown to a client: a StoreBusy
     if another program has locked it. What could not be saved is saved with the next turn of its session.
@@ -91,7 +91,7 @@ class SqliteStore:
 
     async def open(self, patience: float | None = None) -> None:
         """Open the file now, to see whether that works. `patience`: seconds to wait for another program that has locked
-        it, if not the usual two; if it is none, nothing is said in the log if it has."""
+        it, if not the usual two; with 0 nothing is said in the log then."""
         await self._in_thread(lambda _database: None, patience)
 
     async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
@@ -221,7 +221,7 @@ class SqliteStore:
         if limiter is None:
             limiter = CapacityLimiter(1)
             self._limiter.set(limiter)
-        # Whoever is cancelled does not wait for a disk that hangs; what was begun is done in full or not at all.
+        # A cancelled caller does not wait for a disk that hangs; what was begun is done in full or not at all.
         return await to_thread.run_sync(self._perform, work, patience, limiter=limiter, abandon_on_cancel=True)
 
     def _perform(self, work: Callable[[Database], T], patience: float | None = None) -> T:

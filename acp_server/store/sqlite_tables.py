@@ -51,7 +51,7 @@ _FORMAT: Final = Format(
     ),
 )
 
-# As bytes, whatever somebody who has changed them by hand has made of them.
+# As bytes, also where a user has changed them by hand.
 _SESSION: Final = "id, cwd, updated_at, CAST(head AS BLOB)"
 
 _SAVE_TURN: Final = """
@@ -91,7 +91,7 @@ class Database:
             tighten_file(path)
             self._connection.execute(f"PRAGMA busy_timeout = {BUSY * 1000:.0f}")
             self._open = opened.pop_all()
-        # Also at the end of the program, if nobody closes it.
+        # Also at the end of the program, if it is not closed before.
         self.close = weakref.finalize(self, self._open.close)
         sweep(path)
 

@@ -31,7 +31,7 @@ _STATE: Final = frozenset(
         "session_info_update",
     }
 )
-"""Updates that say how things are now. They are no part of the conversation, and would be wrong when it is replayed."""
+"""Updates that say how things are now. They would be wrong when the conversation is replayed."""
 
 _ENDED: Final = frozenset({"completed", "failed"})
 """The final statuses of a tool call."""
@@ -129,8 +129,8 @@ class Transcript:
         self._grow(len(fragment) - 2)
 
     def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
-        """Keep an update in its wire form, and `json` if that is known. One that changes an earlier one is folded into
-        it; one that only says how things are at this moment (mode, commands, title ...) is not kept."""
+        """Keep an update in its wire form, and `json` if that is known. A change of an earlier update is folded
+        into it; how things are at this moment (mode, commands, title ...) is not kept."""
         kind = update.get("sessionUpdate", "")
         if kind in _STATE:
             return
@@ -181,7 +181,7 @@ class Transcript:
         return pieces
 
     def note(self, record: dict[str, Any]) -> None:
-        """Keep something that nobody has said: it stands before the text that is being said, and does not part it."""
+        """Keep something that was not said: it stands before the text that is being said, and does not part it."""
         json = codec.encode(record)[:-1]
         kept: deque[_Event | _Run] | list[_Event | _Run] = self._tail if self._is_full else self._head
         kept.insert(len(kept) - (self._run is not None), _Event(json))
