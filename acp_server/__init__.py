@@ -3,7 +3,7 @@
 The map of the package; imports go one way, from the bottom up:
 
     cli          the command line: serve, chat, demo, trace, gateway, schema
-    workspace    the built-in agent: searches, reads, edits a project and runs commands, without a network
+    workspace    the built-in agent: searches, reads, edits a project and runs commands, offline or for a model
     integrations agents that were written with a framework
     gateway      an HTTP facade over any agent, as the Coze v3 chat API has it
     agent        `Agent`, what authors write against, and the ways to serve it

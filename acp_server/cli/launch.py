@@ -5,26 +5,32 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acp_server.agent.claim import Claim
 from acp_server.agent.log_stream import drain
 from acp_server.cli import logs
 from acp_server.errors import UsageError
 
+if TYPE_CHECKING:
+    from acp_server.agent.app import Agent
+
 
 def launch(
     target: str | None = None,
     *,
+    model: str | None = None,
+    base_url: str | None = None,
     log_level: str = logs.DEFAULT_LEVEL,
     log_file: Path | None = None,
     record: Path | None = None,
     backend: str | None = None,
     store: str | None = None,
 ) -> int:
-    """Serve `target` (see `acp_server.cli.target`), or the built-in agent; the exit code. `store`: where it keeps its
-    sessions (see `acp_server.cli.store`), if not where it does of its own accord. `record` and `backend`: if not what
-    the target itself asks for, where it calls `run`. Raises UsageError."""
+    """Serve `target` (see `acp_server.cli.target`), or the built-in agent; the exit code. `model`: what drives the
+    latter, and `base_url` where that is (see `acp_server.workspace.model_agent`). `store`: where sessions are kept (see
+    `acp_server.cli.store`), if not where the agent does of its own accord. `record` and `backend`: if not what the
+    target itself asks for, where it calls `run`. Raises UsageError."""
     # First of all, so that nothing that the module prints when it is imported reaches the client.
     claim = Claim()
     options: dict[str, Any] = {}
@@ -32,9 +38,11 @@ def launch(
         logs.configure(log_level, log_file)
         if target is None:
             from acp_server.cli.store import UserStore
-            from acp_server.workspace import agent
 
+            agent = _built_in(model, base_url, backend)
             agent.store = UserStore()
+        elif model is not None or base_url is not None:
+            raise UsageError("--model and --base-url are for the built-in agent, and not for a target")
         else:
             from acp_server.cli.target import load
 
@@ -59,3 +67,17 @@ def launch(
     said = {"backend": backend, "record": record}
     options |= {name: value for name, value in said.items() if value is not None}
     return run(agent, **options, claim=claim)
+
+
+def _built_in(model: str | None, base_url: str | None, backend: str | None) -> Agent:
+    if model is None:
+        if base_url is not None:
+            raise UsageError("--base-url says where a model is: name it with --model")
+        from acp_server.workspace import agent
+
+        return agent
+    if backend == "trio":
+        raise UsageError("--model needs the backend asyncio")
+    from acp_server.workspace.model_agent import model_agent
+
+    return model_agent(model, base_url=base_url)

@@ -13,6 +13,16 @@ from acp_server.cli.launch import launch
 @click.command()
 @click.argument("target", required=False)
 @click.option(
+    "--model",
+    metavar="PROVIDER:NAME",
+    help="Have a model drive the built-in agent, for example openai:gpt-5. Its key is in the environment.",
+)
+@click.option(
+    "--base-url",
+    metavar="URL",
+    help="Where the model is, if not at its provider: with openai:NAME any server that is compatible.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(logs.LEVELS, case_sensitive=False),
     default=logs.DEFAULT_LEVEL,
@@ -42,6 +52,8 @@ from acp_server.cli.launch import launch
 )
 def serve(
     target: str | None,
+    model: str | None,
+    base_url: str | None,
     log_level: str,
     log_file: Path | None,
     record: Path | None,
@@ -52,6 +64,15 @@ def serve(
 
     TARGET is a module and what it calls its agent, `package.module:attribute`, or a file, `path/to/file.py:attribute`;
     without an attribute it is the one that the file itself runs, or else `agent`. It may be a function that makes the
-    agent. Without TARGET the built-in agent is served.
+    agent. Without TARGET the built-in agent is served: it carries out commands offline, or does what a model decides.
     """
-    return launch(target, log_level=log_level, log_file=log_file, record=record, backend=backend, store=store)
+    return launch(
+        target,
+        model=model,
+        base_url=base_url,
+        log_level=log_level,
+        log_file=log_file,
+        record=record,
+        backend=backend,
+        store=store,
+    )

@@ -1,4 +1,4 @@
-"""The built-in agent: searches, reads and counts a real project directory, offline.
+"""The built-in agent: it works on a real project directory, offline by commands, or as a model decides.
 
 Its engines (`search`, `read`, `scan`, with `roots`, `walk` and `commands`) know no protocol: they are plain
 generators that `batches` runs in a worker thread.

@@ -6,15 +6,10 @@ It joins the commands with the tools that carry them out; what those find and do
 
 from __future__ import annotations
 
-import os
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
-
-from anyio import to_thread
 
 from acp_server import __version__
 from acp_server.agent.app import Agent
-from acp_server.schema.params import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
 from acp_server.workspace import change, report, run
@@ -30,14 +25,11 @@ from acp_server.workspace.commands import (
     parse_command,
     wrong,
 )
+from acp_server.workspace.opening import entitle, open_roots
 from acp_server.workspace.refusal import Refusal
-from acp_server.workspace.roots import Roots
 
 if TYPE_CHECKING:
     from acp_server.tools.tool import Tool
-
-TITLE = 80
-"""Characters of a session's title."""
 
 agent = Agent("acp-server", version=__version__, title="acp-server workspace", accepts=["embedded_context"])
 
@@ -54,7 +46,7 @@ async def prepare(session: Session) -> None:
     """Find out where the session may look, and offer the commands."""
     from acp_server.schema.updates import AvailableCommand, UnstructuredCommandInput
 
-    session.data = await to_thread.run_sync(_roots, session.cwd, session.record.additional_directories)
+    await open_roots(session)
     await session.set_commands(
         [
             AvailableCommand(
@@ -65,15 +57,6 @@ async def prepare(session: Session) -> None:
             for command in COMMANDS
         ]
     )
-
-
-def _roots(cwd: str, directories: list[str]) -> Roots:
-    if not os.path.isdir(cwd):
-        raise problem("cwd", "is not a directory")
-    try:
-        return Roots(cwd, directories)
-    except (Refusal, ValueError):
-        raise problem("additionalDirectories", "has a path that cannot exist here") from None
 
 
 @agent.prompt
@@ -99,14 +82,7 @@ async def prompt(turn: Turn) -> None:
                 await turn.say(f"{help_text()}\n")
     except Refusal as refusal:
         await turn.say(f"{refusal}\n")
-    await _name(turn)
-
-
-async def _name(turn: Turn) -> None:
-    """Have lists of sessions say what this one began with."""
-    first_line = turn.text.strip().partition("\n")[0]
-    if turn.session.record.title is None and first_line:
-        await turn.session.set_title(shorten(first_line, TITLE, placeholder=" ..."))
+    await entitle(turn)
 
 
 async def _do(turn: Turn, tool: Tool[Any], **arguments: Any) -> None:

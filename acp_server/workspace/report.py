@@ -52,7 +52,8 @@ async def _at_last(saying: Coroutine[Any, Any, None]) -> None:
             pass
 
 
-def _locate(call: ToolContext, places: Sequence[tuple[str, int | None]]) -> None:
+def locate(call: ToolContext, places: Sequence[tuple[str, int | None]]) -> None:
+    """Have the client follow to these places: each a path and a line, counted from 1."""
     from acp_server.schema.tool_call import ToolCallLocation
 
     before = call.locations
@@ -156,7 +157,7 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
         try:
             async for batch in batches:
                 await message.say(finding, batch)
-                _locate(call, [(hit.path, hit.line) for hit in batch])
+                locate(call, [(hit.path, hit.line) for hit in batch])
         except Refusal as refusal:
             message.findings[path] = refusal
             raise
@@ -200,10 +201,10 @@ async def read(target: str, call: ToolContext) -> None:
     try:
         reading = Reading(call.session.data, target)
         path = await to_thread.run_sync(reading.find)
-        async for (passage,) in Batches(reading.run(await _in_editor(call, path))):
+        async for (passage,) in Batches(reading.run(await in_editor(call, path))):
             last_words = passage.left_out or ""
             call.raw_output = {"first": passage.first, "last": passage.last}
-            _locate(call, [(passage.path, passage.first)])
+            locate(call, [(passage.path, passage.first)])
             await call.turn.say(block("\n".join(map(shown, passage.text.split("\n")))))
     except Refusal:
         last_words = ""
@@ -213,7 +214,7 @@ async def read(target: str, call: ToolContext) -> None:
             await _at_last(call.turn.say(f"{last_words}\n"))
 
 
-async def _in_editor(call: ToolContext, path: str) -> str | None:
+async def in_editor(call: ToolContext, path: str) -> str | None:
     """The text of a file as the client's editor has it; None if that is not to be had."""
     if not call.client.capabilities.fs.read_text_file:
         return None
@@ -305,7 +306,7 @@ async def scan(call: ToolContext, path: str | None = None) -> None:
         await _plan(turn, "completed", "in_progress")
         with closing(Batches(engine.read_files())) as counting.batches:
             async for batch in counting.batches:
-                _locate(call, [(todo.path, todo.line) for todo in batch])
+                locate(call, [(todo.path, todo.line) for todo in batch])
     except Refusal:
         refused = True
         await turn.plan([])

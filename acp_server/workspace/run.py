@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
 
 from acp_server.errors import AcpError
 from acp_server.tools.consent import Approval
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.workspace")
 
 OUTPUT_BYTES = 256 * 1024
-"""How much output a client's terminal is asked to keep: the end of it."""
+"""How much output is kept, by a client's terminal or here: the end of it."""
 
 
 def run_title(command: str) -> str:
@@ -33,22 +34,38 @@ async def ask_run(command: str, call: ToolContext) -> Approval:
     return Approval(f"Run this in {quoted(call.session.cwd)}?\n\n{block(command)}", primary="Run it")
 
 
+class Ended(NamedTuple):
+    """How a command ended: with a code, or by a signal. `output`: the end of what it has printed."""
+
+    code: int | None
+    signal: str | None
+    output: str
+
+    def __str__(self) -> str:
+        """The same for users."""
+        if self.code is not None:
+            return f"It ended with exit code {self.code}."
+        return f"It was ended by {self.signal or 'something else'}."
+
+
 async def run(command: str, call: ToolContext) -> str:
     """Run a command of the shell in the session's directory."""
+    ended = await execute(command, call)
+    if ended.code == 0:
+        return str(ended)
+    raise Refusal(str(ended))
+
+
+async def execute(command: str, call: ToolContext) -> Ended:
+    """Run it to its end, whatever that is, and show what it prints. Raises Refusal, if it cannot be run."""
     call.on_cancel = lambda: "It was stopped. What it has printed until then is kept."
     call.raw_output = {"exitCode": None, "signal": None}
-    if call.client.capabilities.terminal:
-        code, signal = await _in_terminal(command, call)
-    else:
-        code, signal = await _here(command, call)
-    call.raw_output = {**call.raw_output, "exitCode": code, "signal": signal}
-    if code == 0:
-        return "It ended with exit code 0."
-    how = f"ended with exit code {code}" if code is not None else f"was ended by {signal or 'something else'}"
-    raise Refusal(f"It {how}.")
+    ended = await (_in_terminal if call.client.capabilities.terminal else _here)(command, call)
+    call.raw_output = {**call.raw_output, "exitCode": ended.code, "signal": ended.signal}
+    return ended
 
 
-async def _in_terminal(command: str, call: ToolContext) -> tuple[int | None, str | None]:
+async def _in_terminal(command: str, call: ToolContext) -> Ended:
     from acp_server.schema.tool_call import Terminal as Shown
     from acp_server.workspace.shell import SHELL
 
@@ -61,12 +78,13 @@ async def _in_terminal(command: str, call: ToolContext) -> tuple[int | None, str
             call.progress(Shown(terminal_id=terminal.id))
             ended = await terminal.wait_for_exit()
             call.raw_output = {"exitCode": ended.exit_code, "signal": ended.signal}
-            call.raw_output |= await _printed(terminal, call)
+            printed = await _printed(terminal, call)
+            call.raw_output |= printed
     except AcpError as error:
         if is_end(error, call):
             raise
         raise Refusal(f"The client's terminal failed: {error}") from None
-    return ended.exit_code, ended.signal
+    return Ended(ended.exit_code, ended.signal, str(printed.get("output", "")))
 
 
 async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
@@ -81,15 +99,16 @@ async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
     return {"output": printed.output, "truncated": printed.truncated}
 
 
-async def _here(command: str, call: ToolContext) -> tuple[int | None, str | None]:
+async def _here(command: str, call: ToolContext) -> Ended:
     from acp_server.workspace.shell import run_here
 
     printed = Printed()
+    output = _End()
     updates = call.session.updates
     call.verbatim()
 
     async def take(data: bytes) -> None:
-        call.progress(printed.feed(data))
+        call.progress(output.add(printed.feed(data)))
         if updates.crowded:
             await updates.room()
 
@@ -98,8 +117,27 @@ async def _here(command: str, call: ToolContext) -> tuple[int | None, str | None
     except (OSError, ValueError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "not a possible command"
         raise Refusal(f"It cannot be started: {reason}") from None
-    call.progress(printed.feed(b"", final=True))
-    return (code, None) if code >= 0 else (None, _signal(-code))
+    call.progress(output.add(printed.feed(b"", final=True)))
+    return Ended(code, None, str(output)) if code >= 0 else Ended(None, _signal(-code), str(output))
+
+
+class _End:
+    """The end of a text that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[str] = deque()
+        self._size = 0
+
+    def add(self, piece: str) -> str:
+        """The piece."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+        while self._size - len(self._pieces[0]) >= OUTPUT_BYTES:
+            self._size -= len(self._pieces.popleft())
+        return piece
+
+    def __str__(self) -> str:
+        return "".join(self._pieces)
 
 
 def _signal(number: int) -> str:
