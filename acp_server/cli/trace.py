@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 
 import click
 
+from acp_server.agent.record import Direction, Entry, read_recording
 from acp_server.cli.screen import Screen, one_line, use_standard_output
 from acp_server.errors import REQUEST_CANCELLED
-from acp_server.testing.transcript import Direction, Entry, read_recording
 from acp_server.wire import codec
 
 _ARROWS: Final[dict[Direction, str]] = {"in": "-->", "out": "<--"}

@@ -1,17 +1,14 @@
-"""The connection to an agent: requests with typed results, notifications, its loss and its end.
-
-It knows which capability a method needs, and nothing of what the methods do.
-"""
+"""The connection to an agent: requests with typed results, notifications, its loss and its end."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
-from acp_server.client.watched import Watched
 from acp_server.errors import CapabilityMissing, ConnectionClosed
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
@@ -23,6 +20,69 @@ from acp_server.schema.methods import METHODS, is_announced
 from acp_server.schema.params import read_result
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
+
+_HEAD: Final = 1024
+_UPDATE: Final = re.compile(rb'"method"\s*:\s*"session/update"')
+_SESSION: Final = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
+
+
+class Watched:
+    """`stream`, in which a line may have `limit` bytes. `on_loss` is called with the beginning of each longer one."""
+
+    def __init__(self, stream: Stream, limit: int, on_loss: Callable[[bytes], None]) -> None:
+        self.error: Exception | None = None
+        """Why reading failed. Those who wait for an answer are told of the end before the reader is."""
+        self.heard = 0
+        """How many bytes came."""
+        self.send = stream.send
+        self.aclose = stream.aclose
+        self._stream = stream
+        self._limit = limit
+        self._on_loss = on_loss
+        self._head = b""
+        self._length = 0
+
+    async def receive(self) -> bytes:
+        """See `acp_server.peer.stream.Stream`."""
+        try:
+            data = await self._stream.receive()
+        except Exception as error:
+            self.error = error
+            raise
+        self.heard += len(data)
+        self._measure(data)
+        return data
+
+    def _measure(self, data: bytes) -> None:
+        if self._length + len(data) <= self._limit:
+            # No line can end too long in here, so only the last one matters.
+            start = data.rfind(b"\n") + 1
+            if start:
+                self._begin()
+            self._add(data[start : start + _HEAD], len(data) - start)
+            return
+        first, *others = data.split(b"\n")
+        self._add(first[:_HEAD], len(first))
+        for line in others:
+            self._begin()
+            self._add(line[:_HEAD], len(line))
+
+    def _begin(self) -> None:
+        self._head = b""
+        self._length = 0
+
+    def _add(self, head: bytes, length: int) -> None:
+        self._head += head[: _HEAD - len(self._head)]
+        if self._length <= self._limit < self._length + length:
+            self._on_loss(self._head)
+        self._length += length
+
+
+def lost_update(head: bytes) -> tuple[bool, str | None]:
+    """Whether the line that begins so is an update, and its session, if that comes early enough to be seen."""
+    session = _SESSION.search(head)
+    return _UPDATE.search(head) is not None, None if session is None else session[1].decode(errors="replace")
+
 
 logger = logging.getLogger("acp_server.client")
 

@@ -12,12 +12,10 @@ from typing import Any, Final, cast
 
 from acp_server.client.errors import SessionTaken, UnsupportedVersion
 from acp_server.client.handlers import Handlers
-from acp_server.client.link import Explain, Link
-from acp_server.client.permission import Permissions
-from acp_server.client.routes import client_routes
+from acp_server.client.link import Explain, Link, lost_update
+from acp_server.client.routes import Permissions, client_routes
 from acp_server.client.session import OnUpdate, RemoteSession
 from acp_server.client.strays import Strays
-from acp_server.client.watched import lost_update
 from acp_server.errors import AcpError, CapabilityMissing, ConnectionClosed, RpcError, UsageError
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate

@@ -1,23 +1,25 @@
 """From the agent's requests and notifications to the program's handlers, with typed parameters and results.
 
-It holds no state of its own; how much an agent may have under way is counted in `acp_server.client.bounds`.
+It also counts what an agent may have under way here at once, and knows the permission requests that wait for an answer.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
+import anyio
 from pydantic import ValidationError
 
-from acp_server.client.bounds import Bounds
-from acp_server.client.handlers import Handlers
-from acp_server.client.permission import Permissions
-from acp_server.errors import InvalidParams, UsageError
+from acp_server.client.handlers import AskPermission, Handlers, PermissionAnswer
+from acp_server.errors import InternalError, InvalidParams, UsageError
 from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
 from acp_server.peer.route import Handler, Notice, NoticeHandler, Route, Routes
+from acp_server.schema import PermissionOption, RequestPermissionRequest
 from acp_server.schema.methods import METHODS, Method
+from acp_server.tasks.cause import Cause
 
 _TERMINAL_METHODS: Final = ("create", "output", "wait_for_exit", "kill", "release")
 
@@ -118,3 +120,84 @@ def _elicitation(handlers: Handlers) -> _Answer | None:
         return await ask(request)
 
     return answer
+
+
+_CANCELLED: Final[dict[str, Any]] = {"outcome": {"outcome": "cancelled"}}
+
+
+class Permissions:
+    """The open questions of one connection, by session. `is_cancelling` tells whether a session's turn is ending."""
+
+    def __init__(self, ask: AskPermission, is_cancelling: Callable[[str], bool]) -> None:
+        self._ask = ask
+        self._is_cancelling = is_cancelling
+        self._open: dict[str, dict[Call, None]] = {}
+
+    async def answer(self, call: Call, request: RequestPermissionRequest) -> Any:
+        """Ask the program. Once the turn is being cancelled the answer is `cancelled`, whatever the program says."""
+        session_id = request.session_id
+        if self._is_cancelling(session_id):
+            return _CANCELLED
+        self._open.setdefault(session_id, {})[call] = None
+        try:
+            answer = await self._ask(request)
+        finally:
+            calls = self._open[session_id]
+            del calls[call]
+            if not calls:
+                del self._open[session_id]
+        return _CANCELLED if call.cause is Cause.SESSION else _wire(answer)
+
+    def cancel(self, session_id: str) -> None:
+        """The turn of this session is cancelled: dismiss its open questions (ACP, Prompt Turn, Cancellation)."""
+        for call in list(self._open.get(session_id, ())):
+            call.partial(_CANCELLED)
+            call.node.cut(Cause.SESSION)
+
+
+def _wire(answer: PermissionAnswer) -> Any:
+    if answer is None:
+        return _CANCELLED
+    if isinstance(answer, PermissionOption):
+        return {"outcome": {"outcome": "selected", "optionId": answer.option_id}}
+    return answer
+
+
+logger = logging.getLogger("acp_server.client")
+
+QUESTIONS: Final = 100
+"""Permission requests and elicitations that may be open at once: each is a user's work."""
+LARGE_ANSWERS: Final = 2
+"""Answers with the content of a file or the output of a command that are made at once."""
+
+
+class Bounds:
+    """The bounds of one agent, and how much of them it takes up."""
+
+    def __init__(self) -> None:
+        self._questions = 0
+        self._large = anyio.Semaphore(LARGE_ANSWERS, fast_acquire=True)
+        self._has_told = False
+
+    def admit_question(self, call: Call) -> None:
+        """Take in a question to the user, until it is through; see `acp_server.peer.route.Admit`.
+
+        Raises InternalError, with `{"limit": "questions"}` as its data, if too many are open.
+        """
+        if self._questions >= QUESTIONS:
+            if not self._has_told:
+                self._has_told = True
+                logger.warning("the agent asks more questions than may be open at once; more are refused")
+            raise InternalError("Too many questions at once", data={"limit": "questions"})
+        self._questions += 1
+        call.on_left(self._let_question_go)
+
+    async def large(self, call: Call, answer: Callable[[], Awaitable[Any]]) -> Any:
+        """Make an answer that may be large: few at once, and each when the agent has taken the answers before it."""
+        async with self._large:
+            await call.connection.send_room()
+            # It is queued in the same step in which the next one gets its turn, so that one counts it.
+            return await answer()
+
+    def _let_question_go(self) -> None:
+        self._questions -= 1

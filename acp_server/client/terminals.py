@@ -1,11 +1,8 @@
-"""Ready-made handlers for `terminal/*`: commands as processes of this machine, without a terminal device.
-
-A program that shows them live has to look at their output itself. They are not a sandbox: a command can do what the
-user can.
-"""
+"""Ready-made handlers for `terminal/*`: commands as processes of this machine, without a terminal device."""
 
 from __future__ import annotations
 
+import codecs
 import logging
 import os
 import shutil
@@ -18,7 +15,6 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from acp_server.client.output import Output
 from acp_server.errors import InternalError, InvalidParams, ResourceNotFound
 from acp_server.processes.group import ProcessGroup, own_group
 from acp_server.schema import (
@@ -37,6 +33,35 @@ from acp_server.schema import (
 from acp_server.schema.params import absolute
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
+
+
+class Output:
+    """Bytes in, text out: at most `limit` bytes of it in UTF-8. What is not UTF-8 is replaced."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.truncated = False
+        """Whether older output has been dropped."""
+
+    def feed(self, data: bytes, final: bool = False) -> None:
+        """Add what the command has written; `final`: no more will come, so half a character stays half."""
+        self._kept += self._decoder.decode(data, final).encode()
+        excess = len(self._kept) - self._limit
+        if excess <= 0:
+            return
+        self.truncated = True
+        # The bytes of a character after its first are 10xxxxxx.
+        while excess < len(self._kept) and self._kept[excess] & 0xC0 == 0x80:
+            excess += 1
+        del self._kept[:excess]
+
+    @property
+    def text(self) -> str:
+        """What is kept."""
+        return self._kept.decode()
+
 
 logger = logging.getLogger("acp_server.client")
 

@@ -2,12 +2,14 @@
 
 The prompt's request runs in a task of its own, so that the program may leave at any time, from any task. What the
 updates mean for the session is not looked at here. Those that the program has not taken yet wait in
-`acp_server.client.backlog`.
+`acp_server.client.turn`.
 """
 
 from __future__ import annotations
 
+import logging
 import math
+from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -15,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.lowlevel
 
-from acp_server.client.backlog import Backlog
 from acp_server.client.errors import CancelUnanswered, UpdatesDropped
 from acp_server.errors import AcpError, MalformedResponse, RequestCancelled, UsageError
 from acp_server.schema import PromptRequest, PromptResponse, SessionUpdate
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import DEFAULT_GRACE
+from acp_server.wire import codec
 
 if TYPE_CHECKING:
     from acp_server.client.session import RemoteSession
@@ -204,3 +206,50 @@ class RemoteTurn:
         if self._changed is not None:
             self._changed.set()
             self._changed = None
+
+
+UNTAKEN_BYTES: Final = 64 * 1024 * 1024
+"""What the updates of one turn may take that the program has not taken, as JSON."""
+
+_OVERHEAD: Final = 2 * 1024
+"""Bytes that an update takes in memory beside its JSON: the models that it was read into."""
+
+logger = logging.getLogger("acp_server.client")
+
+
+class Backlog:
+    """Updates on their way to one program."""
+
+    __slots__ = ("_size", "_updates", "lost")
+
+    def __init__(self) -> None:
+        self._updates: deque[tuple[SessionUpdate, int]] = deque()
+        self._size = 0
+        self.lost = 0
+        """How many were dropped."""
+
+    def put(self, update: SessionUpdate, params: Any) -> None:
+        """`update` has arrived, with these parameters of its notification."""
+        # The first one is taken at once as a rule, and is kept in any case.
+        size = len(codec.encode(params)) + _OVERHEAD if self._updates else 0
+        if self.lost or self._size + size > UNTAKEN_BYTES:
+            if not self.lost:
+                logger.warning("the program does not take the updates of a turn; they are dropped from here on")
+            self.lost += 1
+            return
+        self._updates.append((update, size))
+        self._size += size
+
+    def take(self) -> SessionUpdate:
+        """The first one; there has to be one."""
+        update, size = self._updates.popleft()
+        self._size -= size
+        return update
+
+    def clear(self) -> None:
+        """The program will not take them."""
+        self._updates.clear()
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._updates)

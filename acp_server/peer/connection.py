@@ -31,8 +31,8 @@ from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.steps import Steps
 from acp_server.tasks.threads import Threads
 from acp_server.tasks.tree import Node, TaskTree
-from acp_server.wire.endpoint import CANCEL_METHOD, Answered, Dropped, Endpoint, Event
 from acp_server.wire.messages import Notification, Request
+from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Endpoint, Event
 
 logger = logging.getLogger("acp_server.peer")
 

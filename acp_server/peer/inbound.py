@@ -21,8 +21,8 @@ from acp_server.tasks.cause import Cause
 from acp_server.tasks.scopes import Pair
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, TaskTree
-from acp_server.wire.endpoint import Endpoint
 from acp_server.wire.messages import Params, Request, is_request_id
+from acp_server.wire.state_machine import Endpoint
 
 if TYPE_CHECKING:
     from acp_server.peer.connection import Connection

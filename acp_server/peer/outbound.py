@@ -16,9 +16,9 @@ import anyio
 from acp_server.errors import ConnectionClosed, MalformedResponse, RequestTimeout, RpcError
 from acp_server.peer.writer import Writer
 from acp_server.tasks.signal import Signal, Signals
-from acp_server.wire.endpoint import Answered, Endpoint
 from acp_server.wire.ledger import Asked, AskState
 from acp_server.wire.messages import Response
+from acp_server.wire.state_machine import Answered, Endpoint
 
 logger = logging.getLogger("acp_server.peer")
 

@@ -23,9 +23,9 @@ import anyio.lowlevel
 
 from acp_server.peer.stream import Stream
 from acp_server.peer.writer import Writer
-from acp_server.wire.endpoint import Endpoint, Event, Outgoing, may_cancel
 from acp_server.wire.framing import Block, Line, lines_in
 from acp_server.wire.messages import Notification
+from acp_server.wire.state_machine import Endpoint, Event, Outgoing, may_cancel
 
 logger = logging.getLogger("acp_server.peer")
 

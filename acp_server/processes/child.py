@@ -1,13 +1,11 @@
-"""A program as a process: started in a process group of its own, listened to, and ended without leftovers.
-
-It knows pipes and signals, nothing of messages. Its `stream` is what a connection reads from and writes to.
-"""
+"""A program that we start: in a process group of its own, listened to, and ended without leftovers."""
 
 from __future__ import annotations
 
 import logging
 import os
 import subprocess
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -17,9 +15,50 @@ import anyio.abc
 
 from acp_server.errors import UsageError
 from acp_server.processes.group import ProcessGroup, own_group
-from acp_server.processes.tail import Tail
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
+
+_LONGEST_LINE: Final = 8 * 1024
+_KEPT_LINES: Final = 20
+
+
+class Tail:
+    """Bytes in, lines out. A line of more than 8 KiB comes in pieces; the last 20 lines are kept."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+
+    def feed(self, data: bytes) -> list[str]:
+        """The lines that `data` completes, as text without their ends. Bytes that are not UTF-8 are replaced."""
+        *complete, self._rest = (self._rest + data).split(b"\n")
+        lines = [piece for line in complete for piece in _pieces(line.rstrip(b"\r"))]
+        if len(self._rest) > _LONGEST_LINE:
+            *pieces, self._rest = _cut(self._rest)
+            lines += [piece.decode(errors="replace") for piece in pieces]
+        self._lines.extend(lines)
+        return lines
+
+    def finish(self) -> list[str]:
+        """The last line, if it was left without an end."""
+        lines = _pieces(self._rest.rstrip(b"\r")) if self._rest else []
+        self._rest = b""
+        self._lines.extend(lines)
+        return lines
+
+    @property
+    def text(self) -> str:
+        """The lines that are kept, one below the other."""
+        return "\n".join(self._lines)
+
+
+def _pieces(line: bytes) -> list[str]:
+    return [piece.decode(errors="replace") for piece in _cut(line)]
+
+
+def _cut(line: bytes) -> list[bytes]:
+    return [line[start : start + _LONGEST_LINE] for start in range(0, max(len(line), 1), _LONGEST_LINE)]
+
 
 logger = logging.getLogger("acp_server.processes")
 

@@ -6,11 +6,13 @@ of ACP's methods.
 
 from __future__ import annotations
 
+import re
 import reprlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from acp_server.errors import INVALID_REQUEST
+from acp_server.wire import codec
 
 if TYPE_CHECKING:
     from acp_server.wire.batch import Slot
@@ -134,3 +136,32 @@ def _response(message: dict[str, Any]) -> Response:
     if type(error.get("message")) is not str:
         error["message"] = ""
     return Response(id, error=error)
+
+
+_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
+_KEY = rb'\s*"(\w+)"\s*:'
+_NEXT = re.compile(_KEY)
+_MEMBER = re.compile(_KEY + rb'\s*("[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,18}|null)\s*,')
+
+
+def classify_head(line: bytes | bytearray, problem: str) -> Response | Invalid:
+    """A malformed response, or an invalid message with its id if that comes early enough to be seen."""
+    members, following = _members(line)
+    id = members.get("id")
+    if "method" not in members and following in (b"result", b"error"):
+        return Response(id, malformed=problem)
+    return Invalid(INVALID_REQUEST, f"Invalid request: {problem}", id if is_request_id(id) else None)
+
+
+def _members(line: bytes | bytearray) -> tuple[dict[str, Any], bytes | None]:
+    """The leading members of an object that are plain ASCII strings, integers or null; the key of the one behind."""
+    members: dict[str, Any] = {}
+    opening = _OPENING.match(line)
+    if opening is None:
+        return members, None
+    position = opening.end()
+    while member := _MEMBER.match(line, position):
+        members[member[1].decode()] = codec.decode(member[2])
+        position = member.end()
+    following = _NEXT.match(line, position)
+    return members, following and following[1]

@@ -26,7 +26,7 @@ from acp_server.workspace.commands import (
     wrong,
 )
 from acp_server.workspace.opening import entitle, open_roots
-from acp_server.workspace.refusal import Refusal
+from acp_server.workspace.shown import Refusal
 
 if TYPE_CHECKING:
     from acp_server.tools.tool import Tool

@@ -1,15 +1,83 @@
-"""The commands of the built-in agent: what there is, and what a message of a user means.
-
-It touches no files: whether a path exists is found out when the command is carried out.
-"""
+"""The commands of the built-in agent: what there is, what a message of a user means, and how arguments are written."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from . import arguments
-from .refusal import Refusal
-from .shown import quoted
+from acp_server.workspace.shown import Refusal, quoted
+
+# Between quotation marks a backslash takes the next character with it, so that one of them can be inside.
+_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1|\\).)*)\1""", re.DOTALL)
+_BLOCK = re.compile(r"(`{3,}|~{3,})[^\n`~]*\n(?:(.*?)\n)?\1[ \t]*(?=\n|\Z)", re.DOTALL)
+_ARROW = re.compile(r"(?<!\S)=>(?!\S)")
+
+
+class Mistyped(Exception):
+    """The arguments are not understood; the text says what is wrong with them."""
+
+
+def first_word(text: str) -> tuple[str, str]:
+    """The first word of a text, perhaps in quotation marks, and what comes behind it, as it is. Raises Mistyped."""
+    text = text.lstrip()
+    found = _QUOTED.match(text)
+    # A regular expression may itself begin with a quotation mark: "[^"]*" is one, and not "[^" with something
+    # behind it.
+    if found and text[found.end() :][:1].strip() == "":
+        return _unquoted(found), text[found.end() :]
+    word, *more = text.split(None, 1) or [""]
+    if more and word[0] in "\"'" and (len(word) == 1 or not word.endswith(word[0])):
+        raise Mistyped("A quotation mark is not closed")
+    return word, text[len(word) :]
+
+
+def path_argument(text: str) -> str:
+    """A path alone: it may have spaces, and quotation marks do not belong to it. Lines may come behind them."""
+    found = _QUOTED.match(text)
+    if found and (text[found.end() :] == "" or text[found.end()] == ":"):
+        return _unquoted(found) + text[found.end() :]
+    return text
+
+
+def exactly(text: str) -> str | None:
+    """What a text that is all in quotation marks, or all a block, stands for; None for any other."""
+    text = text.strip()
+    if (found := _BLOCK.fullmatch(text)) is not None:
+        return found[2] or ""
+    found = _QUOTED.fullmatch(text)
+    return None if found is None else _unquoted(found)
+
+
+def is_block(text: str) -> bool:
+    """Whether a text is a block of lines."""
+    return _BLOCK.fullmatch(text.strip()) is not None
+
+
+def replacement(text: str) -> tuple[str, str]:
+    """What `OLD => NEW` stands for. Raises Mistyped."""
+    text = text.strip()
+    begin = _BLOCK.match(text) or _QUOTED.match(text)
+    arrow = _ARROW.search(text)
+    if begin and (behind := text[begin.end() :].lstrip()) and _ARROW.match(behind):
+        return exactly(begin[0]) or "", _side(behind[2:])
+    if arrow is None:
+        raise Mistyped("There is no `=>` between what to replace and what to put in its place")
+    arrows = list(_ARROW.finditer(text))
+    if len(arrows) > 1:
+        # One of them is what parts the two, if the rest is one text.
+        arrows = [arrow for arrow in arrows if exactly(text[arrow.end() :]) is not None]
+    if len(arrows) != 1:
+        raise Mistyped("There is more than one `=>`: the texts go in quotes")
+    return text[: arrows[0].start()].strip(), _side(text[arrows[0].end() :])
+
+
+def _side(text: str) -> str:
+    found = exactly(text)
+    return text.strip() if found is None else found
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    return found[2].replace("\\" + found[1], found[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +205,7 @@ def parse_command(text: str) -> Command | None:
     """What a prompt asks for; None if it is not a command.
 
     A command is a slash and a name, in any case, at the beginning of the text. White space around an argument does not
-    belong to it. For what is inside of an argument see `arguments`: `/search \\bfoo\\b` is typed as it is.
+    belong to it. Inside of an argument nothing is changed: `/search \\bfoo\\b` is typed as it is.
 
     Raises:
         Refusal: the command does not exist or its arguments are not understood; the text says how to type it.
@@ -151,9 +219,9 @@ def parse_command(text: str) -> Command | None:
         case "search":
             return _search(rest)
         case "read":
-            return ReadCommand(arguments.path(_needed(rest, "A path", "read")))
+            return ReadCommand(path_argument(_needed(rest, "A path", "read")))
         case "scan":
-            return ScanCommand(arguments.path(rest) if rest else None)
+            return ScanCommand(path_argument(rest) if rest else None)
         case "edit":
             return _edit(rest)
         case "write":
@@ -198,8 +266,8 @@ def _search(rest: str) -> SearchCommand:
 def _edit(rest: str) -> EditCommand:
     path, rest = _first_word(_needed(rest, "A path", "edit"), "edit")
     try:
-        old, new = arguments.replacement(rest)
-    except arguments.Mistyped as error:
+        old, new = replacement(rest)
+    except Mistyped as error:
         raise wrong(f"{error}", "edit") from None
     return EditCommand(path, _needed(old, "What to replace", "edit"), new)
 
@@ -208,23 +276,23 @@ def _write(rest: str) -> WriteCommand:
     path, rest = _first_word(_needed(rest, "A path", "write"), "write")
     if not rest.strip():
         return WriteCommand(path, None)
-    content = arguments.exactly(rest)
+    content = exactly(rest)
     if content is not None:
-        return WriteCommand(path, content + "\n" if content and arguments.is_block(rest) else content)
+        return WriteCommand(path, content + "\n" if content and is_block(rest) else content)
     line, _, below = rest.partition("\n")
     # The lines below the path keep their indentation.
     return WriteCommand(path, (rest.strip() if line.strip() else below.rstrip()) + "\n")
 
 
 def _run(rest: str) -> RunCommand:
-    found = arguments.exactly(rest) if arguments.is_block(rest) else None
+    found = exactly(rest) if is_block(rest) else None
     return RunCommand(_needed(rest if found is None else found, "A command", "run"))
 
 
 def _first_word(rest: str, name: str) -> tuple[str, str]:
     try:
-        return arguments.first_word(rest)
-    except arguments.Mistyped as error:
+        return first_word(rest)
+    except Mistyped as error:
         raise wrong(f"{error}", name) from None
 
 

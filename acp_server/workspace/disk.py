@@ -12,9 +12,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from .refusal import Refusal
-from .textfile import open_regular
-from .walk import reason_of
+from acp_server.workspace.shown import Refusal
+from acp_server.workspace.textfile import open_regular
+from acp_server.workspace.walk import reason_of
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """A change is shown with both texts before it is made, in one message."""

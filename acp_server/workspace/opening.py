@@ -10,8 +10,8 @@ from anyio import to_thread
 from acp_server.schema.params import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
-from acp_server.workspace.refusal import Refusal
 from acp_server.workspace.roots import Roots
+from acp_server.workspace.shown import Refusal
 
 TITLE = 80
 """Characters of a session's title."""

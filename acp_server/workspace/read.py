@@ -10,11 +10,10 @@ import re
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from .refusal import Refusal
-from .roots import Roots
-from .shown import quoted
-from .textfile import BinaryFile, Block, blocks
-from .walk import reason_of
+from acp_server.workspace.roots import Roots
+from acp_server.workspace.shown import Refusal, quoted
+from acp_server.workspace.textfile import BinaryFile, Block, blocks
+from acp_server.workspace.walk import reason_of
 
 MOST_LINES = 2_000
 MOST_CHARACTERS = 256 * 1024

@@ -23,11 +23,10 @@ from acp_server.tools.markdown import block, code
 from acp_server.workspace.batches import Batches
 from acp_server.workspace.matcher import Matcher
 from acp_server.workspace.read import Passage, Reading
-from acp_server.workspace.refusal import Refusal
 from acp_server.workspace.roots import Roots
 from acp_server.workspace.scan import Scan
 from acp_server.workspace.search import Hit, Search
-from acp_server.workspace.shown import quoted, shown
+from acp_server.workspace.shown import Refusal, quoted, shown
 
 if TYPE_CHECKING:
     from acp_server.schema.plan import PlanEntryStatus

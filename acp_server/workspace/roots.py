@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from .refusal import Refusal
-from .shown import quoted, shown
+from acp_server.workspace.shown import Refusal, quoted, shown
 
 # Linux opens no longer ones, and resolving them would take a while.
 LONGEST_PATH = 4096

@@ -3,21 +3,96 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
 
 from acp_server.errors import AcpError
+from acp_server.processes.group import ProcessGroup, own_group
+from acp_server.tasks.grace import grace
 from acp_server.tools.consent import Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.markdown import block
-from acp_server.workspace.refusal import Refusal, is_end
-from acp_server.workspace.shown import Printed, quoted
+from acp_server.workspace.shown import Printed, Refusal, is_end, quoted
 from acp_server.workspace.walk import reason_of
 
 if TYPE_CHECKING:
     from acp_server.session.terminal import Terminal
 
 logger = logging.getLogger("acp_server.workspace")
+
+SHELL: Final = ("cmd", "/d", "/s", "/c") if sys.platform == "win32" else ("sh", "-c")
+TERMINATED: Final = 1.0
+"""Seconds that a command gets to end by itself when it is stopped."""
+KILLED: Final = 2.0
+_STARTING: Final = 30.0
+_LINGER: Final = 0.5
+"""Seconds that the output may stay open after the end of the command: something that it left running may hold it."""
+
+Taker = Callable[[bytes], Awaitable[None]]
+
+
+async def run_here(command: str, cwd: str, take: Taker) -> int:
+    """Run it, and hand on what it prints, both outputs in one: its exit status, negative for a signal.
+
+    Raises OSError and ValueError, if it cannot be started.
+    """
+    # A cancel in the middle of that would leave a process without an owner.
+    with grace(_STARTING):
+        process = await anyio.open_process(
+            [*SHELL, command], stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cwd, **own_group()
+        )
+    exited = anyio.Event()
+    group = ProcessGroup(process, exited)
+    try:
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        read_out = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_read, process, take, read_out)
+            await process.wait()
+            exited.set()
+            with anyio.move_on_after(_LINGER):
+                await read_out.wait()
+            tasks.cancel_scope.cancel()
+    finally:
+        await _end(process, group, exited)
+    assert process.returncode is not None
+    return process.returncode
+
+
+async def _read(process: anyio.abc.Process, take: Taker, read_out: anyio.Event) -> None:
+    assert process.stdout is not None
+    async for data in process.stdout:
+        await take(data)
+    read_out.set()
+
+
+async def _end(process: anyio.abc.Process, group: ProcessGroup, exited: anyio.Event) -> None:
+    """Nothing of it is left behind: asked to end, then by force."""
+    with grace(TERMINATED + KILLED):
+        async with anyio.create_task_group() as tasks:
+
+            async def wait() -> None:
+                await process.wait()
+                exited.set()
+
+            tasks.start_soon(wait)
+            try:
+                group.terminate()
+                await group.gone(TERMINATED)
+            finally:
+                if group.is_there:
+                    group.kill()
+        await process.aclose()
+    if not exited.is_set():
+        logger.error("the command %d does not end although it was killed", process.pid)
+
 
 OUTPUT_BYTES = 256 * 1024
 """How much output is kept, by a client's terminal or here: the end of it."""
@@ -67,7 +142,6 @@ async def execute(command: str, call: ToolContext) -> Ended:
 
 async def _in_terminal(command: str, call: ToolContext) -> Ended:
     from acp_server.schema.tool_call import Terminal as Shown
-    from acp_server.workspace.shell import SHELL
 
     program, *options = SHELL
     try:
@@ -100,8 +174,6 @@ async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
 
 
 async def _here(command: str, call: ToolContext) -> Ended:
-    from acp_server.workspace.shell import run_here
-
     printed = Printed()
     output = _End()
     updates = call.session.updates

@@ -13,11 +13,11 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .languages import language_of
-from .roots import Roots
-from .shown import shown
-from .textfile import BinaryFile, Block, blocks
-from .walk import Skipped, files_below, reason_of
+from acp_server.workspace.languages import language_of
+from acp_server.workspace.roots import Roots
+from acp_server.workspace.shown import shown
+from acp_server.workspace.textfile import BinaryFile, Block, blocks
+from acp_server.workspace.walk import Skipped, files_below, reason_of
 
 LARGEST = 10
 LISTED_TODOS = 200

@@ -1,12 +1,19 @@
-"""Text fit to be shown: what comes from files, file names, programs and users may hold anything."""
+"""Text fit to be shown, for files, names, programs and users may hold anything; and what the user is told instead of a
+result.
+"""
 
 from __future__ import annotations
 
 import codecs
 import io
 import re
+from typing import TYPE_CHECKING
 
+from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled, ToolFailed
 from acp_server.tools.markdown import code
+
+if TYPE_CHECKING:
+    from acp_server.tools.context import ToolContext
 
 # Control characters move cursors and hide text; lone surrogates cannot be written as UTF-8. A tab is only a
 # tab.
@@ -42,3 +49,15 @@ class Printed:
         begun = -1 if final else text.rfind("\x1b", -_LONGEST_ESCAPE)
         self._held = "" if begun < 0 else text[begun:]
         return _UNFIT_IN_LINES.sub(_INSTEAD, text if begun < 0 else text[:begun])
+
+
+class Refusal(ToolFailed):
+    """A request that cannot be carried out.
+
+    Its text is a sentence for the user, in Markdown; it names what the user typed and nothing else of the system.
+    """
+
+
+def is_end(error: AcpError, call: ToolContext) -> bool:
+    """Whether what was asked of the client failed because the call or the connection ends, and not for what it was."""
+    return isinstance(error, ConnectionClosed) or (isinstance(error, RequestCancelled) and call.is_cancelled)

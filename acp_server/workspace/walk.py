@@ -11,10 +11,9 @@ import sys
 from collections.abc import Collection, Generator, Iterator
 from typing import NamedTuple
 
-from .refusal import Refusal
-from .roots import Roots
-from .scope import IgnoreScope, directory_scope, repository_scope, scope_above
-from .shown import quoted
+from acp_server.workspace.ignore import IgnoreScope, directory_scope, repository_scope, scope_above
+from acp_server.workspace.roots import Roots
+from acp_server.workspace.shown import Refusal, quoted
 
 # What version control systems keep for themselves (in a worktree of git it is a file) does not belong
 # to the project.

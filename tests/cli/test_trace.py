@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from acp_server.agent.record import Direction, Entry
 from acp_server.cli import main
 from acp_server.cli.trace import rows
-from acp_server.testing.transcript import Direction, Entry
 
 
 def message(t: float, direction: Direction, **members: Any) -> Entry:

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from acp_server.client import RemoteTurn, UpdatesDropped, backlog
+from acp_server.client import RemoteTurn, UpdatesDropped
+from acp_server.client import turn as turn_module
 from tests.client.talking import prompted, said, shown, text
 
 pytestmark = pytest.mark.anyio
@@ -18,14 +19,14 @@ async def take_all(turn: RemoteTurn, taken: list[str]) -> None:
 async def test_updates_that_are_not_taken_are_kept_up_to_a_bound_and_the_iteration_tells_of_the_gap(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(backlog, "UNTAKEN_BYTES", 50_000)
+    monkeypatch.setattr(turn_module, "UNTAKEN_BYTES", 50_000)
     async with prompted() as (_, peer, turn, prompt):
         await peer.update(*(said(str(n)) for n in range(200)))
         await peer.ask("_no/such")
         taken: list[str] = []
         with pytest.raises(UpdatesDropped) as dropped:
             await take_all(turn, taken)
-        assert 15 < len(taken) < 50_000 / backlog._OVERHEAD + 1
+        assert 15 < len(taken) < 50_000 / turn_module._OVERHEAD + 1
         assert taken == [str(n) for n in range(len(taken))]
         assert dropped.value.count == 200 - len(taken)
         # There would be room again, but there is a gap.
@@ -39,7 +40,7 @@ async def test_updates_that_are_not_taken_are_kept_up_to_a_bound_and_the_iterati
 
 
 async def test_updates_that_are_taken_in_time_may_be_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backlog, "UNTAKEN_BYTES", 50_000)
+    monkeypatch.setattr(turn_module, "UNTAKEN_BYTES", 50_000)
     async with prompted() as (_, peer, turn, prompt):
         for start in range(0, 200, 10):
             await peer.update(*(said(str(n)) for n in range(start, start + 10)))
@@ -49,7 +50,7 @@ async def test_updates_that_are_taken_in_time_may_be_any_number(monkeypatch: pyt
 
 
 async def test_a_single_update_may_be_larger_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backlog, "UNTAKEN_BYTES", 10_000)
+    monkeypatch.setattr(turn_module, "UNTAKEN_BYTES", 10_000)
     async with prompted() as (_, peer, turn, prompt):
         answer = {"jsonrpc": "2.0", "id": prompt["id"], "result": {"stopReason": "end_turn"}}
         await peer.send(shown(said("x" * 20_000)), answer)

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from acp_server.client import Handlers
-from acp_server.client.bounds import LARGE_ANSWERS, QUESTIONS
+from acp_server.client.routes import LARGE_ANSWERS, QUESTIONS
 from acp_server.peer.limits import Limits
 from acp_server.schema import (
     CreateElicitationResponse,

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from acp_server.client import RemoteAgent, connect_agent
-from acp_server.client.watched import Watched
+from acp_server.client.link import Watched
 from acp_server.errors import MalformedResponse
 from acp_server.peer.connection import Limits
 from acp_server.testing import memory_pair

@@ -10,12 +10,11 @@ import pytest
 from acp_server import Limits, MemoryStore, SqliteStore
 from acp_server.agent.ending import AGAIN, Ending
 from acp_server.agent.leave import Deadline
-from acp_server.client import bounds
-from acp_server.client.backlog import UNTAKEN_BYTES
+from acp_server.client import routes
 from acp_server.client.files import MOST_BYTES
 from acp_server.client.strays import EARLY_BYTES
 from acp_server.client.terminals import COMMANDS, OUTPUT_BYTES
-from acp_server.client.turn import SETTLE_SECONDS
+from acp_server.client.turn import SETTLE_SECONDS, UNTAKEN_BYTES
 from acp_server.peer import reader
 from acp_server.wire import framing
 from tests.session.editor import END_TURN, editing
@@ -35,8 +34,8 @@ def test_the_bounds_of_a_client_are_those_of_the_code() -> None:
     page = (DOCS / "clients.md").read_text("utf-8")
     table = [(name, unit, default) for name, unit, default, *_ in _ROW.findall(page)]
     assert table == [
-        ("questions", "number", str(bounds.QUESTIONS)),
-        ("large_answers", "number", str(bounds.LARGE_ANSWERS)),
+        ("questions", "number", str(routes.QUESTIONS)),
+        ("large_answers", "number", str(routes.LARGE_ANSWERS)),
         ("early_bytes", "bytes", str(EARLY_BYTES)),
         ("untaken_bytes", "bytes", str(UNTAKEN_BYTES)),
         ("settle", "seconds", str(SETTLE_SECONDS)),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from acp_server.client import RemoteAgent
-from acp_server.client.bounds import Bounds
+from acp_server.client.routes import Bounds
 from tests.storm.caller import Caller
 from tests.storm.rogue import Note, Rogue
 

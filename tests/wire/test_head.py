@@ -2,8 +2,7 @@
 
 import pytest
 
-from acp_server.wire.head import classify_head
-from acp_server.wire.messages import Invalid, Response
+from acp_server.wire.messages import Invalid, Response, classify_head
 
 
 @pytest.mark.behaviour("A12")

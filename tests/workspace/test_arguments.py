@@ -4,9 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_server.workspace.arguments import Mistyped, exactly, replacement
-from acp_server.workspace.commands import Command, EditCommand, RunCommand, SearchCommand, WriteCommand, parse_command
-from acp_server.workspace.refusal import Refusal
+from acp_server.workspace.commands import (
+    Command,
+    EditCommand,
+    Mistyped,
+    RunCommand,
+    SearchCommand,
+    WriteCommand,
+    exactly,
+    parse_command,
+    replacement,
+)
+from acp_server.workspace.shown import Refusal
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from acp_server.workspace.pattern import Sight, compile_pattern, sight
-from acp_server.workspace.refusal import Refusal
+from acp_server.workspace.matcher import Sight, compile_pattern, sight
+from acp_server.workspace.shown import Refusal
 
 
 @pytest.mark.parametrize(

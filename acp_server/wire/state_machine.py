@@ -15,9 +15,18 @@ from acp_server.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Enco
 from acp_server.wire import codec
 from acp_server.wire.batch import BATCH_BYTES, BATCH_LIMIT, Batches, Slot
 from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Block, Line, LineFramer, TooLong
-from acp_server.wire.head import classify_head
 from acp_server.wire.ledger import Asked, Ledger
-from acp_server.wire.messages import Ignored, Invalid, Message, Notification, Request, RequestId, Response, classify
+from acp_server.wire.messages import (
+    Ignored,
+    Invalid,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    classify,
+    classify_head,
+)
 
 CANCEL_METHOD: Final = "$/cancel_request"
 
