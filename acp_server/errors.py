@@ -202,7 +202,7 @@ class ToolError(AcpError):
     came from a call."""
 
     def __init__(self, message: str | None = None, *, result: Any = None) -> None:
-        # An exception, too, is often passed on like this, and nobody who reads the message expects it.
+        # An exception, too, is often passed on like this, and no reader of the message expects it.
         self.message = None if message is None else str(message)
         self.result = result
         super().__init__(self.message or type(self).__doc__)

@@ -23,7 +23,7 @@
     conversations   all of them, their sections, which session knows which message
     messages        messages, and what they are as content for an agent
     store           where all of it is kept
-    ids, log, text  ids in decimal digits; log ids; text that everybody can read
+    ids, log, text  ids in decimal digits; log ids; text that every client can read
 
 It speaks to agents through `acp_server.client` alone.
 """

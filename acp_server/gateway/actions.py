@@ -57,7 +57,7 @@ class Question(ABC):
 
     @abstractmethod
     def read(self, output: str) -> Any:
-        """What a tool output means. Raises ApiError 4000 for one that is no answer to this."""
+        """What a tool output means. Raises ApiError 4000 if it does not answer this."""
 
     def settle(self, answer: Any) -> None:
         """The answer is there; None to dismiss the question."""
@@ -109,7 +109,7 @@ class PermissionQuestion(Question):
         if option is not None:
             return option
         choices = ", ".join(option.option_id for option in self._options)
-        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} is none of the options: {choices}, or cancel")
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} must be one of the options ({choices}) or cancel")
 
     def _find(self, text: str) -> PermissionOption | None:
         for attribute in ("option_id", "kind", "name"):
@@ -167,7 +167,7 @@ class UrlQuestion(Question):
             return refusal
         if output.strip().lower() in ("accept", "accepted"):
             return ElicitationAcceptAction()
-        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} is none of: accept, decline, cancel")
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} must be accept, decline or cancel")
 
 
 def _refusal(output: str) -> ElicitationDeclineAction | ElicitationCancelAction | None:
@@ -178,7 +178,7 @@ def _refusal(output: str) -> ElicitationDeclineAction | ElicitationCancelAction 
 
 
 def _object(output: str) -> dict[str, Any] | None:
-    """`output` as a JSON object; None if it is none."""
+    """`output` as a JSON object; None if it is something else."""
     try:
         value = whole_json(decode(output.encode()))
     except (DecodeError, TooDeep):

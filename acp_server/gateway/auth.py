@@ -81,7 +81,7 @@ def one_token(token: str, name: str = "local") -> Tokens:
 
 
 def new_token() -> str:
-    """A token that nobody can guess."""
+    """A token that cannot be guessed."""
     return f"pat_{secrets.token_urlsafe(32)}"
 
 

@@ -133,7 +133,7 @@ class Bot:
         return held
 
     def discard(self, held: Held) -> None:
-        """Nobody will prompt this session again."""
+        """No chat will prompt this session again."""
         self._leave(held.session.id, held.key)
         held.process.release(held.key)
         self._start_soon(held.process.end, held.session, self._limits.start_seconds)
@@ -141,7 +141,7 @@ class Bot:
             self._start_soon(self._check, held.process, self._limits.settle_seconds, turn)
 
     def let_go(self, known: KnownSession, *, start: bool = True) -> None:
-        """Nobody will take up this session again. The agent is started for that if it has to be, and if `start`."""
+        """No chat will take up this session again. The agent is started for that if it has to be, and if `start`."""
         is_its_id = self._is_its_id(known)
         self._leave(known.id, known.key)
         self._forget_lost()
@@ -161,7 +161,7 @@ class Bot:
         self._keys.pop(id, None)
         self._keys[id] = key
         if len(self._keys) > _KEYS:
-            # The one that was used least lately. It may have been anybody's, so from now on no other is believed.
+            # The one that was used least lately. It may have been any session's, so from now on no other is believed.
             del self._keys[next(iter(self._keys))]
             self._forgot = True
 
@@ -189,7 +189,7 @@ class Bot:
                 self._retire(process, "does not answer")
 
     async def _check(self, process: Process, seconds: float, cancelled: RemoteTurn | None = None) -> None:
-        """See whether the agent is there, and end it if not. Whoever wants to talk to it waits for the outcome.
+        """See whether the agent is there, and end it if not. A chat that wants to talk to it waits for the outcome.
 
         `cancelled`: a turn that it has not answered in time; if it does not do so soon, it is not to be trusted either.
         """

@@ -77,7 +77,7 @@ class Chat:
     owner: str
     """Whose token it was made with."""
     saved: bool = True
-    """`auto_save_history`. Otherwise nothing of it is kept, and it is no context for later chats."""
+    """`auto_save_history`. Otherwise nothing of it is kept, and later chats do not have it as context."""
     query_id: str | None = None
     """The message that it replies to, if that was in the conversation before."""
     meta_data: dict[str, str] = field(default_factory=dict[str, str])

@@ -228,7 +228,7 @@ class Chats:
                 self._store.add_message(message)
             chat.keep = self._store.change_chat
         else:
-            # In a session of its own, so that nobody hears of it later.
+            # In a session of its own, so that no later chat hears of it.
             lease = Lease(conversation.id, conversation.section_id, bot.name, conversation.revision, None)
             if query is not None:
                 chat.keep = partial(self._forget_if_cancelled, query)
@@ -267,8 +267,8 @@ class Chats:
                 log_fault(error, "what is left of conversation %s cannot be removed", life.chat.conversation_id)
 
     def _forget_if_cancelled(self, query: Message, chat: Chat) -> None:
-        """Of a chat that is not saved this is all that remains: the query is none, if it was cancelled. Of one that is,
-        the store knows."""
+        """Of a chat that is not saved this is all that remains: there was no query, if it was cancelled. What became of
+        a saved chat is in the store."""
         if chat.status is Status.CANCELED:
             self._conversations.forget_message(query)
 

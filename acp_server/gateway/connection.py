@@ -1,5 +1,5 @@
-"""One connection to a client: how long it may be silent, in which form it may name what it wants, and what somebody is
-told who does not speak HTTP.
+"""One connection to a client: how long it may be silent, in which form it may name what it wants, and what a client
+is told that does not speak HTTP.
 
 What requests are answered is decided in `acp_server.gateway.app`; uvicorn reads and writes them.
 """
@@ -95,7 +95,7 @@ class Connection(H11Protocol):
         self._guests.leave(self)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP in the API's envelope, unless the connection has seen an answer already."""
+        """Answer what is not HTTP in the API's envelope, unless the connection has seen an answer already."""
         cycle: Any = self.cycle  # None before the first request
         if cycle is None or not cycle.response_started:
             logid = log.new_logid()
@@ -118,7 +118,7 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered. One whose head is not complete is none."""
+        """Whether no request is being answered. Half a head is not a request."""
         cycle: Any = self.cycle  # None before the first request
         return cycle is None or cycle.response_complete
 
@@ -127,7 +127,7 @@ class Connection(H11Protocol):
         self.transport.abort()
 
     def _watch(self) -> None:
-        """Wait for a request only so long. One that has not arrived with its whole head is none yet."""
+        """Wait for a request only so long. Half a head is not a request."""
         if not self.is_idle:
             self._waiting = _stop(self._waiting)
         elif self._waiting is None:

@@ -47,7 +47,7 @@ class Conversations:
         limits: Limits,
         file_urls: bool = False,
     ) -> None:
-        """`let_go` is told of each session that nobody will take up again; it must not wait. `file_urls`: whether
+        """`let_go` is told of each session that will not be taken up again; it must not wait. `file_urls`: whether
         messages may link to files by any URL."""
         self._store = store
         self._ids = ids
@@ -92,13 +92,13 @@ class Conversations:
         return self._change(self.find(caller, id), name=name)
 
     def clear(self, caller: Caller, id: str) -> Conversation:
-        """Begin a new section: what was said stays listed, and is no context any more."""
+        """Begin a new section: what was said stays listed, and is not context any more."""
         conversation = self.find(caller, id)
         self.leave(self._said_otherwise(conversation, section_id=self._ids.new()))
         return conversation
 
     def delete(self, caller: Caller, id: str) -> KnownSession | None:
-        """Nobody finds it any more. `Store.purge` removes what is left when no chat of it lives.
+        """It is not found any more. `Store.purge` removes what is left when no chat of it lives.
 
         The session that it had, to be left as soon as the deletion is committed.
         """
@@ -195,7 +195,7 @@ class Conversations:
     # -- the agent's sessions
 
     def take_session(self, conversation: Conversation, bot: str) -> Lease:
-        """Let a chat have the conversation's session to itself. Nobody else finds it until it is given back."""
+        """Let a chat have the conversation's session to itself. No other chat finds it until it is given back."""
         known, left = conversation.know(None), None
         if known is not None:
             self._store.change_conversation(conversation)
@@ -222,7 +222,7 @@ class Conversations:
         return True
 
     def leave(self, session: KnownSession | None) -> None:
-        """Nobody will take up this session again. Only for what is committed: an agent takes nothing back."""
+        """No chat will take up this session again. Only for what is committed: an agent takes nothing back."""
         if session is not None:
             self._let_go(session)
 

@@ -60,7 +60,7 @@ class Listener:
         self._frames.append(data)
         self._size += len(data)
         self._largest = max(self._largest, len(data))
-        # A frame may be larger than the backlog by itself; whoever keeps up gets that too, and what comes behind it.
+        # A frame may be larger than the backlog by itself; a listener that keeps up gets that and the rest.
         if self._size - self._largest > self._backlog:
             self.lost = True
             self._frames.clear()
@@ -87,7 +87,7 @@ class Listener:
 
 
 class Feed:
-    """The events of one chat, handed to whoever listens at the moment. Nobody need."""
+    """The events of one chat, handed to the client that listens at the moment, if there is one."""
 
     def __init__(self, backlog: int) -> None:
         self._backlog = backlog
@@ -139,7 +139,7 @@ class EventStream(Response):
             try:
                 await self._write(send)
                 if self._listener.lost:
-                    # Broken off, so that nobody takes it for a whole one. `watch` sees that.
+                    # Broken off, so that the client does not take it for a whole one. `watch` sees that.
                     scope["state"][ABORT]()
                     await anyio.sleep_forever()
             except OSError:

@@ -41,12 +41,12 @@ def misfit(form: ElicitationSchema, content: dict[str, Any]) -> str | None:
         name: core_schema.typed_dict_field(_field(field), required=name in required)
         for name, field in form.properties.items()
     }
-    # One that is wanted and not described can be anything.
+    # A field that is wanted and not described can be anything.
     fields |= {name: core_schema.typed_dict_field(core_schema.any_schema()) for name in required - fields.keys()}
     try:
         validator = SchemaValidator(core_schema.typed_dict_schema(fields, extra_behavior="forbid"))
     except SchemaError:
-        return None  # There are names or choices in it that nobody can write: let the agent see to it.
+        return None  # There are names or choices in it that cannot be written: let the agent see to it.
     try:
         validator.validate_python(content)
     except ValidationError as error:

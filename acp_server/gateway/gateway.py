@@ -91,7 +91,7 @@ class Gateway:
         """Until the block is left: then chats fail, agents are ended, and the store is closed."""
         try:
             async with anyio.create_task_group() as outer:
-                # A group of its own, so that stopping the work does not cancel whoever waits in the block.
+                # A group of its own, so that stopping the work does not cancel the task that waits in the block.
                 group = await outer.start(_hold)
                 self._bots.use(group)
                 self.chats.use(group)
@@ -123,7 +123,7 @@ class Gateway:
             raise ApiError(Code.BUSY, "the gateway is ending; try again later", retry_after=max(1, left))
 
     def stop(self) -> None:
-        """End the chats now, so that nobody's stream holds up the end. Never waits."""
+        """End the chats now, so that no client's stream holds up the end. Never waits."""
         self.chats.stop()
 
     def hurry(self) -> None:

@@ -44,7 +44,7 @@ class _Asked:
 
 
 class _Used:
-    """What became of one tool meanwhile: kept as one until it has ended, for nobody sees what lies between."""
+    """What became of one tool meanwhile: kept as one until it has ended, for no client sees what lies between."""
 
     def __init__(self, update: _Tool) -> None:
         self.item = update
@@ -131,13 +131,13 @@ class Inbox:
             await self.catch_up()
 
     async def catch_up(self) -> None:
-        """Pass on what is held, as far as the chat does not wait (again). Nobody is held up by that for long."""
+        """Pass on what is held, as far as the chat does not wait (again). It pauses, so that other chats go on."""
         while self._held and not self._waits():
             self._pass_on()
             await anyio.lowlevel.checkpoint()
 
     def flush(self) -> None:
-        """Pass on what is held now, whatever the chat waits for. Nobody answers a question any more."""
+        """Pass on what is held now, whatever the chat waits for. No question is answered any more."""
         while self._held:
             held = self._held[0]
             if isinstance(held, _Asked):

@@ -126,8 +126,8 @@ class Life:
     def finish(self, usage: Usage, failure: Failure | None) -> None:
         """The agent's work is over. Only the first time counts.
 
-        Whoever waits for the end is told in any case: if it cannot be stored, the chat has failed, here and now; after
-        a restart it has too.
+        A caller that waits for the end is told in any case: if it cannot be stored, the chat has failed, now and
+        after a restart.
         """
         if self.over:
             return
@@ -184,7 +184,7 @@ class Life:
         self._show()
 
     def _dismiss(self) -> None:
-        """Nobody waits for answers any more."""
+        """Wait for answers no more."""
         for question in (*self._asked, *self._queue):
             question.settle(None)
         self._queue.clear()

@@ -33,18 +33,18 @@ def _limit(default: _N, unit: str, text: str, least: float | None = None) -> _N:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The gateway's own limits, each an option of the command and a key in its file. Raises UsageError for one that is
-    no bound."""
+    """The gateway's own limits, each an option of the command and a key in its file. Raises UsageError for a
+    value that is not a bound."""
 
     body: int = _limit(4 * 1024 * 1024, "BYTES", "The largest request.")
     body_seconds: float = _limit(30.0, "SECONDS", "How long a request's body may take to arrive.")
     connections: int = _limit(
         4096, "NUMBER", "Connections at once; fewer if the process may not have as many descriptors."
     )
-    chats: int = _limit(1000, "NUMBER", "Chats that run at once, of everybody together.")
+    chats: int = _limit(1000, "NUMBER", "Chats that run at once, of all tokens together.")
     chats_of_one: int = _limit(200, "NUMBER", "Chats that run at once with tokens of one name.")
     # With one more, the questions of the chat that has waited longest are dismissed.
-    waiting: int = _limit(1000, "NUMBER", "Chats that wait for tool outputs at once, of everybody together.")
+    waiting: int = _limit(1000, "NUMBER", "Chats that wait for tool outputs at once, of all tokens together.")
     waiting_of_one: int = _limit(200, "NUMBER", "Chats that wait for tool outputs at once with tokens of one name.")
     reply: int = _limit(16 * 1024 * 1024, "CHARACTERS", "What an agent may say in one chat.")
     # The newest messages that fit are told.
@@ -56,7 +56,7 @@ class Limits:
     )
     send_seconds: float = _limit(60.0, "SECONDS", "How long a client may take nothing of an answer before it is cut.")
     idle_seconds: float = _limit(
-        75.0, "SECONDS", "How long a connection may be without a request; one whose head is not complete is none."
+        75.0, "SECONDS", "How long a connection may be without a request; half a head is not a request."
     )
     start_seconds: float = _limit(60.0, "SECONDS", "How long an agent may take to start, and to open a session.")
     # The ones used least lately are closed first. Afterwards one is taken up again, or a new one is told what was said.
@@ -64,7 +64,7 @@ class Limits:
         100, "NUMBER", "Sessions of one agent that are kept open while no chat uses them.", least=0
     )
     idle_session_seconds: float = _limit(1800.0, "SECONDS", "How long a session that no chat uses is kept open.")
-    # One that does one thing at a time, and answers nobody meanwhile, has as long as this for it.
+    # An agent that does one thing at a time, and answers nothing meanwhile, has as long as this for it.
     silence_seconds: float = _limit(
         600.0, "SECONDS", "How long an agent that has chats may say nothing before it is asked whether it is there."
     )

@@ -27,8 +27,8 @@ class Logged:
     """Gives each request its log id, in `scope["state"]`, and a line in the log when it is answered. A stream of events
     has one more when it begins, since it may last for long.
 
-    The request's handler may leave its `route`, its `caller` and the `code` of its answer there. One without a route
-    is no call of the API, such as a probe that comes every second; if it is answered well, it is of no interest.
+    The request's handler may leave its `route`, its `caller` and the `code` of its answer there. A request
+    without a route is not a call of the API, such as a probe that comes every second; a good answer is not logged.
     """
 
     def __init__(self, app: ASGIApp, answered: Callable[[str, int, float], None]) -> None:

@@ -1,7 +1,7 @@
 """What is asked of the gateway itself, and not of the API: whether it lives, whether it takes chats, its numbers.
 
 The first two say nothing that is of use to a stranger, so they want no token. The numbers want one that permits
-`metrics`: behind a proxy every request comes from this machine, so that is no reason to trust it.
+`metrics`: behind a proxy every request comes from this machine, so that says nothing about the client.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from acp_server.schema import (
 logger = logging.getLogger("acp_server.gateway")
 
 THERE: Final = "_acp_server/there"
-"""A method that no agent has. One that reads what it is sent says so at once, whatever else it does."""
+"""A method that no agent has. An agent that reads its input says so at once, whatever else it does."""
 _SECOND_LOOK: Final = 0.05
 
 
@@ -137,7 +137,7 @@ class Process:
         await sessions.tend(limits.idle_sessions, limits.idle_session_seconds, limits.start_seconds)
 
     def release(self, key: str) -> RemoteSession | None:
-        """The session with this key, which nobody finds here any more; None if it is not of this run."""
+        """The session with this key, which is not found here any more; None if it is not of this run."""
         return None if self._sessions is None else self._sessions.release(key)
 
     async def end(self, session: RemoteSession, seconds: float) -> None:

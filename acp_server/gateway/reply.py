@@ -152,7 +152,7 @@ class Reply:
         )
 
     def _complete(self, message: Message) -> None:
-        # Kept first: whoever is told of a message finds it.
+        # Kept first: a client that is told of a message finds it.
         self._keep(message)
         self._emit(events.MESSAGE, message.to_wire())
 

@@ -132,7 +132,7 @@ class _Server(uvicorn.Server):
         self._gateway.stop()
         await super().shutdown(sockets)
         if self.force_exit and not self.lifespan.shutdown_event.is_set():
-            # Otherwise nobody would see to the end of the agents.
+            # Otherwise the agents would not be ended.
             await self.lifespan.shutdown()
 
     # -- signals

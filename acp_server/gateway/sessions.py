@@ -1,9 +1,9 @@
-"""The sessions of one run of an agent's program: opened, taken up again, ended; no id ever leads to somebody else's.
+"""The sessions of one run of an agent's program: opened, taken up again, ended; no id ever leads to another user's.
 
 Agents may give a session the id that another has had in an earlier run, so an id says nothing outside of a run: not
-until the agent has taken the session up again, and nobody else has it by then. Each session has a key beside it, which
-nothing else ever has. An id from outside of the run that is on its way to the agent may hit a session that gets the
-same id in that very moment; so a session that gets it is not used.
+until the agent has taken the session up again, and no other session has it by then. Each session has a key beside it,
+which nothing else ever has. An id from outside of the run that is on its way to the agent may hit a session that
+gets the same id in that very moment; so a session that gets it is not used.
 
 A session that no chat uses is idle. Of those only so many are kept open, and only for a time: an agent may need a whole
 process for each.
@@ -84,7 +84,7 @@ class Sessions:
         return session
 
     def release(self, key: str) -> RemoteSession | None:
-        """The session with this key, which nobody finds here any more; None if it is not of this run."""
+        """The session with this key, which is not found here any more; None if it is not of this run."""
         self._idle.pop(key, None)
         return self._open.pop(key, None)
 
@@ -161,7 +161,7 @@ class Sessions:
 
     async def _close(self, session: RemoteSession, seconds: float) -> None:
         with anyio.move_on_after(seconds):
-            # What cannot be taken up again is of no use to anybody.
+            # What cannot be taken up again is of no use.
             await self.end(session, delete=not self._keeps_sessions)
 
     async def _free(self, session: RemoteSession) -> None:
@@ -208,7 +208,7 @@ class Sessions:
 
 
 async def _try(call: Callable[[], Awaitable[None]]) -> None:
-    """What the agent refuses is no reason to leave the rest undone."""
+    """What the agent refuses does not keep the rest from being done."""
     try:
         await call()
     except AcpError as error:

@@ -1,7 +1,7 @@
 """Where conversations, chats and messages are kept: one SQLite file, or memory.
 
-What was answered for is in the file, whatever then becomes of the process: every change is committed before it is told
-to anybody. One gateway at a time has a file. Whose things are is not looked at here.
+What was answered for is in the file, whatever then becomes of the process: every change is committed before a client
+is told of it. One gateway at a time has a file. Whose things are is not looked at here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text that everybody can read: halves of surrogate pairs, which JSON can carry and UTF-8 cannot, are replaced.
+"""Text that every client can read: halves of surrogate pairs, which JSON can carry and UTF-8 cannot, are replaced.
 
 A client writes one when it cuts a text inside an emoji, an agent when it streams one in two pieces; some of the API's
 clients fail at the sight of them.
@@ -13,7 +13,7 @@ _DEEPEST: Final = 100
 
 
 class TooDeep(ValueError):
-    """The value has more levels than anybody needs."""
+    """The value has more levels than a client can need."""
 
 
 def whole(text: str) -> str:

@@ -22,7 +22,7 @@ class Waits(Protocol):
 
 
 class Waiting:
-    """The chats that wait, of everybody. They do not count as running, for nothing is done for them."""
+    """The chats that wait, of all users. They do not count as running, for nothing is done for them."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -31,7 +31,7 @@ class Waiting:
 
     def begin(self, chat: Waits, owner: str) -> None:
         """Another chat waits. If there are too many, those of the same owner that have waited longest are dismissed:
-        nobody loses a question by what others leave unanswered."""
+        no user loses a question by what others leave unanswered."""
         self._chats[chat] = owner
         mine = [other for other, whose in self._chats.items() if whose == owner]
         while len(mine) > self._limits.waiting_of_one or len(self._chats) > self._limits.waiting:

@@ -116,7 +116,7 @@ class Work:
             self._scope.deadline = min(self._scope.deadline, anyio.current_time() + self._limits.settle_seconds)
 
     async def drain(self) -> None:
-        """The chat is cancelled, and the agent may end its reply in peace. One that takes too long is stopped."""
+        """The chat is cancelled, and the agent may end its reply in peace. If that takes too long, it is stopped."""
         with anyio.move_on_after(self._limits.linger_seconds):
             await self.done.wait()
             return
@@ -164,8 +164,8 @@ class Work:
     def _compose(self, held: Held) -> list[ContentBlock]:
         """The prompt, and in `_told` the ids of what of the conversation the session hears by it, or never will.
 
-        A command is the whole prompt, or it is none for the agent (ACP, Slash Commands); so what was said before stays
-        untold until the next prompt that is no command.
+        An agent knows a command only as the whole prompt (ACP, Slash Commands); so what was said before stays untold
+        until the next prompt that is not a command.
         """
         query = blocks(self._prompt[-1])
         if is_command(query, held.session.available_commands):

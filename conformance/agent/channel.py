@@ -139,7 +139,7 @@ class Channel:
     async def settle(self, *, grace: float = 2.0) -> None:
         """End the input and read the output to its end: afterwards it is proven that nothing more comes.
 
-        Unlike `exit` this is no judgement: a subject that lives on is killed after `grace` seconds.
+        Unlike `exit` this judges nothing: a subject that lives on is killed after `grace` seconds.
         """
         await self.end_input()
         with anyio.move_on_after(grace):

@@ -25,7 +25,7 @@ class Refuse(Exception):
 
 
 class Hold:
-    """Returned by a handler: no answer now; the case answers, or nobody does."""
+    """Returned by a handler: no answer now; the case answers later, or not at all."""
 
 
 HOLD = Hold()

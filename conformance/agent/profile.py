@@ -112,5 +112,5 @@ def _methods(value: Any, where: str) -> tuple[str, ...]:
     for name in (names := tables.texts(value, where)):
         known = methods().get(name)
         if known is None or known["receiver"] != "client" or known["kind"] != "request":
-            raise ProfileError(f"{where}: {name!r} is no request to a client")
+            raise ProfileError(f"{where}: {name!r} is not a request to a client")
     return names

@@ -63,10 +63,10 @@ class Watch:
         seen.agents += 1
 
     def sent(self, message: Any) -> None:
-        """Note a message to the client; None for something that is none."""
+        """Note a message to the client; None for something else."""
         self._checker.sent(message)
         if isinstance(message, list):
-            # One that takes no batches may refuse it as a whole, with an error that has no id.
+            # A client that takes no batches may refuse it as a whole, with an error that has no id.
             self._batched = self._checker.adverse = True
         for each in message if isinstance(message, list) else [message]:
             if not isinstance(each, dict) or "id" not in each:
@@ -78,7 +78,7 @@ class Watch:
                 self._checker.agent_capabilities = each["result"].get("agentCapabilities") or {}
 
     def received(self, line: bytes) -> Any:
-        """The message of a line, None if it is none; what is wrong with it is noted."""
+        """The message of a line, or None; what is wrong with it is noted."""
         message, violations = self._checker.check(line)
         self._seen.messages += 1
         shown = line[:500].decode("utf-8", "backslashreplace")

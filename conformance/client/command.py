@@ -31,7 +31,7 @@ def main(
     """Run the chosen cases, write the reports that were asked for, and exit with the run's code.
 
     Raises:
-        click.UsageError: A pattern that fits no case, no `{agent}` in the command, or a profile that is none.
+        click.UsageError: A pattern that fits no case, no `{agent}` in the command, or a file that is not a profile.
     """
     chosen = choose(cases.load(), patterns)
     if only_list:

@@ -205,7 +205,7 @@ class Conversation:
         await self._frame(b"O", line + b"\n")
 
     async def write(self, data: bytes, *messages: Any) -> None:
-        """Write bytes as they are: `messages` in another form, or what is no message."""
+        """Write bytes as they are: `messages` in another form, or what is not a message."""
         for message in messages or [None]:
             self._watch.sent(message)
         for line in data.removesuffix(b"\n").split(b"\n"):
@@ -309,7 +309,7 @@ class Conversation:
             for start in range(0, max(len(content), 1), 1 << 20):
                 await self._link.send(kind, content[start : start + (1 << 20)])
         except Gone:
-            pass  # whoever waits for something is told
+            pass  # the task that waits for something is told
 
     def _note(self, text: str) -> None:
         self._transcript.add("suite", f"# {text}".encode())

@@ -73,7 +73,7 @@ def listen(line: Line) -> None:
 
 
 def write(fd: int, content: bytes) -> bool:
-    """Write all of it; whether there is still somebody at the other end."""
+    """Write all of it; whether the other end is still open."""
     view = memoryview(content)
     while view:
         try:

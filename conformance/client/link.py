@@ -97,7 +97,7 @@ class Links:
         return await self._receive.receive()
 
     async def aclose(self) -> None:
-        """Let go of those that nobody asked for."""
+        """Let go of those that were not asked for."""
         self._send.close()
         async for link in self._receive:
             await link.aclose()

@@ -63,7 +63,7 @@ class Program:
         return f"[standard output]\n{output}{errors}"[-TEXT_LIMIT:]
 
     async def type(self, lines: Sequence[str]) -> None:
-        """Write lines to its input. One that does not read any more is no error of ours."""
+        """Write lines to its input. That the program reads no more is not an error."""
         try:
             await self._process.send("".join(f"{line}\n" for line in lines).encode())
         except (BrokenPipeError, anyio.ClosedResourceError):

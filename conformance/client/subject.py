@@ -148,7 +148,7 @@ class Client:
         )
 
     async def nothing_answered(self, what: str) -> None:
-        """See that the client lives, and has answered nothing that was no request."""
+        """See that the client lives, and has answered nothing but requests."""
         await self.alive()
         if self.conversation.strays:
             fail(f"{what} was answered with {brief(self.conversation.strays[0])}")

@@ -27,7 +27,7 @@ class Checker:
         """What the client of this conversation announces; set it before the first message is checked."""
         self.agent_capabilities: Mapping[str, Any] = {}
         self.adverse = False
-        """Something was sent that is no message: from now on, errors without an id answer that."""
+        """Something was sent that is not a message: from now on, errors without an id answer that."""
         self._updates = 0
         self._asked: list[tuple[JsonId, str]] = []
         self._answered: list[JsonId] = []
@@ -68,7 +68,7 @@ class Checker:
         self._expected.append(id)
 
     def check(self, line: bytes) -> tuple[Any, list[Violation]]:
-        """The message of a line, None if it is none, and what is wrong with it."""
+        """The message of a line, or None, and what is wrong with it."""
         shown = line[:500].decode("utf-8", "backslashreplace")
         try:
             message = parse(line)

@@ -1,7 +1,7 @@
 """What changed between two runs, for a build that must not get worse.
 
-`pass`, `choice` and `n/a` are equally good, since a rule that does not apply is kept; then come `skip` (nobody knows
-any more), `warn`, `fail` and `error`.
+`pass`, `choice` and `n/a` are equally good, since a rule that does not apply is kept; then come `skip` (it is not
+known any more), `warn`, `fail` and `error`.
 """
 
 from __future__ import annotations

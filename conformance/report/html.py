@@ -184,5 +184,5 @@ def _text(text: str, *, lines: bool = False) -> str:
 
 
 def _anchor(id: str) -> str:
-    """An id from another tool may have anything in it; in an address everything is harmless that is no separator."""
+    """An id from another tool may have anything in it; in an address everything but a separator is harmless."""
     return escape("".join(each if each.isascii() and (each.isalnum() or each in "-/") else "_" for each in id))

@@ -18,7 +18,7 @@ def read(path: Path) -> Run:
 
     Raises:
         OSError: there is no such file, or it cannot be read.
-        ValueError: it is no such file; the text names it.
+        ValueError: it is not such a file; the text names it.
     """
     try:
         return Run.from_json(json.loads(path.read_text("utf-8")))

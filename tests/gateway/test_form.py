@@ -249,7 +249,7 @@ def test_none_is_chosen_by_cancelling(output: str) -> None:
     ],
 )
 def test_what_names_no_option_is_refused_with_the_options(output: str) -> None:
-    assert "none of the options: y, n, or cancel" in refused(permission(*OPTIONS), output)
+    assert "must be one of the options (y, n) or cancel" in refused(permission(*OPTIONS), output)
 
 
 @pytest.mark.parametrize("id", [" y ", "cancel", "", '{"a": 1}', '{"option_id": "n"}', "{}", math.pi.hex()])

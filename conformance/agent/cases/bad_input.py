@@ -123,13 +123,13 @@ async def other_version(agent: Agent) -> None:
 
 @case("bad-input/method-no-string", level=MUST, source=RPC, section="4 Request object: method", behaviours=["A10"])
 async def method_no_string(agent: Agent) -> None:
-    """A request whose method is no string is invalid: -32600."""
+    """A request whose method is not a string is invalid: -32600."""
     await _refused(agent, b'{"jsonrpc":"2.0","id":77,"method":1,"params":{}}\n', -32600, id=77)
 
 
 @case("bad-input/invalid-request-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A10"])
 async def invalid_request_survives(agent: Agent) -> None:
-    """After objects that are no messages, the next request is served."""
+    """After objects that are not messages, the next request is served."""
     await _survived(agent, b'{}\n{"jsonrpc":"2.0"}\n{"jsonrpc":"2.0","method":{}}\n{"jsonrpc":2,"method":"x"}\n')
 
 
@@ -212,7 +212,7 @@ async def bad_response(agent: Agent) -> None:
 
 @case("bad-input/bad-response-survives", level=MUST, source=RPC, section="5 Response object", behaviours=["A11", "A12"])
 async def bad_response_survives(agent: Agent) -> None:
-    """After responses that are malformed or that nobody awaits, the next request is served."""
+    """After responses that are malformed or that the agent does not await, the next request is served."""
     await _survived(
         agent,
         b'{"jsonrpc":"2.0","id":0,"error":"nope"}\n'

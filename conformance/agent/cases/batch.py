@@ -76,7 +76,7 @@ async def survives(agent: Agent) -> None:
 
 @case("batch/invalid-survives", level=MUST, source=RPC, section=BATCH, behaviours=["H1"])
 async def invalid_survives(agent: Agent) -> None:
-    """After an array of what are no messages, the next request is served."""
+    """After an array of things that are not messages, the next request is served."""
     await agent.initialize()
     await agent.send([1, None, "x", [], {}])
     await agent.fence()
@@ -120,7 +120,7 @@ async def only_notifications(agent: Agent) -> None:
 
 @case("batch/empty", level=MUST, source=RPC, section=BATCH, behaviours=["H2"])
 async def empty(agent: Agent) -> None:
-    """An empty array is answered with one -32600, which is no array."""
+    """An empty array is answered with one -32600, which is not an array."""
     await agent.initialize()
     answers = await _answered(agent, [])
     if not _refusal(answers):
@@ -129,7 +129,7 @@ async def empty(agent: Agent) -> None:
 
 @case("batch/invalid-members", level=MUST, source=RPC, section=BATCH, behaviours=["H2"])
 async def invalid_members(agent: Agent) -> None:
-    """Each member of an array that is no message has a -32600 of its own."""
+    """Each member of an array that is not a message has a -32600 of its own."""
     await _takes_batches(agent)
     answers = await _answered(agent, [1, 2, 3])
     match answers:
@@ -141,7 +141,7 @@ async def invalid_members(agent: Agent) -> None:
 
 @case("batch/mixed", level=MUST, source=RPC, section=BATCH, behaviours=["H3"])
 async def mixed(agent: Agent) -> None:
-    """A member that is no message does not keep the others from being served."""
+    """A member that is not a message does not keep the others from being served."""
     await _takes_batches(agent)
     request = _request(agent)
     answers = await _answered(agent, [request, {"foo": "boo"}, NOTE])
@@ -153,7 +153,7 @@ async def mixed(agent: Agent) -> None:
 
 @case("batch/responses", level=MUST, source=RPC, section=BATCH, behaviours=["H9"])
 async def responses(agent: Agent) -> None:
-    """An array of responses that nobody awaits is not answered by an agent that takes batches."""
+    """An array of responses that the agent does not await is not answered, if it takes batches."""
     await _takes_batches(agent)
     stray = {"jsonrpc": "2.0", "id": 987654, "result": {}}
     if answers := await _answered(agent, [stray, {**stray, "id": 987655}]):

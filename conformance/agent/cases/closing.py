@@ -60,7 +60,7 @@ async def exits_while_asking(agent: Agent) -> None:
 
 @case("closing/status", level=SHOULD, source=ACP, section=STDIO, behaviours=["G7"])
 async def status(agent: Agent) -> None:
-    """The end of input is no failure: the exit status is 0."""
+    """The end of input is not a failure: the exit status is 0."""
     await agent.initialize()
     await agent.end_input()
     if status := await _exits(agent, "the end of its input"):
@@ -113,7 +113,7 @@ async def cut_short(agent: Agent) -> None:
 
 @case("closing/broken-pipe", level=SHOULD, source=ACP, section=STDIO, behaviours=["G8", "G9"])
 async def broken_pipe(agent: Agent) -> None:
-    """The agent ends when nobody reads what it writes any more."""
+    """The agent ends when the client reads no more of what it writes."""
     await agent.initialize()
     await agent.stop_reading()
     # How many writes it takes to notice is up to the agent, so it is given reasons to write until it ends.

@@ -16,7 +16,7 @@ async def _version(pending: Pending) -> int:
     result = await pending.result()
     version = result.get("protocolVersion") if isinstance(result, dict) else None
     if not isinstance(version, int) or isinstance(version, bool):
-        fail(f"protocolVersion is no integer: {version!r}")
+        fail(f"protocolVersion is not an integer: {version!r}")
     return version
 
 
@@ -24,7 +24,7 @@ async def _version(pending: Pending) -> int:
 async def answers(agent: Agent) -> None:
     """The initialize request is answered with a result."""
     if not isinstance(await (await agent.ask_initialize()).result(), dict):
-        fail("the result is no object")
+        fail("the result is not an object")
 
 
 @case("initialize/same-version", level=MUST, source=SOURCE, section=NEGOTIATION)
@@ -97,7 +97,7 @@ async def null_members(agent: Agent) -> None:
 
 @case("initialize/unknown-capabilities", level=MUST, source=SOURCE, section=CAPABILITIES)
 async def unknown_capabilities(agent: Agent) -> None:
-    """Capabilities that the agent does not know are no reason to refuse a client."""
+    """An agent does not refuse a client for capabilities that it does not know."""
     capabilities = {"fs": {"readTextFile": True, "watch": {}}, "telepathy": {"range": 5}, "teleport": True}
     await (await agent.ask_initialize(capabilities=capabilities)).result()
 
@@ -116,7 +116,7 @@ async def meta(agent: Agent) -> None:
 
 @case("initialize/unknown-members", level=MUST, source=SOURCE, section="Extensibility, The _meta Field")
 async def unknown_members(agent: Agent) -> None:
-    """Members of a later revision of the protocol are no reason to refuse a client: all names are reserved for it."""
+    """An agent does not refuse a client for members of a later revision: all names are reserved for it."""
     await (await agent.ask_initialize(ofALaterRevision={"a": 1})).result()
 
 

@@ -138,7 +138,7 @@ async def survives_an_error(agent: Agent) -> None:
     needs="read",
 )
 async def the_clients_cancel_is_no_cancel_of_the_turn(agent: Agent) -> None:
-    """A request that the client gives up (-32800) does not make a turn `cancelled` that nobody cancelled."""
+    """A request that the client gives up (-32800) does not make its turn `cancelled`."""
     prompt, request = await reading(agent, await agent.session())
     await request.refuse(-32800, "Request cancelled")
     answer = await prompt.answer()

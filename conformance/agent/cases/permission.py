@@ -179,7 +179,7 @@ async def what_is_dismissed_does_not_run(agent: Agent) -> None:
 async def an_error_is_no_leave(agent: Agent) -> None:
     """A tool does not run when the client answers the question with an error, and the turn ends."""
     prompt, request = await asked(agent, await agent.session())
-    await request.refuse(-32603, "Nobody can be asked")
+    await request.refuse(-32603, "The user cannot be asked")
     await does_not_run(agent, prompt, request)
 
 

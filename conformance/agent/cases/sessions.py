@@ -48,7 +48,7 @@ async def unique(agent: Agent) -> None:
 
 @case("sessions/unknown-members", level=MUST, source=ACP, section="Extensibility, The _meta Field", behaviours=["L3"])
 async def unknown_members(agent: Agent) -> None:
-    """`_meta` and members of a later revision are no reason to refuse a session."""
+    """An agent does not refuse a session for `_meta` and members of a later revision."""
     await agent.session(_meta={"conformance.example/mark": 1}, ofALaterRevision=[])
 
 

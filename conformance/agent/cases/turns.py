@@ -1,4 +1,4 @@
-"""Prompt turns that nobody cancels: how they end, what they report meanwhile, and what else goes on beside them."""
+"""Prompt turns that are not cancelled: how they end, what they report meanwhile, and what else goes on beside them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def is_not_cancelled_by_itself(agent: Agent) -> None:
     """A turn that the client did not cancel does not end as cancelled."""
     prompt = await agent.prompt(await agent.session(), "quick")
     if stop_reason(await prompt.result()) == "cancelled":
-        fail("the stop reason is 'cancelled', and nobody cancelled")
+        fail("the stop reason is 'cancelled', and the client has not cancelled")
 
 
 @case("turns/answered-once", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["A1", "F4"], needs="quick")

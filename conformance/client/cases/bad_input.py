@@ -1,4 +1,4 @@
-"""What becomes of a client whose agent writes what is no message."""
+"""What becomes of a client whose agent writes what is not a message."""
 
 from conformance.client.conversation import Ended, Silent
 from conformance.client.registry import case
@@ -26,7 +26,7 @@ async def not_json(client: Client) -> None:
 
 @case("bad-input/no-message", level=SHOULD, source=_JSON_RPC, section="Error object, -32600", behaviours=["A9", "A10"])
 async def no_message(client: Client) -> None:
-    """After JSON that is no message a client goes on or ends; it does not hang."""
+    """After JSON that is not a message a client goes on or ends; it does not hang."""
     await _alive_or_ended(client, b"42", b'"text"', b"null", b"{}", b'{"jsonrpc":"2.0","method":7}')
 
 

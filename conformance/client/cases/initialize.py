@@ -24,7 +24,7 @@ async def awaits_the_answer(client: Client) -> None:
     conversation = client.conversation
     request = await client.greeting()
     client.begin_trial()
-    # An error: a client that reads it goes no further, one that does not wait has sent the next request anyway.
+    # An error: a client that reads it goes no further; a client that does not wait has sent the next request anyway.
     await conversation.refuse(request, -32603, "Internal error")
     await conversation.close_output()
     try:

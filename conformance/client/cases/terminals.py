@@ -115,7 +115,7 @@ async def killed_is_still_there(client: Client) -> None:
     """After terminal/kill the output and the exit status can still be asked for."""
     await _ready(client)
     terminal = await start(client, "import time\nprint('begun', flush=True)\ntime.sleep(60)")
-    while "begun" not in (await _output(client, terminal))["output"]:  # noqa: ASYNC110 - nobody tells us
+    while "begun" not in (await _output(client, terminal))["output"]:  # noqa: ASYNC110 - there is no event
         await anyio.sleep(0.01)
     await client.result("terminal/kill", {"terminalId": terminal})
     await _ended(client, terminal)

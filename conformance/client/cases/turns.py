@@ -23,7 +23,7 @@ async def after_the_session(client: Client) -> None:
     await client.initialize()
     request = await conversation.receive("session/new")
     client.begin_trial()
-    # An error: a client that reads it has no session, one that does not wait has prompted anyway.
+    # An error: a client that reads it has no session; a client that does not wait has prompted anyway.
     await conversation.refuse(request, -32603, "Internal error")
     await conversation.close_output()
     try:

@@ -129,7 +129,7 @@ async def unknown_session(client: Client) -> None:
     await client.prompt()
     await client.conversation.notify(
         "session/update",
-        {"sessionId": "nobody's", "update": {"sessionUpdate": "agent_message_chunk", "content": _TEXT}},
+        {"sessionId": "unknown", "update": {"sessionUpdate": "agent_message_chunk", "content": _TEXT}},
     )
     await client.nothing_answered("an update for another session")
 

@@ -45,7 +45,10 @@ def test_a_profile_says_how_to_bring_an_agent_into_situations(tmp_path: Path) ->
         ("[situations.quick]", r"\[situations.quick\]: no prompt"),
         ("[situations.quick]\nprompt = 5", "prompt must be a string"),
         ("[situations.quick]\nprompt = 'a'\nhold = 'fs'", "hold must be a list"),
-        ("[situations.quick]\nprompt = 'a'\nhold = ['session/prompt']", "'session/prompt' is no request to a client"),
+        (
+            "[situations.quick]\nprompt = 'a'\nhold = ['session/prompt']",
+            "'session/prompt' is not a request to a client",
+        ),
         ("[situations.quick]\nprompt = 'a'\nhold = [5]", r"hold\[0\] must be a string"),
         ("[situations.quick]\nprompt = 'a'\ntext = 'b'", "unknown key 'text'"),
     ],
