@@ -39,7 +39,11 @@ _BLOCK: Final = 100
 """Bytes that a block takes in memory beside its text."""
 
 _LOOK: Final = 16
-"""Messages in a row that were answered with an error, for one look at the clock: they cost little more than it does."""
+"""Short lines in a row that were answered with an error, for one look at the clock: they cost little more than it
+does."""
+
+_SHORT: Final = 256
+"""Bytes of a short line: of a batch each member may be answered with an error."""
 
 _ERRORS: Final = 1000
 """Messages in a row that were answered with an error and made nothing run, after which the peer is slowed down."""
@@ -126,10 +130,12 @@ class Reader:
             if not lines:
                 lines = self._begin()
                 continue
-            for event in self._endpoint.events(lines.pop()):
+            line = lines.pop()
+            for event in self._endpoint.events(line):
                 self._errors = self._errors + 1 if type(event) is Outgoing else 0
                 self._handle(event)
-            if self._errors % _LOOK == 0 and (lines or blocks) and perf_counter() > end:
+            is_due = self._errors % _LOOK == 0 or len(line) > _SHORT
+            if is_due and (lines or blocks) and perf_counter() > end:
                 self._hurry_next()
                 return False
         return True

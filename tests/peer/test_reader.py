@@ -229,6 +229,28 @@ async def test_other_tasks_run_between_two_slices() -> None:
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.behaviour("L4")
+async def test_other_tasks_run_between_two_long_lines_of_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As long as the clock says so; between short lines it is looked at now and then only.
+    monkeypatch.setattr(reader_module, "_SLICE", 0.0)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with serving() as end, anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        batch = b"[" + b",".join([b"1"] * 300) + b"]\n"
+        end.send(batch * 50)
+        before = turns
+        await answers(end, 50)
+        assert turns - before >= 45
+        tasks.cancel_scope.cancel()
+
+
 @pytest.mark.usefixtures("one_line_a_slice")
 async def test_a_peer_that_sends_errors_only_is_slowed_down_until_it_sends_something_else(
     monkeypatch: pytest.MonkeyPatch,
