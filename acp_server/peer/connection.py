@@ -273,6 +273,8 @@ class Connection:
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
                 self.tree.root.finish_cuts()
+                # However short the patience is, what is cut may end.
+                await anyio.lowlevel.checkpoint()
                 await self.watch.finish()
                 self._outbox.close()
                 if self._closers:

@@ -11,9 +11,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
-from itertools import islice
 from time import perf_counter
 from typing import Any, Final
+
+import anyio.lowlevel
 
 from acp_server.peer.context import Call
 from acp_server.peer.writer import Writer
@@ -27,8 +28,8 @@ logger = logging.getLogger("acp_server.peer")
 _SLICE: Final = 0.005
 """Seconds for which requests are run before other tasks, the reader above all, get a turn."""
 
-_AT_ONCE: Final = 1000
-"""Tasks that are started in one round of the event loop for requests that most likely will wait: 30 ms or so."""
+_AT_ONCE: Final = 50
+"""Tasks that are started in one round of the event loop for requests that may well wait, or answer with much."""
 
 Serve = Callable[[Call, Pair | None], Coroutine[Any, Any, None]]
 
@@ -40,9 +41,10 @@ class Dispatcher:
     __slots__ = (
         "_closing",
         "_context",
+        "_due",
         "_handing_over",
         "_idle",
-        "_is_due",
+        "_most_due",
         "_parked",
         "_ready",
         "_root",
@@ -51,6 +53,7 @@ class Dispatcher:
         "_serving",
         "_signals",
         "_spawner",
+        "_unparking",
         "_unread",
         "_writer",
     )
@@ -66,47 +69,58 @@ class Dispatcher:
         self._context: Context | None = None
         """What handlers begin with: the context in which the first request arrived."""
         self._ready: deque[Call] = deque()
-        self._is_due = False
-        """Whether a task has been started or woken that has not begun to look at what is ready."""
+        self._due = 0
+        """How many tasks have been started or woken that have not begun to look at what is ready."""
+        self._most_due = 1 if spawner.can_share else _AT_ONCE
         self._idle: Signal | None = None
         """Wakes the one task that waits for something to run."""
         self._serving = False
         """Whether the task that began to run requests last is within one, so that it waits if others run now."""
         self._handing_over = False
         self._parked: deque[Call] = deque()
-        """Those that wait for the peer to read."""
+        """Those that wait for the peer to read. They go before those that are ready."""
+        self._unparking = False
         self._closing = False
 
     def start(self, call: Call) -> None:
         """Run `call` as soon as those before it have begun."""
         self._ready.append(call)
-        if self._idle is not None:
-            self._is_due = True
-            self._wake()
-        elif not self._is_due or not self._spawner.can_share:
-            self._spawn()
+        self._get_on()
 
     def close(self) -> None:
         """From here on no task waits for something to run."""
         self._closing = True
         self._wake()
 
+    def _get_on(self) -> None:
+        if self._idle is not None:
+            self._wake()
+        elif self._due < self._most_due:
+            self._spawn()
+
     def _wake(self) -> None:
         if self._idle is not None:
             self._idle.set()
             self._idle = None
+            self._due += 1
             self._spawner.resume()
 
     def _spawn(self) -> None:
-        self._is_due = True
+        self._due += 1
         if self._context is None:
             self._context = copy_context()
         run = self._run if self._spawner.can_share else self._run_one
         self._spawner.spawn(run, context=self._context.copy())
 
     async def _run_one(self) -> None:
-        self._is_due = False
-        if (call := self._next()) is not None:
+        self._due -= 1
+        while (call := self._next()) is not None and call.node.closed:
+            # Answered before it began.
+            await self._serve(call, None)
+        if not self._due:
+            # The last one of this round of the loop has those behind it begin in the next.
+            self._spawn_some()
+        if call is not None:
             call.task = self._spawner.current()
             await self._serve(call, None)
 
@@ -128,7 +142,7 @@ class Dispatcher:
         task = self._spawner.current()
         untouched = copy_context()
         while True:
-            self._is_due = False
+            self._due -= 1
             if len(self._ready) > 1 and not self._handing_over:
                 # Called when this task waits: within a request, or for the next one.
                 self._handing_over = True
@@ -155,18 +169,21 @@ class Dispatcher:
             await signal.wait()
         except BaseException:
             # Cancelled natively. If it was woken in the same moment, another task is to see what for.
-            self._is_due = False
             self._wake()
+            self._due -= 1
             raise
 
     def _next(self) -> Call | None:
         """The next one that may begin. Those that may not yet are parked."""
+        if self._parked and (self._writer.size <= self._unread or self._parked[0].node.closed):
+            return self._parked.popleft()
         while self._ready:
             call = self._ready.popleft()
-            if call.node.closed or call.route.urgent or self._writer.size <= self._unread:
+            if self._writer.size <= self._unread or call.route.urgent or call.node.closed:
                 return call
             self._parked.append(call)
-            if len(self._parked) == 1:
+            if not self._unparking:
+                self._unparking = True
                 self._spawner.spawn(self._unpark)
         return None
 
@@ -175,14 +192,21 @@ class Dispatcher:
         self._handing_over = False
         if self._serving:
             # The last one of these hands over the rest, if that waits, too.
-            for _ in islice(self._ready, _AT_ONCE):
-                self._spawn()
+            self._spawn_some()
+
+    def _spawn_some(self) -> None:
+        for _ in range(min(len(self._ready), _AT_ONCE)):
+            self._spawn()
 
     async def _unpark(self) -> None:
+        """Have those that are parked begin one by one, whenever there is room: an answer may take all of it."""
         node = self._root.child("requests that wait for the peer to read")
-        await node.run(self._writer.below, self._unread)
+        while self._parked and node.cause is None:
+            await node.run(self._room)
+            self._get_on()
         node.close()
-        self._ready.extendleft(reversed(self._parked))
-        self._parked.clear()
-        for _ in self._ready:
-            self._spawn()
+        self._unparking = False
+
+    async def _room(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        await self._writer.below(self._unread)

@@ -3,11 +3,13 @@
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
 from acp_server.peer.route import Route, Routes
+from acp_server.tasks.spawn import Spawner
 from tests.peer.ends import CANCELLED, End, cancel, hang, line, ping, request, result, serving, until
 
 pytestmark = pytest.mark.anyio
@@ -122,6 +124,54 @@ async def test_requests_that_wait_for_the_peer_to_read_are_answered_behind_the_e
             end.faults.release()
             answers = await end.rest()
     assert [len(message["result"]) for message in answers] == [1000] * 50
+
+
+@pytest.mark.behaviour("K7")
+async def test_requests_that_wait_for_the_peer_to_read_take_no_tasks_until_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large = Large()
+    spawned = 0
+    spawn = Spawner.spawn
+
+    def count(spawner: Spawner, function: Any, *args: Any, **options: Any) -> None:
+        nonlocal spawned
+        spawned += 1
+        spawn(spawner, function, *args, **options)
+
+    async with serving(large.routes(), Limits(unread=5_000, drain=0)) as end:
+        end.faults.stall_sending()
+        end.send(*(request(id, "large") for id in range(1000)))
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        monkeypatch.setattr(Spawner, "spawn", count)
+        end.faults.release()
+        for _ in range(1000):
+            await end.next()
+    assert large.began == list(range(1000))
+    assert spawned <= 2100
+
+
+@pytest.mark.behaviour("K3")
+async def test_of_thousands_that_wait_a_few_begin_in_each_round_of_the_loop() -> None:
+    begun = 0
+    together: list[int] = []
+
+    async def wait(_call: Call) -> None:
+        nonlocal begun
+        begun += 1
+        await anyio.sleep_forever()
+
+    async def count() -> None:
+        while begun < 2000:
+            before = begun
+            await anyio.lowlevel.checkpoint()
+            together.append(begun - before)
+
+    async with serving(Routes({"wait": Route(wait)}), Limits(drain=0)) as end:
+        end.send(*(request(id, "wait") for id in range(2000)))
+        await count()
+    assert max(together) <= 200
 
 
 @pytest.mark.behaviour("G8", "A1")
