@@ -58,10 +58,11 @@ def test_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [json.dumps(entry).replace("\\ud800", "") for entry in entries]
     (tmp_path / "it").write_text("\n".join(lines))
     for arguments in (["--full"], []):
-        assert main(["trace", *arguments, str(tmp_path / "it")]) == 0
+        assert main(["trace", *arguments, str(tmp_path / "it")]) == 1
         shown = capsys.readouterr().out
         judge(shown)
-        assert len(shown.splitlines()) == len(entries)
+        anomalies = [line for line in shown.splitlines() if " !!! " in line]
+        assert len(shown.splitlines()) == len(entries) + len(anomalies)
 
 
 def test_the_only_line_that_a_failed_command_writes_is_its_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What `acp-server trace` makes of a recording."""
+"""A conversation as lines of text, and the exit code for those who only want that."""
 
 import json
 from pathlib import Path
@@ -8,15 +8,24 @@ import pytest
 
 from acp_server.agent.record import Direction, Entry
 from acp_server.cli import main
-from acp_server.cli.trace import rows
+from acp_server.cli.tracing.anomalies import anomalies
+from acp_server.cli.tracing.conversation import Conversation
+from acp_server.cli.tracing.text import Row, rows
+
+from .recordings import Recording, cancelled_turn
 
 
 def message(t: float, direction: Direction, **members: Any) -> Entry:
     return Entry(t, direction, {"jsonrpc": "2.0", **members})
 
 
+def shown(*entries: Entry) -> list[Row]:
+    conversation = Conversation(entries)
+    return list(rows(conversation, anomalies(conversation)))
+
+
 def titles(*entries: Entry) -> list[str]:
-    return [f"{row.direction} {row.title}" for row in rows(list(entries))]
+    return [row.text[10:] for row in shown(*entries)]
 
 
 def test_an_answer_names_its_request_and_how_long_it_took() -> None:
@@ -26,10 +35,10 @@ def test_an_answer_names_its_request_and_how_long_it_took() -> None:
         message(11.0, "in", id=2, method="slow"),
         message(13.5, "out", id=2, error={"code": -32603, "message": "Internal error"}),
     ) == [
-        "in #1 initialize",
-        "out #1 initialize 25.0 ms",
-        "in #2 slow",
-        "out #2 slow 2.50 s FAILED",
+        "--> #1 initialize",
+        "<-- #1 initialize 25.0 ms",
+        "--> #2 slow",
+        "<-- #2 slow 2.50 s FAILED",
     ]
 
 
@@ -42,11 +51,11 @@ def test_ids_belong_to_a_direction_and_have_a_type() -> None:
         message(4, "out", id="1", result=None),
         message(5, "out", id=1, result=None),
         message(6, "out", id=1, result=None),
-    )[3:] == [
-        "in #1 theirs 2.00 s",
-        'out #"1" text 2.00 s',
-        "out #1 ours 5.00 s",
-        "out #1 answers no request",
+    )[3:7] == [
+        "--> #1 theirs 2.00 s",
+        '<-- #"1" text 2.00 s',
+        "<-- #1 ours 5.00 s",
+        "<-- #1 ours is answered again",
     ]
 
 
@@ -59,18 +68,14 @@ def test_ids_belong_to_a_direction_and_have_a_type() -> None:
     ],
 )
 def test_cancels_and_what_was_cancelled_are_marked(answer: dict[str, Any]) -> None:
-    found = list(
-        rows(
-            [
-                message(0, "in", id=7, method="session/prompt"),
-                message(0, "in", method="$/cancel_request", params={"requestId": 7}),
-                message(0, "in", method="$/cancel_request", params={"requestId": 8}),
-                message(0, "in", method="session/cancel", params={"sessionId": "s"}),
-                message(0, "out", id=7, **answer),
-            ]
-        )
+    found = shown(
+        message(0, "in", id=7, method="session/prompt", params={"sessionId": "s"}),
+        message(0, "in", method="$/cancel_request", params={"requestId": 7}),
+        message(0, "in", method="$/cancel_request", params={"requestId": 8}),
+        message(0, "in", method="session/cancel", params={"sessionId": "s"}),
+        message(0, "out", id=7, **answer),
     )
-    assert [row.title for row in found] == [
+    assert [row.text[14:] for row in found] == [
         "#7 session/prompt",
         "cancel #7 session/prompt",
         "cancel #8 which is not waiting for an answer",
@@ -80,37 +85,67 @@ def test_cancels_and_what_was_cancelled_are_marked(answer: dict[str, Any]) -> No
     assert {row.colour for row in found[1:]} == {"yellow"}
 
 
-def test_what_was_never_answered_comes_last() -> None:
-    assert titles(
-        message(1, "out", id=0, method="fs/read_text_file"),
-        message(2, "in", method="session/cancel"),
-    ) == ["out #0 fs/read_text_file", "in session/cancel", "out #0 fs/read_text_file"]
+def test_what_is_wrong_comes_last() -> None:
+    *_, last = shown(message(1, "out", id=0, method="fs/read_text_file"), message(2, "in", method="hello"))
+    assert last == Row(
+        "    0.000 !!! never answered: #0 fs/read_text_file",
+        "#0 fs/read_text_file has no answer in the recording",
+        "red",
+    )
 
 
 def test_updates_say_what_they_are() -> None:
     update = {"sessionUpdate": "plan", "entries": []}
-    (row, odd) = rows(
-        [
-            message(0, "out", method="session/update", params={"sessionId": "s", "update": update}),
-            message(0, "out", method="session/update", params={"sessionId": "s"}),
-        ]
+    row, odd = shown(
+        message(0, "out", method="session/update", params={"sessionId": "s", "update": update}),
+        message(0, "out", method="session/update", params={"sessionId": "s"}),
     )
-    assert (row.title, row.rest) == ("session/update plan", '{"entries":[]}')
-    assert (odd.title, odd.rest) == ("session/update", '{"sessionId":"s"}')
+    assert (row.text[14:], row.rest) == ("session/update plan", '{"entries":[]}')
+    assert (odd.text[14:], odd.rest) == ("session/update", '{"sessionId":"s"}')
 
 
 def test_members_of_a_batch_are_shown_one_by_one() -> None:
     batch = [{"id": 1, "method": "a"}, {"id": 2, "method": "b"}, 7]
-    assert titles(Entry(0, "in", batch))[:3] == ["in #1 a", "in #2 b", "in no message"]
+    assert titles(Entry(0, "in", batch))[:3] == ["--> #1 a", "--> #2 b", "--> no message"]
 
 
 def test_lines_that_are_no_messages_are_shown_too() -> None:
-    found = list(rows([Entry(0, "in", raw="what?"), Entry(0, "in", skipped=100), Entry(0, "in", None)]))
-    assert [(row.title, row.rest, row.colour) for row in found] == [
+    found = shown(Entry(0, "in", raw="what?"), Entry(0, "in", skipped=100), Entry(0, "in", None))[:3]
+    assert [(row.text[14:], row.rest, row.colour) for row in found] == [
         ("not JSON", "what?", "red"),
         ("a line of more than 100 bytes", "", "red"),
         ("no message", "null", "red"),
     ]
+
+
+def test_the_exit_code_tells_a_script_whether_something_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    well = cancelled_turn().write(tmp_path / "well")
+    assert main(["trace", str(well), "--text"]) == 0
+    assert "!!!" not in capsys.readouterr().out
+    talk = Recording()
+    talk.prompt(1)
+    ill = talk.write(tmp_path / "ill")
+    for options in (), ("--text",), ("--text", "--html", str(tmp_path / "page.html")):
+        assert main(["trace", str(ill), *options]) == 1
+        assert "!!! never answered: #1 prompt: hello" in capsys.readouterr().out
+    assert main(["trace", str(ill), "--html", str(tmp_path / "page.html")]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_what_is_slow_and_what_is_late_can_be_said(tmp_path: Path) -> None:
+    talk = Recording()
+    talk.ask("in", 1, "initialize")
+    talk.wait(0.5)
+    talk.withdraw("in", 1)
+    talk.wait(0.5)
+    talk.fail("out", 1)
+    talk.ask("in", 2, "session/list")
+    talk.wait(0.5)
+    talk.answer("out", 2)
+    file = str(talk.write(tmp_path / "recording"))
+    assert [main(["trace", file, *options]) for options in ([], ["--slow", "0.4"], ["--late", "0.4"])] == [0, 1, 1]
 
 
 def recording(folder: Path, *messages: dict[str, Any]) -> str:
@@ -138,7 +173,7 @@ def test_what_a_message_contains_cannot_steer_the_terminal(tmp_path: Path, capsy
     file = recording(tmp_path, {"method": "a\u009b2Jb", "params": {"c": "\u0085d\ud800"}})
     with (tmp_path / "recording").open("a") as more:
         more.write('{"t":1,"dir":"out","raw":"\\u001b[2J"}\n')
-    assert main(["trace", file]) == 0
+    assert main(["trace", file]) == 1
     out = capsys.readouterr().out
     assert not {"\x1b", "\x9b", "\x85"} & set(out)
 
