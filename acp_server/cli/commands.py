@@ -14,6 +14,7 @@ _COMMANDS: Final = {
     "chat": "Talk to an agent at the terminal.",
     "demo": "Show a session with the built-in agent, cancel and partial result included.",
     "gateway": "Serve the Coze v3 chat API over an agent.",
+    "record": "Start an agent, and record what it and its editor say to each other.",
     "trace": "Show a recorded conversation.",
     "schema": "Write the protocol's types as JSON Schema.",
 }

@@ -15,7 +15,7 @@ from tests.agent.processes.driver import environment
 def test_each_command_is_there_with_the_words_that_the_overview_has_for_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     overview = capsys.readouterr().out
-    for name in ("serve", "chat", "demo", "trace", "schema"):
+    for name in ("serve", "chat", "demo", "record", "trace", "schema"):
         assert f"\n  {name} " in overview
         assert main([name, "--help"]) == 0
         assert capsys.readouterr().out.startswith(f"Usage: acp-server {name} ")
