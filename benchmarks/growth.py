@@ -1,6 +1,6 @@
 """How the cost of work grows with its amount: twice as much should cost twice as much, and no more.
 
-Each curve is measured on our agent alone. Its points are CPU seconds for all of the work of one size, and the curve is
+Each curve is measured on our agent alone. Its points are CPU seconds for all of the work of one size. The curve is
 linear if a piece of work costs as much at the largest size as at a middle one, within what the machine's mood allows.
 """
 

@@ -1,7 +1,7 @@
 """Interleaved rounds: each agent does the same work in turn, again and again; a noisy minute hits them all.
 
-The ratio of a figure is the median of the ratios of its rounds, not the ratio of the medians: both sides of a
-ratio were then taken within a second or two of each other.
+The ratio of a figure is the median of the ratios of its rounds, not the ratio of the medians. Both sides of a ratio
+were then taken within a second or two of each other.
 """
 
 import shutil

@@ -10,6 +10,6 @@ mistake of the runtime can hide itself here. It is as strict as the specificatio
 legitimately differ, the case is a *choice*, reported and never failed.
 
 The map, in the order in which imports go: `core` is what both judges share; `report` shows the data of a run; `agent`
-judges agents and `client` judges clients, and neither knows the other; `cli` is the command line, with `options` for
+judges agents and `client` judges clients, and neither knows the other. `cli` is the command line, with `options` for
 what its commands have in common.
 """

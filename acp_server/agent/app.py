@@ -107,11 +107,11 @@ class Agent:
         """Register a function of one `Session` that prepares each new, loaded or resumed one before the client may use
         it. There may be several; they are called in order.
 
-        An async generator opens things before its one `yield` and closes them behind it, whatever ends the session, in
-        one task that lives as long as the session; what it yields becomes `session.data`, unless it is None. A function
-        that returns an async context manager does the same. Others hand what they open to `Session.enter` or
-        `Session.on_close`. If a handler raises, or the client cancels the request meanwhile, there is no session. What
-        it tells the client of the session comes right behind the answer.
+        An async generator opens things before its one `yield` and closes them behind it, whatever ends the session.
+        Both happen in one task, which lives as long as the session. What it yields becomes `session.data`, unless it is
+        None. A function that returns an async context manager does the same. Others hand what they open to
+        `Session.enter` or `Session.on_close`. If a handler raises, or the client cancels the request meanwhile, there
+        is no session. What it tells the client of the session comes right behind the answer.
         """
         self._hooks.open_session.append(session_hook(function))
         # It may add tools to its sessions, which is told to clients before there is one.
@@ -174,8 +174,8 @@ class Agent:
     ) -> Callable[[F], Tool[F]]: ...
 
     def tool(self, function: Any = None, **options: Any) -> Any:
-        """Register a tool, something the agent can do for a model (ACP, Tool Calls): an async function, or a plain one,
-        which runs in a thread; either may be a generator, whose text is shown as it comes.
+        """Register a tool, something the agent can do for a model (ACP, Tool Calls). It is an async function, or a
+        plain one, which runs in a thread. Either may be a generator, whose text is shown as it comes.
 
         The parameters are what the model passes, with their types checked; one annotated `ToolContext`, or
         named `call` without an annotation, gets the running call. The result is what the model is told: text, or

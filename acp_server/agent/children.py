@@ -1,7 +1,7 @@
 """Ends the processes that this program has started, when it ends itself.
 
 They are found by reading the tree of processes at the end. A process group of our own would not hold those that lead
-one (as all that this library starts do), and would take the program out of its client's group or its terminal's; a
+one, as all that this library starts do. It would also take the program out of its client's group or its terminal's. A
 subreaper exists on Linux only, and is handed daemons too. The tree costs nothing until the end, changes nothing about
 the process, and holds whatever started them: anyio, asyncio, trio, `subprocess`, `multiprocessing`, a thread.
 

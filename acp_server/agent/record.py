@@ -28,8 +28,8 @@ LONGEST_LINE: Final = 4 * DEFAULT_LINE_LIMIT
 
 class Recorder:
     """A file that gets one JSON object a line: `t`, seconds since 1970; `dir`, `in` from the client or `out` to it; and
-    either `msg`, the message, or `raw`, a line that is not JSON, with undecodable bytes as lone surrogates (Python's
-    `surrogateescape`), or `skipped`, the limit in bytes that a line exceeded.
+    one of `msg`, `raw` and `skipped`. `msg` is the message. `raw` is a line that is not JSON, with undecodable bytes as
+    lone surrogates (Python's `surrogateescape`). `skipped` is the limit in bytes that a line exceeded.
 
     A new file can be read by its owner only; an existing one is continued, and it is logged if others may read it.
     Raises UsageError if it cannot be opened.

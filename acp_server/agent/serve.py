@@ -108,9 +108,9 @@ def run(
     output and the signals are not given back. If handlers, the loop or threads do not end, the process is ended here,
     for it may not outlive its client. The processes that it has started end with it (see `acp_server.agent.children`).
 
-    An end by signal is an exit code (128 + its number, as a shell reports it) and no death by that signal: what the
-    program runs at its end still runs, and in a container, where the first process is not killed by a signal, it is the
-    same.
+    An end by signal is an exit code (128 + its number, as a shell reports it), and the process does not die by that
+    signal. So what the program runs at its end still runs. In a container, where the first process is not killed by a
+    signal, it is the same.
 
     In a program that is only loaded (see `acp_server.agent.loading`) nothing is served, and it raises SystemExit.
     """

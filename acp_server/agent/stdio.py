@@ -33,7 +33,7 @@ class FdStream:
     """The stream (see `acp_server.peer.stream.Stream`) over two descriptors, which may be one and stay the caller's.
 
     Reading changes nothing about the descriptor. A pipe or socket is written to with O_NONBLOCK, which belongs to the
-    open file and so to everyone who shares it: `aclose` restores what it was, and a terminal, which the shell shares,
+    open file and so to every process that shares it. `aclose` restores what it was. A terminal, which the shell shares,
     never gets it.
     """
 

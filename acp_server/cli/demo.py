@@ -46,8 +46,8 @@ read, so that any project but a tiny one is still being searched then."""
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, file_okay=False), default=".")
 def demo(directory: str) -> int:
-    """Show a session with the built-in agent on DIRECTORY (here by default): a search, a search that is cancelled in
-    the middle and keeps what it found, a file, a path that is refused, and a change that is not allowed."""
+    """Show a session with the built-in agent on DIRECTORY (here by default). It searches, cancels a search in the
+    middle and keeps what that found, reads a file, is refused a path, and may not make a change."""
     use_standard_output()
     try:
         anyio.run(_session, os.path.abspath(directory))

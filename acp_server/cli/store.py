@@ -37,9 +37,9 @@ def store_at(place: str) -> SessionStore:
 class UserStore:
     """The sessions of this user with the built-in agent, in a file in the user's state directory.
 
-    The user has not asked for it, so it hinders no user: where there can be no such file, or as long as another
-    program has locked it, new sessions are kept in memory, and the log says why. A request for an old one is told. What
-    was kept in memory goes into the file once there is one.
+    The user has not asked for it, so it hinders no user. Where there can be no such file, or as long as another program
+    has locked it, new sessions are kept in memory. The log says why. A request for an old one is told. What was kept in
+    memory goes into the file once there is one.
     """
 
     def __init__(self) -> None:

@@ -30,8 +30,8 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 class LocalReader:
     """Reads the text files below `roots`, at most `most_bytes` of one at once.
 
-    Answers -32602 for paths that are relative or outside of the roots (symbolic links are followed first), for what is
-    no regular file of UTF-8 text, and for too much text; -32002 for what does not exist.
+    Answers -32602 for a path that is relative or outside of the roots (symbolic links are followed first), for what is
+    not a regular file of UTF-8 text, and for too much text. Answers -32002 for what does not exist.
     """
 
     def __init__(self, roots: Iterable[str | os.PathLike[str]], *, most_bytes: int = MOST_BYTES) -> None:

@@ -36,8 +36,8 @@ class RemoteTurn:
     """A turn of a session; made by `RemoteSession.prompt` and begun by `async with`.
 
     Iterate over it for the updates, in the order in which the agent sent them. The iteration ends when the prompt is
-    answered, and raises what became of it otherwise: RpcError, ConnectionClosed, CancelUnanswered, and
-    MalformedResponse also if an update was too long to be read, so that no turn looks complete that is not. It raises
+    answered, and raises what became of it otherwise: RpcError, ConnectionClosed, CancelUnanswered or MalformedResponse.
+    The last also says that an update was too long to be read, so that no turn looks complete that is not. It raises
     UpdatesDropped in the place of updates for which there was no room, since the program took those before too slowly.
 
     Leaving the block before that cancels the turn and waits until the agent has confirmed it. However a turn was

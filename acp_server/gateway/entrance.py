@@ -1,7 +1,7 @@
 """Where connections come in: no more than there are places, whatever the descriptors of the process do.
 
-A place is never held against a client by one that only sits there: where all are taken, the connection that has shown
-no token for longest is closed, then the one without a request for longest. Who is answered what is not decided here.
+A client that only sits there never keeps another one out. Where all places are taken, the connection that has shown no
+token for longest is closed, then the one without a request for longest. Who is answered what is not decided here.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Logged:
         answered = 0.0
 
         def note(what: str) -> None:
-            path, caller = ascii(scope["path"])[1:-1], state.get("caller", "nobody")
+            path, caller = ascii(scope["path"])[1:-1], state.get("caller", "-")
             level = logging.DEBUG if status == 200 and "route" not in state else logging.INFO
             logger.log(level, "%s %s by %s: %s, logid %s", scope["method"], path, caller, what, logid)
 

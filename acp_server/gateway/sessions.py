@@ -1,9 +1,9 @@
 """The sessions of one run of an agent's program: opened, taken up again, ended; no id ever leads to another user's.
 
-Agents may give a session the id that another has had in an earlier run, so an id says nothing outside of a run: not
-until the agent has taken the session up again, and no other session has it by then. Each session has a key beside it,
-which nothing else ever has. An id from outside of the run that is on its way to the agent may hit a session that
-gets the same id in that very moment; so a session that gets it is not used.
+Agents may give a session the id that another has had in an earlier run, so an id says nothing outside of a run. It
+counts again when the agent has taken the session up, and no other session has it by then. Each session has a key beside
+it, which nothing else ever has. An id from outside of the run that is on its way to the agent may hit a session that
+gets the same id in that very moment. So a session that gets it is not used.
 
 A session that no chat uses is idle. Of those only so many are kept open, and only for a time: an agent may need a whole
 process for each.

@@ -250,8 +250,9 @@ class Store:
     def context(
         self, conversation_id: str, section_id: str, unknown_to: str | None = None, *, but: str | None = None, most: int
     ) -> tuple[list[str], list[Message]]:
-        """What a chat in this section builds on, without the message `but`; given `unknown_to`, only what that session
-        has not heard: the newest messages that together have `most` bytes, in order, and the ids of those before."""
+        """What a chat in this section builds on, without the message `but`. Given `unknown_to`, only what that session
+        has not heard. Returns the newest messages that together have `most` bytes, in order, and the ids of those
+        before."""
         left_out: list[str] = []
         messages: list[Message] = []
         rows = self._db.execute(

@@ -1,9 +1,8 @@
 """Unions and enumerations that stay open: what a newer peer sends is carried, what is known is checked.
 
-`Tagged` and `ByKey` go beside a union of models and pick the one member to validate by looking at the data,
-so that an error names the member that was meant and a known member with a bad payload is an error.
-`OpenEnum` goes beside a `Literal[...] | str`: any string is accepted, the known ones are what editors
-complete and the published schema lists.
+`Tagged` and `ByKey` go beside a union of models and pick the one member to validate by looking at the data. So an error
+names the member that was meant, and a known member with a bad payload is an error. `OpenEnum` goes beside a
+`Literal[...] | str`: any string is accepted, the known ones are what editors complete and the published schema lists.
 """
 
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""What opening a first session does with the time that the user takes to write: the answer to `session/new` needs none
+"""What opening a first session does with the time that the user takes to write. The answer to `session/new` needs none
 of the types of the schema in the usual case, and what the first prompt needs is loaded behind it.
 """
 

@@ -237,8 +237,8 @@ _PATIENCE: Final = 0.1
 class Reader:
     """The contents of turns in the file at `path`, for turns whose contents are not in memory. Raises sqlite3.Error.
 
-    It has a connection of its own, which no writer holds up, so it may be used in the event loop: a turn that is looked
-    at in a prompt handler is read there and then. It changes nothing.
+    It has a connection of its own, which no writer holds up, so it may be used in the event loop. A turn that a prompt
+    handler looks at is read at once. It changes nothing.
     """
 
     def __init__(self, path: Path) -> None:

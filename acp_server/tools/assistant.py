@@ -45,9 +45,9 @@ class AssistantTool:
     `manifest`: a `Manifest`, or where `Manifest.load` finds one; raises ManifestError. `agent`: the agent whose tool it
     becomes when its function is registered; or hand `tool` to `Agent.add_tool`. `kind`, `approval_timeout`: see `Tool`.
 
-    Functions are async, or plain ones, which run in a thread and get a `BlockingEditor`. They take those of their
-    arguments that they like: `params`, a dict with the keys that the manifest declares, or the dataclass or model that
-    it is annotated with; `user_action`, for those of a tool that needs approval; `editor`, which may be None; `call`,
+    Functions are async, or plain ones, which run in a thread and get a `BlockingEditor`. They take those of these
+    arguments that they like. `params` is a dict with the keys that the manifest declares, or the dataclass or model
+    that it is annotated with. `user_action` is there for a tool that needs approval. `editor` may be None. `call` is
     the `ToolContext`, or a `Trial` where they are only tried. Arguments are passed by these names and by type; to
     parameters with other names and no default, in the order in which they stand here. Registering a second function of
     a sort replaces the first for the calls to come, and warns.

@@ -1,8 +1,8 @@
 """Cuts a byte stream into lines: one JSON text a line (ACP, Transports).
 
-It does so in two steps, for those who have better things to do than to cut a megabyte into lines: first into blocks of
-whole lines, which costs next to nothing, then each block when its turn comes. It does not look inside the lines. A line
-over the limit is skipped without being kept in memory.
+It does so in two steps, since to cut a megabyte into lines at once would hold the caller. First it cuts blocks of whole
+lines, which costs next to nothing, then each block when its turn comes. It does not look inside the lines. A line over
+the limit is skipped without being kept in memory.
 """
 
 from __future__ import annotations

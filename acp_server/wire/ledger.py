@@ -46,7 +46,7 @@ class Asked:
 class Ledger:
     """The open debts of one connection, in both directions.
 
-    `late_limit`: how many withdrawn requests of ours are remembered for the sake of a late answer; beyond it the oldest
+    `late_limit`: how many withdrawn requests of ours are remembered for the sake of a late answer. Beyond it the oldest
     is forgotten, so that a peer that never answers cannot make the table grow without end.
     """
 

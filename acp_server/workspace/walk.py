@@ -45,10 +45,10 @@ _Item = str | tuple[str, IgnoreScope | None]
 def walk(top: str, skip: Collection[str] = ()) -> Generator[str | Skipped | None]:
     """The absolute paths of the regular files below `top`, sorted.
 
-    What git ignores is left out: by the `.gitignore` of each directory, also of those between `top` and the
-    root of its repository, and by `.git/info/exclude`; not by a user's own settings, which do not belong to
-    the project. Inside a nested repository its own rules count and no others. `top` is walked even if it is
-    ignored: it was asked for.
+    What git ignores is left out: by the `.gitignore` of each directory, also of those between `top` and the root of its
+    repository, and by `.git/info/exclude`. A user's own settings do not count, since they do not belong to the project.
+    Inside a nested repository its own rules count and no others. `top` is walked even if it is ignored: it was asked
+    for.
 
     Args:
         top: an absolute path of a directory.

@@ -7,6 +7,6 @@ that the client starts as its agent and that hands everything over to the suite.
 are played in the suite itself, which also starts the client, plays its user and sees its end.
 
 The map: `judge` is what the client starts; `link` the suite's end of it; `program` the client's process; `profile` how
-its user is played; `stage` both of these for one case; `conversation` the messages of one agent; `checks` what has to
+its user is played; `stage` both of these for one case. `conversation` the messages of one agent; `checks` what has to
 hold for every message; `agent` what a case talks to; `run` runs cases; `cli` is the command line.
 """

@@ -1,7 +1,7 @@
 """The messages between the client and one of its agent processes, which the suite plays.
 
-It reads in the background, keeps what a case has not asked for yet, matches answers to what was asked, and answers the
-requests that no case is about, so that every client gets as far as it would with a real agent. It judges nothing.
+It reads in the background, keeps what a case has not asked for yet, and matches answers to what was asked. It answers
+the requests that no case is about, so that every client gets as far as it would with a real agent. It judges nothing.
 """
 
 from __future__ import annotations

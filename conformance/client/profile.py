@@ -20,10 +20,10 @@
     [situations.leave]                 # without it the client's input is closed
     stdin = ["/exit"]
 
-Each situation is any of `stdin` (lines, typed when it is time), `signal` (sent to the client's process group, as a
-terminal does it), `arguments` (added to the command of the cases that need the situation), `automatic = true` (the
-client does it by itself), `closes = true` (its input is closed after the lines). In lines for `approve` and `reject`,
-`{number}` is the number of the option that is meant, from 1, `{option}` its id and `{name}` its name.
+A situation may have `stdin` (lines, typed when it is time) and `signal` (sent to the client's process group, as a
+terminal does it). Its `arguments` are added to the command of the cases that need it. `automatic = true` says that the
+client does it by itself, and `closes = true` that its input is closed after the lines. In lines for `approve` and
+`reject`, `{number}` is the number of the option that is meant, from 1, `{option}` its id and `{name}` its name.
 
 Reads files only; what a situation means for a case is the case's own business.
 """

@@ -1,7 +1,7 @@
 """The subject as a process: its three pipes, its group, and an end that is bounded and leaves nothing behind.
 
-The pipes are read and written with readiness waits on descriptors of our own, so that nothing the subject or its
-children do to them (keep them open, never read, never end) can hold the suite. Knows no lines and no JSON.
+The pipes are read and written with readiness waits on descriptors of our own. So nothing the subject or its children do
+to them (keep them open, never read, never end) can hold the suite. Knows no lines and no JSON.
 """
 
 from __future__ import annotations

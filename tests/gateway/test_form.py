@@ -189,7 +189,7 @@ def test_a_url_is_accepted_declined_or_cancelled() -> None:
         "cancel",
     ]
     for output in ("", "yes", "{}", '{"action": "accept"}'):
-        assert "accept, decline, cancel" in refused(question, output)
+        assert "accept, decline or cancel" in refused(question, output)
 
 
 # -- permission
