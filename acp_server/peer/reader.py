@@ -24,7 +24,7 @@ import anyio.lowlevel
 from acp_server.peer.stream import Stream
 from acp_server.peer.writer import Writer
 from acp_server.wire.framing import Block, Line, lines_in
-from acp_server.wire.messages import Notification
+from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import Endpoint, Event, Outgoing, may_cancel
 
 logger = logging.getLogger("acp_server.peer")
@@ -77,6 +77,8 @@ class Reader:
         self._blocks: deque[Block] = deque()
         self._begun = 0
         """How many blocks have been begun; the first of `_blocks` has this number."""
+        self._hurried = 0
+        """The first block (by that count) whose cancels have not been applied ahead since a request has begun."""
         self._held = 0
         """Bytes that `_blocks` takes."""
         self._lines: list[Line] = []
@@ -132,7 +134,11 @@ class Reader:
                 continue
             line = lines.pop()
             for event in self._endpoint.events(line):
-                self._errors = self._errors + 1 if type(event) is Outgoing else 0
+                kind = type(event)
+                self._errors = self._errors + 1 if kind is Outgoing else 0
+                if kind is Request:
+                    # A cancel of it may follow that has been looked at already.
+                    self._hurried = 0
                 self._handle(event)
             is_due = self._errors % _LOOK == 0 or len(line) > _SHORT
             if is_due and (lines or blocks) and perf_counter() > end:
@@ -143,9 +149,14 @@ class Reader:
     def _hurry_next(self) -> None:
         """Apply the cancels in what comes next, before what has just arrived can begin. However short the slice was,
         for the time is taken by the clock, a cancel that closely follows its request is in time."""
-        self._hurry_cancels(self._lines[::-1])
-        if self._blocks and may_cancel(self._blocks[0]):
-            self._hurry_cancels(lines_in(self._blocks[0]))
+        begun = self._begun
+        if self._hurried < begun:
+            self._hurry_cancels(self._lines[::-1])
+            self._hurried = begun
+        if self._hurried == begun and self._blocks:
+            if may_cancel(self._blocks[0]):
+                self._hurry_cancels(lines_in(self._blocks[0]))
+            self._hurried += 1
 
     def _hurry_cancels(self, lines: list[Line]) -> None:
         for notification in self._endpoint.cancels_in(lines):
@@ -195,23 +206,25 @@ class Reader:
                 # What has come before it is handled first.
                 self._problem = error
                 self._ended = True
-            done = await self._hurry_ahead(done)
+            if self._behind:
+                done = await self._hurry_ahead(done)
         if self._patience is not None:
             # The input has ended: what waits for the peer to read waits in another way from here on.
             self._patience.cancel()
 
     async def _hurry_ahead(self, done: int) -> int:
         """Apply the cancels in the blocks that wait, but the first `done` of all. How many are done now."""
-        first = max(done, self._begun)
+        first = max(done, self._begun, self._hurried)
         blocks = list(islice(self._blocks, first - self._begun, None))
         end = perf_counter() + _SLICE
         for number, block in enumerate(blocks, first):
-            if not may_cancel(block):
-                continue
-            if perf_counter() > end:
-                await anyio.lowlevel.checkpoint()
-                end = perf_counter() + _SLICE
-            # While this task waits, the other one begins blocks: a cancel may not be applied behind its turn.
-            if number >= self._begun:
-                self._hurry_cancels(lines_in(block))
+            if may_cancel(block):
+                if perf_counter() > end:
+                    await anyio.lowlevel.checkpoint()
+                    end = perf_counter() + _SLICE
+                # While this task waits, the other one begins blocks: a cancel may not be applied behind its turn.
+                if number >= self._begun:
+                    self._hurry_cancels(lines_in(block))
+            if self._hurried == number:
+                self._hurried += 1
         return first + len(blocks)

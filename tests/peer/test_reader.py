@@ -102,6 +102,36 @@ async def test_an_inline_notification_is_hurried_too_and_comes_again_in_its_turn
     assert [each for each, _ in itertools.groupby(heard)] == [[1], [0], [1]]
 
 
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_a_burst_of_cancels_is_looked_at_twice_at_the_most_however_short_the_slices() -> None:
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "session/cancel", heard.append, inline=True)
+    # In more than one block.
+    burst = [notification("session/cancel", [number, "x" * 100]) for number in range(300)]
+    async with serving(routes) as end:
+        end.send(*burst)
+        assert await end.barrier() == []
+        assert len(heard) <= 2 * len(burst)
+    assert list(dict.fromkeys(number for number, _ in heard)) == list(range(300))
+
+
+async def test_what_arrives_when_a_flood_is_over_is_taken_in_its_turn_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "session/cancel", heard.append, inline=True)
+    async with serving(routes) as end:
+        monkeypatch.setattr(reader_module, "_SLICE", 0.0)
+        end.send(GARBAGE * 50)
+        await answers(end, 50)
+        await anyio.wait_all_tasks_blocked()
+        # The task that has read ahead reads this, too.
+        monkeypatch.setattr(reader_module, "_SLICE", 1000.0)
+        end.send(*(notification("session/cancel", [number]) for number in range(5)))
+        assert await end.barrier() == []
+    assert heard == [[number] for number in range(5)]
+
+
 @pytest.mark.behaviour("B6")
 @pytest.mark.usefixtures("one_line_a_slice")
 async def test_an_inline_notification_ahead_of_its_turn_cancels_no_request_that_it_names() -> None:
