@@ -27,6 +27,7 @@ from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import Watch, grace
+from acp_server.tasks.scopes import Scopes
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.steps import Steps
 from acp_server.tasks.threads import Threads
@@ -55,12 +56,13 @@ class Connection:
         """The tasks of what outlives requests; each must run inside a node of `outlasting`."""
         self._cleaning = Spawner(self._crashed)
         self._house = Spawner(self._crashed)
-        self._cleanups = Node(None, "cleanups")
+        scopes = Scopes()
+        self._cleanups = Node(None, "cleanups", scopes)
         self.writer = Writer(stream, self._writer_broken)
         self.watch = Watch(self.limits.grace, self._house)
         self._lane = Lane(self.work.spawn, self.limits.notifications)
-        self._outbox = Outbox(self.endpoint, self.writer, self._lane.deliver)
-        self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, self.limits)
+        self._outbox = Outbox(self.endpoint, self.writer, scopes, self._lane.deliver)
+        self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, scopes, self.limits)
         self._reader = Reader(
             stream, self.endpoint, self.writer, self._handle, self._hurry, self.limits.unread, self.limits.flush
         )

@@ -58,13 +58,13 @@ class Dispatcher:
         "_writer",
     )
 
-    def __init__(self, root: Node, spawner: Spawner, writer: Writer, unread: int, serve: Serve) -> None:
+    def __init__(self, root: Node, spawner: Spawner, scopes: Scopes, writer: Writer, unread: int, serve: Serve) -> None:
         self._root = root
         self._spawner = spawner
         self._writer = writer
         self._unread = unread
         self._serve = serve
-        self._scopes = Scopes()
+        self._scopes = scopes
         self._signals = Signals()
         self._context: Context | None = None
         """What handlers begin with: the context in which the first request arrived."""

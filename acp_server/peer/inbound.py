@@ -18,7 +18,7 @@ from acp_server.peer.outcome import outcome, program_end, unwritable
 from acp_server.peer.route import Routes
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.scopes import Pair
+from acp_server.tasks.scopes import Pair, Scopes
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, TaskTree
 from acp_server.wire.messages import Params, Request, is_request_id
@@ -47,9 +47,10 @@ class Inbound:
         endpoint: Endpoint,
         writer: Writer,
         spawner: Spawner,
+        scopes: Scopes,
         limits: Limits,
     ) -> None:
-        self.tree = TaskTree()
+        self.tree = TaskTree(scopes)
         self._connection = connection
         self._routes = routes
         self._endpoint = endpoint
@@ -62,7 +63,7 @@ class Inbound:
         self._has_told = False
         self._queue: OrderedDict[Call, None] = OrderedDict()
         """Those that wait for another to end."""
-        self._dispatcher = Dispatcher(self.tree.root, spawner, writer, limits.unread, self._serve)
+        self._dispatcher = Dispatcher(self.tree.root, spawner, scopes, writer, limits.unread, self._serve)
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:

@@ -15,6 +15,7 @@ import anyio
 
 from acp_server.errors import ConnectionClosed, MalformedResponse, RequestTimeout, RpcError
 from acp_server.peer.writer import Writer
+from acp_server.tasks.scopes import Scopes
 from acp_server.tasks.signal import Signal, Signals
 from acp_server.wire.ledger import Asked, AskState
 from acp_server.wire.messages import Response
@@ -88,11 +89,14 @@ class Outbound(Asked):
 class Outbox:
     """All that we send of our own accord."""
 
-    __slots__ = ("_closed", "_deliver", "_endpoint", "_lost", "_signals", "_writer")
+    __slots__ = ("_closed", "_deliver", "_endpoint", "_lost", "_scopes", "_signals", "_writer")
 
-    def __init__(self, endpoint: Endpoint, writer: Writer, deliver: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, writer: Writer, scopes: Scopes, deliver: Callable[[Callable[[], None]], None]
+    ) -> None:
         self._endpoint = endpoint
         self._writer = writer
+        self._scopes = scopes
         self._deliver = deliver
         self._signals = Signals()
         self._lost = False
@@ -123,6 +127,7 @@ class Outbox:
                 with anyio.move_on_after(timeout):
                     await signal.wait()
             # An answer and a cut in one tick: nothing may be done with the answer any more.
+            self._scopes.deliver()
             await signals.checkpoint_if_cancelled()
         except BaseException:
             # Cut, but the answer may have arrived in this very moment.

@@ -154,7 +154,8 @@ class Session:
         """Cut every turn that is running or waiting now, from any thread. A later one is not affected. Returns whether
         there was such a turn."""
         turns = [turn for turn in self.turns if turn.cause is None and not turn.node.closed]
-        self._threads.soon(lambda: [turn.node.cut(cause) for turn in turns])
+        if turns:
+            self._threads.soon(lambda: [turn.node.cut(cause) for turn in turns])
         return bool(turns)
 
     def begin(self, turn: Turn) -> None:

@@ -8,6 +8,9 @@ from enum import Enum
 class Cause(Enum):
     """The first cause recorded on a node stands; later ones change nothing."""
 
+    asked_for: bool
+    """Whether the client or its user wanted this, so that it is `cancelled` to them and not a failure."""
+
     PEER = "peer"
     """The peer sent `$/cancel_request` for this request or one that it is nested in."""
     SESSION = "session"
@@ -25,10 +28,6 @@ class Cause(Enum):
     FINISHED = "finished"
     """What it was nested in has ended without it."""
 
-    @property
-    def asked_for(self) -> bool:
-        """Whether the client or its user wanted this, so that it is `cancelled` to them and not a failure."""
-        return self in _ASKED_FOR
 
-
-_ASKED_FOR = frozenset({Cause.PEER, Cause.SESSION, Cause.USER, Cause.INTERRUPT})
+for _cause in Cause:
+    _cause.asked_for = _cause in (Cause.PEER, Cause.SESSION, Cause.USER, Cause.INTERRUPT)

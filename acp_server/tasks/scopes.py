@@ -27,24 +27,26 @@ class Pair:
     """The two scopes around a run, which its task has entered: a cut cancels the outer one; the inner one can be
     shielded from that later, see `Node.let_be`."""
 
-    __slots__ = ("inner", "nested", "outer")
+    __slots__ = ("cut", "inner", "nested", "outer")
 
     def __init__(self, outer: anyio.CancelScope, inner: anyio.CancelScope) -> None:
         self.outer = outer
         self.inner = inner
+        self.cut = False
+        """Whether it was cancelled, or is about to be."""
         self.nested = _children(inner)
         """The scopes that are open in it now. Empty on trio, which tells when the task leaves the pair."""
 
     @property
     def is_untouched(self) -> bool:
         """Whether it serves for another run."""
-        return not (self.outer.cancel_called or self.inner.shield or self.nested)
+        return not (self.cut or self.inner.shield or self.nested)
 
 
 class Scopes:
     """The scopes of the event loop that it was made in."""
 
-    __slots__ = ("_unfinished", "home", "make", "soon")
+    __slots__ = ("_due", "_is_recursive", "_unfinished", "cancelled", "home", "make", "soon")
 
     def __init__(self) -> None:
         loop: Any = anyio.lowlevel.current_token().native_token
@@ -55,18 +57,40 @@ class Scopes:
         """A new scope."""
         self.soon: Final[Callable[..., object]] = getattr(loop, "call_soon", None) or loop.run_sync_soon
         """Has a function called by the loop itself, with nothing below it on the stack."""
+        self.cancelled: Final = anyio.get_cancelled_exc_class()
+        """What is raised in a task that is cancelled."""
+        self._is_recursive = hasattr(loop, "call_soon")
+        self._due: list[Pair] = []
         self._unfinished: dict[Iterator[None], None] = {}
 
     def cancel(self, pair: Pair) -> None:
-        """Cancel all that runs in it. Only with `has_room`.
+        """Cancel all that runs in it, once, however many nodes it stands for. Only with `has_room`.
+
+        On asyncio it is done a moment later, by the loop, for all that are cancelled meanwhile: there anyio notes in
+        each cancel by which task it was, in words, and that takes longer than the cancel.
+        """
+        if pair.cut:
+            return
+        pair.cut = True
+        if not self._is_recursive:
+            pair.outer.cancel()
+            return
+        if not self._due:
+            self.soon(self.deliver)
+        self._due.append(pair)
+
+    def deliver(self) -> None:
+        """Do at once what `cancel` has put off: for those who have to see in their scope whether they were cut.
 
         On asyncio, anyio hands a cancel down by recursion, one frame for each scope. Where the stack ends, some 980
         scopes down, it gives up for good, and a task that it is just waking may never wake. So it must not get there.
         """
-        if pair.nested:
-            for scope in _every_so_deep(pair.inner):
-                scope.cancel()
-        pair.outer.cancel()
+        due, self._due = self._due, []
+        for pair in due:
+            if pair.nested and not pair.inner.shield:
+                for scope in _every_so_deep(pair.inner):
+                    scope.cancel()
+            pair.outer.cancel()
 
     def go_through(self, work: Iterator[None]) -> None:
         """Do `work` up to its first pause now, and the rest, from pause to pause, in the next rounds of the loop."""
@@ -81,6 +105,7 @@ class Scopes:
         for work in list(self._unfinished):
             for _ in work:
                 pass
+        self.deliver()
 
 
 def has_room() -> bool:

@@ -47,7 +47,8 @@ class Node:
         "parent",
     )
 
-    def __init__(self, parent: Node | None, label: str) -> None:
+    def __init__(self, parent: Node | None, label: str, scopes: Scopes | None = None) -> None:
+        """`scopes`: those that a root and what is nested in it run in, if other roots share them."""
         self.parent = parent
         self.label = label
         self.children: dict[Node, None] | None = None
@@ -59,7 +60,7 @@ class Node:
         self._pair: Pair | None = None
         """The scopes of its run."""
         if parent is None:
-            self._scopes = Scopes()
+            self._scopes = scopes or Scopes()
         else:
             if parent.closed:
                 raise RuntimeError(f"{parent.label} has ended")
@@ -104,7 +105,8 @@ class Node:
             return await body(*args), None
         except BaseException as error:
             # Whatever it raised has ended in here, so the scopes have nothing to swallow.
-            return NOTHING, None if self.cause is not None and is_cancellation(error) else error
+            gave_in = self.cause is not None and (type(error) is self._scopes.cancelled or is_cancellation(error))
+            return NOTHING, None if gave_in else error
         finally:
             self._pair = None
 
@@ -226,8 +228,8 @@ class TaskTree:
 
     __slots__ = ("_keyed", "root")
 
-    def __init__(self) -> None:
-        self.root = Node(None, "connection")
+    def __init__(self, scopes: Scopes | None = None) -> None:
+        self.root = Node(None, "connection", scopes)
         self._keyed: dict[object, Node] = {}
 
     def open(self, key: object, label: str) -> Node:

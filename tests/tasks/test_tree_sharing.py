@@ -7,6 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.scopes import Scopes
 from acp_server.tasks.tree import NOTHING, Node, TaskTree
 from tests.tasks.stray import stray_cancellation
 
@@ -102,6 +103,29 @@ async def test_a_sharing_node_can_be_cut_before_its_parent_runs() -> None:
     child.cut(Cause.SESSION)
     child.let_be()
     assert await parent.run(child.share, pytest.fail) == ((NOTHING, None), None)
+
+
+async def test_nodes_that_share_scopes_are_cancelled_once_and_at_the_latest_when_that_is_asked_for() -> None:
+    scopes = Scopes()
+    parent = TaskTree(scopes).root.child("request")
+    child = parent.child("turn")
+
+    async def cut_both() -> bool:
+        pair = child._pair
+        assert pair is not None
+        child.cut(Cause.SESSION)
+        assert not pair.is_untouched
+        parent.cut(Cause.PEER)
+        scopes.deliver()
+        assert pair.outer.cancel_called
+        with pytest.raises(anyio.get_cancelled_exc_class()):
+            await anyio.lowlevel.checkpoint()
+        return True
+
+    async def body() -> Any:
+        return await child.share(cut_both)
+
+    assert await parent.run(body) == ((True, None), None)
 
 
 async def _cut_and_wait(node: Node) -> None:
