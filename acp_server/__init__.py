@@ -5,6 +5,7 @@ The map of the package; imports go one way, from the bottom up:
     cli          the command line: serve, chat, demo, trace, gateway, schema
     workspace    the built-in agent: searches, reads, edits a project and runs commands, offline or for a model
     integrations agents that were written with a framework
+    asgi         agents over WebSocket, in any ASGI application
     gateway      an HTTP facade over any agent, as the Coze v3 chat API has it
     agent        `Agent`, what authors write against, and the ways to serve it
     client       the other side: spawn an agent and drive it
