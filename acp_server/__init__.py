@@ -62,21 +62,21 @@ if TYPE_CHECKING:
     from acp_server.tasks.cause import Cause as Cause
     from acp_server.tasks.grace import grace as grace
     from acp_server.tasks.native import run_native as run_native
-    from acp_server.tools.approval import Approvals as Approvals
-    from acp_server.tools.approval import SessionApprovals as SessionApprovals
-    from acp_server.tools.approval_request import ApprovalRequest as ApprovalRequest
-    from acp_server.tools.approval_request import PreviewButton as PreviewButton
-    from acp_server.tools.assistant import AssistantTool as AssistantTool
-    from acp_server.tools.consent import Approval as Approval
-    from acp_server.tools.consent import UserAction as UserAction
+    from acp_server.tools.approval import Approval as Approval
+    from acp_server.tools.approval import UserAction as UserAction
+    from acp_server.tools.assistant.approval_request import ApprovalRequest as ApprovalRequest
+    from acp_server.tools.assistant.approval_request import PreviewButton as PreviewButton
+    from acp_server.tools.assistant.manifest import Manifest as Manifest
+    from acp_server.tools.assistant.manifest import ManifestError as ManifestError
+    from acp_server.tools.assistant.tool import AssistantTool as AssistantTool
     from acp_server.tools.context import ToolContext as ToolContext
     from acp_server.tools.editor import BlockingEditor as BlockingEditor
     from acp_server.tools.editor import Editor as Editor
     from acp_server.tools.editor import EditResult as EditResult
     from acp_server.tools.edits import FileOperation as FileOperation
     from acp_server.tools.edits import ReplaceInstruction as ReplaceInstruction
-    from acp_server.tools.manifest import Manifest as Manifest
-    from acp_server.tools.manifest import ManifestError as ManifestError
+    from acp_server.tools.permission import Approvals as Approvals
+    from acp_server.tools.permission import SessionApprovals as SessionApprovals
     from acp_server.tools.tool import Tool as Tool
 
 __all__ = [
@@ -152,14 +152,14 @@ _NAMES = {
     "tasks.cause": "Cause",
     "tasks.grace": "grace",
     "tasks.native": "run_native",
-    "tools.approval": "Approvals SessionApprovals",
-    "tools.approval_request": "ApprovalRequest PreviewButton",
-    "tools.assistant": "AssistantTool",
-    "tools.consent": "Approval UserAction",
+    "tools.approval": "Approval UserAction",
+    "tools.assistant.approval_request": "ApprovalRequest PreviewButton",
+    "tools.assistant.manifest": "Manifest ManifestError",
+    "tools.assistant.tool": "AssistantTool",
     "tools.context": "ToolContext",
     "tools.editor": "BlockingEditor EditResult Editor",
     "tools.edits": "FileOperation ReplaceInstruction",
-    "tools.manifest": "Manifest ManifestError",
+    "tools.permission": "Approvals SessionApprovals",
     "tools.tool": "Tool",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -17,7 +17,7 @@ from acp_server.peer.limits import Limits
 from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks
-from acp_server.session.service import Service
+from acp_server.session.routes import Service
 from acp_server.tools.tool import Tool
 from acp_server.tools.toolbox import Toolbox
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.store.memory import SessionStore
-    from acp_server.tools.approval import Approvals
+    from acp_server.tools.permission import Approvals
 
 CANCEL_TOOL_CALL: Final = "_tool_call/cancel"
 """Cancels one tool call, while its turn goes on: `sessionId`, `toolCallId`. What `tool_call/cancel` is in the next
@@ -130,7 +130,7 @@ class Agent:
         """
 
         # Not at the top: only agents with methods of their own need it, and it loads pydantic.
-        from acp_server.agent.methods import method_handler
+        from acp_server.agent.handlers import method_handler
 
         def register(function: F) -> F:
             self._add_method(name, Route(method_handler(function)))
@@ -146,7 +146,7 @@ class Agent:
         parameters that do not fit are logged, and so is what the handler raises.
         """
 
-        from acp_server.agent.methods import notification_handler
+        from acp_server.agent.handlers import notification_handler
 
         def register(function: F) -> F:
             self._hooks.notifications.append((name, Notice(notification_handler(function))))

@@ -20,12 +20,11 @@ import anyio
 
 from acp_server.agent.blocked import LoopWatch, is_hung_up
 from acp_server.agent.children import end_children_with_us
-from acp_server.agent.claim import Claim
-from acp_server.agent.ending import AGAIN, Ending
-from acp_server.agent.leave import Deadline, leave, outlast
+from acp_server.agent.ending import AGAIN, Deadline, Ending, leave, outlast
 from acp_server.agent.loading import current
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.signals import Signals
+from acp_server.agent.standard_io import Claim
 from acp_server.errors import UsageError
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
@@ -39,8 +38,8 @@ from acp_server.tasks.tree import Node
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from acp_server.agent.stdio import FdStream
-    from acp_server.agent.threads import ThreadedStream
+    from acp_server.agent.fd_stream import FdStream
+    from acp_server.agent.threaded_stream import ThreadedStream
 
 logger = logging.getLogger("acp_server.agent")
 
@@ -75,7 +74,7 @@ async def serve(agent: Servable, stream: Stream, *, limits: Limits | None = None
 async def serve_stdio(agent: Servable, *, limits: Limits | None = None, record: Path | None = None) -> int:
     """Serve one client over standard input and output, in an event loop of yours; the exit code that is due.
 
-    Meanwhile nothing else reaches standard output (see `acp_server.agent.claim`), and signals mean: an interrupt
+    Meanwhile nothing else reaches standard output (see `acp_server.agent.standard_io`), and signals mean: an interrupt
     cancels the running turns; without any, or a second time within 2 s, it closes the connection, as do termination and
     hang-up. All is given back at the end. `record`: a file for both directions, see `acp_server.agent.record`.
 
@@ -256,11 +255,11 @@ class _Program:
 
 def _open(claim: Claim) -> FdStream | ThreadedStream:
     if sys.platform == "win32":
-        from acp_server.agent.threads import ThreadedStream
+        from acp_server.agent.threaded_stream import ThreadedStream
 
         return ThreadedStream(claim.input, claim.output)
     else:
-        from acp_server.agent.stdio import FdStream
+        from acp_server.agent.fd_stream import FdStream
 
         return FdStream(claim.input, claim.output)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 
-from acp_server.agent.forks import keep_in_forks, undo_in_forks
+from acp_server.agent.standard_io import keep_in_forks, undo_in_forks
 
 ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)

@@ -20,9 +20,8 @@ import click
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from acp_server import __version__
-from acp_server.cli.ask import choose
-from acp_server.cli.builtin import COMMAND
-from acp_server.cli.screen import Screen, use_standard_output
+from acp_server.cli.options import COMMAND
+from acp_server.cli.screen import Screen, choose, use_standard_output
 from acp_server.client import Handlers, Patience, RemoteAgent, RemoteSession, spawn_agent
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, UsageError

@@ -9,7 +9,7 @@ from acp_server.schema.content import TextContent
 from acp_server.schema.permission import PermissionOption
 from acp_server.schema.tool_call import Content, ToolCall, ToolCallProgress, ToolCallUpdate
 from acp_server.session.turn import Turn
-from acp_server.tools.consent import ALLOW, REJECT, unexplained
+from acp_server.tools.approval import ALLOW, REJECT, unexplained
 from acp_server.tools.output import shown
 
 REFUSED: Final = "The user did not allow it, so it was not run."

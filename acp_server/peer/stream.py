@@ -1,6 +1,6 @@
 """What a connection reads from and writes to.
 
-Only the interface: standard input and output are in `acp_server.agent.stdio`, memory streams in `acp_server.testing`.
+Only the interface: descriptors are in `acp_server.agent.fd_stream`, memory streams in `acp_server.testing`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""What an agent author registered, as the protocol's side needs it. Filled by `acp_server.agent`; pure data."""
+"""What an agent author registered, as the protocol's side needs it, and who carries out tool calls. Filled by
+`acp_server.agent`; pure data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from acp_server.peer.route import Notice, Route
 
@@ -14,9 +16,9 @@ if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
-    from acp_server.session.tooling import ToolHost
     from acp_server.session.turn import Turn
     from acp_server.store.memory import SessionStore
+    from acp_server.store.records import ToolResult
 
 PromptHook: TypeAlias = "Callable[[Turn], Awaitable[None]]"
 SessionHook: TypeAlias = "Callable[[Session], Awaitable[None]]"
@@ -65,3 +67,37 @@ class Hooks:
 
             self.kept_in = MemoryStore()
         return self.kept_in
+
+
+class ToolHost(Protocol):
+    """The tools of one session, which carries out the tool calls of its turns: `acp_server.tools.session_tools`."""
+
+    def add(self, tool: Any, /, *, input_schema: dict[str, Any] | None = None, **options: Any) -> Any:
+        """Offer one more tool in this session: a `Tool`, or a function and the options of a `Tool`.
+
+        `input_schema`: what the tool takes, as a JSON Schema of one object. Then the function is a handler of one
+        parameter, named `arguments`, that gets all of them in a dict, checked; and of the running call, if it takes
+        that. `name` and `description` have to be said. Returns the `Tool`. Raises UsageError, also for a name that
+        there is already.
+        """
+        ...
+
+    def remove(self, name: str) -> None:
+        """Take back a tool that was added to this session. Calls that run go on. Raises KeyError if there is none."""
+        ...
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What a model is told of those that can run in this session, the agent's own first; see `Tool.describe`."""
+        ...
+
+    async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
+        """See `Turn.run_tool`."""
+        ...
+
+    def cancel(self, turn: Turn, id: str) -> bool:
+        """See `Turn.cancel_tool`."""
+        ...
+
+    def cancel_shown(self, turn: Turn, id: str) -> bool:
+        """The same for the client, which knows a call by its `toolCallId` only."""
+        ...

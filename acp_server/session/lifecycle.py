@@ -21,10 +21,9 @@ from acp_server.errors import AuthRequired, RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call
 from acp_server.schema.params import absolute, read
 from acp_server.session.hooks import Hooks
-from acp_server.session.opening import PlainSetup, is_ready, load_for_prompts, plain_setup
-from acp_server.session.profile import ClientProfile
-from acp_server.session.room import Room, check_setup
+from acp_server.session.negotiation import ClientProfile
 from acp_server.session.session import Session, log_unsaved
+from acp_server.session.setup import PlainSetup, Room, check_setup, is_ready, load_for_prompts, plain_setup
 from acp_server.store.records import SessionRecord, TurnRecord, iso
 from acp_server.tasks.grace import grace
 

@@ -1,17 +1,51 @@
-"""`initialize`: agreeing on a version and telling what the agent can do (ACP, Initialization).
+"""Who the client of one connection is and what it announced (ACP, Initialization).
 
-Capabilities are derived from what the agent's author registered, so that nothing is announced that is not there. It
-works on plain values and loads the types of the schema only where it must: this is what an editor waits for at its
-start.
+What came is kept as it came and read into the types of the schema when a handler asks: a client that waits for the
+answer to `initialize` need not wait for those to load.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.peer.context import Call
 from acp_server.session.hooks import Hooks
-from acp_server.session.profile import ClientProfile
+
+if TYPE_CHECKING:
+    from acp_server.schema.capabilities import ClientCapabilities
+    from acp_server.schema.initialization import Implementation, InitializeRequest
+
+
+class ClientProfile:
+    """One client. Before `initialize` it has announced nothing."""
+
+    __slots__ = ("_params", "_read")
+
+    def __init__(self) -> None:
+        self.learn({"protocolVersion": 1})
+
+    def learn(self, params: dict[str, Any]) -> None:
+        """Take note of the parameters of an `initialize` that are known to be valid."""
+        self._params = params
+        self._read: InitializeRequest | None = None
+
+    @property
+    def capabilities(self) -> ClientCapabilities:
+        """What it announced."""
+        return self._request().client_capabilities
+
+    @property
+    def info(self) -> Implementation | None:
+        """Its name and version, if it told them."""
+        return self._request().client_info
+
+    def _request(self) -> InitializeRequest:
+        if self._read is None:
+            from acp_server.schema.initialization import InitializeRequest
+
+            self._read = InitializeRequest.from_wire(self._params)
+        return self._read
+
 
 PROTOCOL_VERSION: Final = 1
 

@@ -16,7 +16,7 @@ import anyio
 
 from acp_server.errors import AcpError, SessionClosed
 from acp_server.session.client import Client
-from acp_server.session.profile import ClientProfile
+from acp_server.session.negotiation import ClientProfile
 from acp_server.session.settings import Settings
 from acp_server.session.updates import Updates
 from acp_server.store.memory import TurnJournal

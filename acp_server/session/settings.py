@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
-    from acp_server.session.profile import ClientProfile
+    from acp_server.session.negotiation import ClientProfile
     from acp_server.store.records import SessionRecord
 
 Option: TypeAlias = "SessionConfigSelect | SessionConfigBoolean"

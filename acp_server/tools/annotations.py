@@ -54,3 +54,13 @@ def _is_plain_class(annotation: type[Any], inside: tuple[type[Any], ...]) -> boo
     except Exception:
         return False  # pydantic may know more, or say what is wrong
     return all(is_plain(field, (*inside, annotation)) for field in fields.values())
+
+
+CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+LONGEST: Final = 64
+RULE: Final = f"1 to {LONGEST} of the characters a-z, A-Z, 0-9, '_' and '-'"
+
+
+def is_name(text: str) -> bool:
+    """Whether it keeps to the rule."""
+    return 1 <= len(text) <= LONGEST and CHARACTERS.issuperset(text)

@@ -23,17 +23,15 @@ from acp_server.tasks.grace import grace
 from acp_server.tasks.job import Job
 from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
-from acp_server.tools.approval import decide, question
-from acp_server.tools.asking import Asking
 from acp_server.tools.calls import Calls
 from acp_server.tools.context import ToolContext
-from acp_server.tools.output import Output, problems_in, shown
-from acp_server.tools.pieces import Pieces, yields, yields_async
+from acp_server.tools.output import Output, Pieces, problems_in, shown, yields, yields_async
+from acp_server.tools.permission import Asking, decide, question
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import PACE, View
 
 if TYPE_CHECKING:
-    from acp_server.tools.approval import Approvals
+    from acp_server.tools.permission import Approvals
 
 logger = logging.getLogger("acp_server.tools")
 

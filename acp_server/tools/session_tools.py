@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SessionTools:
-    """See `acp_server.session.tooling.ToolHost`. Iterating gives those that can run in the session."""
+    """See `acp_server.session.hooks.ToolHost`. Iterating gives those that can run in the session."""
 
     def __init__(self, agents: Toolbox, session: Session) -> None:
         self._agents = agents
@@ -67,7 +67,7 @@ class SessionTools:
     async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
         """See `Turn.run_tool`."""
         # Not at the top: it brings in the types of the protocol, which a session's start does not wait for.
-        from acp_server.tools.approval import SessionApprovals
+        from acp_server.tools.permission import SessionApprovals
         from acp_server.tools.runner import Execution
 
         if not isinstance(tool, (Tool, str)):

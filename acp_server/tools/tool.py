@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from acp_server.errors import UsageError
-from acp_server.tools.names import RULE, is_name
+from acp_server.tools.annotations import RULE, is_name
 from acp_server.tools.parameters import StrictParameters, annotation_of, name_of
 
 if TYPE_CHECKING:

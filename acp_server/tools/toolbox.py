@@ -9,9 +9,9 @@ from acp_server.errors import UsageError
 from acp_server.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from acp_server.session.hooks import ToolHost
     from acp_server.session.session import Session
-    from acp_server.session.tooling import ToolHost
-    from acp_server.tools.approval import Approvals
+    from acp_server.tools.permission import Approvals
 
 
 class Toolbox:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from acp_server.errors import AcpError
-from acp_server.tools.consent import Approval
+from acp_server.tools.approval import Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.edits import EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
 from acp_server.workspace import disk

@@ -16,7 +16,7 @@ import anyio.lowlevel
 from acp_server.errors import AcpError
 from acp_server.processes.group import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
-from acp_server.tools.consent import Approval
+from acp_server.tools.approval import Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.markdown import block
 from acp_server.workspace.shown import Printed, Refusal, is_end, quoted

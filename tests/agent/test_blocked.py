@@ -13,8 +13,7 @@ import pytest
 
 from acp_server.agent import blocked
 from acp_server.agent.blocked import LoopWatch, is_hung_up
-from acp_server.agent.ending import Ending
-from acp_server.agent.leave import Deadline
+from acp_server.agent.ending import Deadline, Ending
 from acp_server.peer.limits import Limits
 from acp_server.tasks.steps import Steps
 

@@ -6,8 +6,8 @@ import socket
 import anyio
 import pytest
 
-from acp_server.agent.stdio import FdStream
-from tests.agent.test_stdio import Ends, ends, read_exactly, turns_of_the_loop
+from acp_server.agent.fd_stream import FdStream
+from tests.agent.test_fd_stream import Ends, ends, read_exactly, turns_of_the_loop
 
 __all__ = ["ends"]
 

@@ -7,7 +7,7 @@ from tests.agent.processes.driver import environment
 
 
 def run(code: str) -> "subprocess.CompletedProcess[str]":
-    imports = "import logging, sys, threading, time\nfrom acp_server.agent.leave import Deadline, leave, outlast\n"
+    imports = "import logging, sys, threading, time\nfrom acp_server.agent.ending import Deadline, leave, outlast\n"
     return subprocess.run(
         [sys.executable, "-c", imports + code], env=environment(), capture_output=True, text=True, timeout=20
     )

@@ -90,7 +90,7 @@ def test_it_serves_over_whatever_it_is_given(backend: str, kind: str) -> None:
 THREADED = """
 import sys
 import acp_server.agent.serve as module
-from acp_server.agent.threads import ThreadedStream
+from acp_server.agent.threaded_stream import ThreadedStream
 from tests.agent.processes.plain import Plain, LIMITS
 module._open = lambda claim: ThreadedStream(claim.input, claim.output)
 sys.exit(module.run(Plain(), backend="{backend}", limits=LIMITS))

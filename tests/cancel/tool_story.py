@@ -12,7 +12,7 @@ import pytest
 
 from acp_server import Agent, AssistantTool, BlockingEditor, RequestCancelled, Turn, UserAction, grace
 from acp_server.tasks.threads import in_loop
-from acp_server.tools.consent import Approval
+from acp_server.tools.approval import Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.editor import Editor
 

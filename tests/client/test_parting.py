@@ -21,7 +21,7 @@ while True: time.sleep(100)
 START = """
 import os, sys, threading, time
 import anyio
-from acp_server.agent.leave import leave
+from acp_server.agent.ending import leave
 from acp_server.processes.child import ChildProcess
 
 async def main():

@@ -8,8 +8,7 @@ import signal
 import pytest
 
 from acp_server import Limits, MemoryStore, SqliteStore
-from acp_server.agent.ending import AGAIN, Ending
-from acp_server.agent.leave import Deadline
+from acp_server.agent.ending import AGAIN, Deadline, Ending
 from acp_server.client import routes
 from acp_server.client.files import MOST_BYTES
 from acp_server.client.strays import EARLY_BYTES

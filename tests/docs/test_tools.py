@@ -8,12 +8,12 @@ import pytest
 
 from acp_server import Approval, ToolContext, ToolResult, UserAction
 from acp_server.tasks import threads
-from acp_server.tools.approval_request import ApprovalRequest
-from acp_server.tools.assistant import AssistantTool
+from acp_server.tools.assistant.approval_request import ApprovalRequest
+from acp_server.tools.assistant.manifest import Manifest
+from acp_server.tools.assistant.manifest_parameter import Parameter
+from acp_server.tools.assistant.tool import AssistantTool
 from acp_server.tools.editor import BlockingEditor, Editor, EditResult
 from acp_server.tools.edits import FileOperation, ReplaceInstruction
-from acp_server.tools.manifest import Manifest
-from acp_server.tools.manifest_parameter import Parameter
 from tests.session.editor import CANCELLED, END_TURN, editing
 
 from .blocks import DOCS, opened, run

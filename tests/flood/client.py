@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from acp_server.agent.stdio import FdStream
+from acp_server.agent.fd_stream import FdStream
 from acp_server.client import Handlers, LocalFiles, LocalTerminals, RemoteAgent, connect_agent
 from acp_server.schema import RequestPermissionRequest
 from tests.flood.meter import Meter

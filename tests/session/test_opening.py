@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acp_server.schema.session import NewSessionRequest
-from acp_server.session.opening import plain_setup
+from acp_server.session.setup import plain_setup
 
 PROGRAM = """
 import sys

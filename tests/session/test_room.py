@@ -6,8 +6,7 @@ import pytest
 
 from acp_server import Agent, Limits, MemoryStore, Session
 from acp_server.errors import INVALID_PARAMS, INVALID_REQUEST
-
-from .editor import Editor, editing
+from tests.session.editor import Editor, editing
 
 pytestmark = pytest.mark.anyio
 

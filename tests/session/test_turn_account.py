@@ -10,11 +10,10 @@ from acp_server import Agent, Turn, grace, schema
 from acp_server.errors import UsageError
 from acp_server.store.memory import MemoryStore
 from acp_server.store.records import SessionRecord, TurnRecord
+from tests.session.agents import keeping, setup
 from tests.session.editor import CANCELLED, END_TURN, QUICK, editing
 from tests.store.records import say
 from tests.store.records import turn as made
-
-from .agents import keeping, setup
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,8 @@ from acp_server import Session, Turn, grace, schema
 from acp_server.errors import AuthRequired, ConnectionClosed, InternalError, RequestTimeout
 from acp_server.session.state import TurnState
 from acp_server.tasks.cause import Cause
+from tests.session.agents import keeping, setup
 from tests.session.editor import CANCELLED, END_TURN, QUICK, Editor, editing
-
-from .agents import keeping, setup
 
 pytestmark = pytest.mark.anyio
 

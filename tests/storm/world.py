@@ -20,7 +20,7 @@ from anyio._backends._asyncio import CancelScope
 
 from acp_server.peer import reader as reader_module
 from acp_server.session import turn as turn_module
-from acp_server.tools import pieces as pieces_module
+from acp_server.tools import output
 from tests.cancel.stepper import _number
 from tests.storm.crew import STUCK, Crew
 
@@ -74,7 +74,7 @@ class World:
             _number(CancelScope, patch)
             patch.setattr(reader_module, "perf_counter", self.now)
             patch.setattr(turn_module, "time", clock)
-            patch.setattr(pieces_module, "time", clock)
+            patch.setattr(output, "time", clock)
             yield
 
 

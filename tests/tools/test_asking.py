@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from acp_server.session.client import PermissionAnswer
-from acp_server.tools.asking import Asking
+from acp_server.tools.permission import Asking
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,7 @@ from acp_server import Agent, Limits, ToolContext
 from acp_server.schema import Content, Diff, ImageContent, TextContent
 from acp_server.tools.backlog import Backlog, size_of
 from tests.session.editor import END_TURN, editing
-
-from .calls import calling, shown, text
+from tests.tools.calls import calling, shown, text
 
 
 def test_pieces_come_out_in_order_and_the_loop_is_told_once() -> None:

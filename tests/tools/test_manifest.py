@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from acp_server import InvalidParams
 from acp_server.errors import UsageError
-from acp_server.tools.manifest import Manifest, ManifestError
+from acp_server.tools.assistant.manifest import Manifest, ManifestError
 
 LOCATION: dict[str, Any] = {
     "displayName": "Request Current Location",

@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.agent.stdio import FdStream
+from acp_server.agent.fd_stream import FdStream
 
 pytestmark = pytest.mark.anyio
 

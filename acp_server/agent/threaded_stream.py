@@ -1,4 +1,4 @@
-"""The same as `acp_server.agent.stdio` where the loop cannot wait for a pipe (Windows): a thread for each direction.
+"""The same as `acp_server.agent.fd_stream` where the loop cannot wait for a pipe, as on Windows: a thread for each way.
 
 The threads are daemons, so that one which hangs in a read that never returns holds up neither the loop nor the process.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 
-from acp_server.agent.stdio import is_gone
+from acp_server.agent.fd_stream import is_gone
 
 _READ_SIZE: Final = 64 * 1024
 
@@ -28,7 +28,7 @@ class ThreadedStream:
         self._reader = _Worker("acp_server reader")
         self._writer = _Worker("acp_server writer")
         self.problem: OSError | None = None
-        """See `acp_server.agent.stdio.FdStream`."""
+        """See `acp_server.agent.fd_stream.FdStream`."""
 
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
@@ -43,7 +43,7 @@ class ThreadedStream:
             raise
 
     async def unread(self) -> None:
-        """See `acp_server.agent.stdio.FdStream`. Here `send` alone finds out, so this does not return."""
+        """See `acp_server.agent.fd_stream.FdStream`. Here `send` alone finds out, so this does not return."""
         await anyio.sleep_forever()
 
     async def aclose(self) -> None:

@@ -1,6 +1,6 @@
 """One parameter in a tool's manifest: its JSON Schema for a model, and the check of an argument.
 
-It knows nothing of the other parameters: that is `acp_server.tools.manifest`.
+It knows nothing of the other parameters: that is `acp_server.tools.assistant.manifest`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic.alias_generators import to_camel
 
-from acp_server.tools.names import RULE, is_name
+from acp_server.tools.annotations import RULE, is_name
 
 
 def _is_name(text: str) -> str:

@@ -1,7 +1,7 @@
 """`AssistantTool`: a tool in two parts, a manifest and the functions that are registered for it.
 
 It maps them onto a `Tool`; how a call goes, is approved and is cancelled is decided in `acp_server.tools.runner` and
-`acp_server.tools.approval`, as for every other tool.
+`acp_server.tools.permission`, as for every other tool.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from threading import get_ident
 from typing import Any, Final, Protocol, cast
 
 from acp_server.errors import RpcError, ToolFailed, UsageError
-from acp_server.tools.approval_request import ApprovalRequest
-from acp_server.tools.consent import Approval, UserAction, unexplained
+from acp_server.tools.approval import Approval, UserAction, unexplained
+from acp_server.tools.assistant.approval_request import ApprovalRequest
+from acp_server.tools.assistant.execution import Execution, Trial
+from acp_server.tools.assistant.manifest import Manifest
+from acp_server.tools.assistant.registered import Registered
 from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import Editor, EditResult
-from acp_server.tools.execution import Execution, Trial
-from acp_server.tools.manifest import Manifest
 from acp_server.tools.output import shown
-from acp_server.tools.registered import Registered
 from acp_server.tools.tool import Tool
 
 logger = logging.getLogger("acp_server.tools")

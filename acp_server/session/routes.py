@@ -17,8 +17,7 @@ from acp_server.peer.limits import Limits
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks
-from acp_server.session.negotiation import Negotiation
-from acp_server.session.profile import ClientProfile
+from acp_server.session.negotiation import ClientProfile, Negotiation
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:

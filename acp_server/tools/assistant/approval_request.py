@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import StrictBool, ValidationError
 
 from acp_server.errors import UsageError
-from acp_server.tools.consent import Approval
-from acp_server.tools.manifest import Said
-from acp_server.tools.manifest_parameter import Part
+from acp_server.tools.approval import Approval
+from acp_server.tools.assistant.manifest import Said
+from acp_server.tools.assistant.manifest_parameter import Part
 
 logger = logging.getLogger("acp_server.tools")
 

@@ -1,7 +1,7 @@
 """`assistant_tool.json`: how a tool presents itself, what it takes, and whether a user has to approve it.
 
 It reads and checks the manifest, and arguments against it. What the keys bring about is decided in
-`acp_server.tools.assistant`.
+`acp_server.tools.assistant.tool`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, cast
 from pydantic import AfterValidator, Field, StrictBool, ValidationError, field_validator
 
 from acp_server.errors import InvalidParams, UsageError
-from acp_server.tools.manifest_parameter import Name, Parameter, Part, shown
+from acp_server.tools.assistant.manifest_parameter import Name, Parameter, Part, shown
 
 logger = logging.getLogger("acp_server.tools")
 

@@ -1,21 +1,20 @@
 """Takes standard input and output away from the rest of the program, for they belong to the protocol.
 
-What the program writes to file descriptor 1 afterwards (a stray `print`, a C library, a child process) reaches standard
-error, and a read from 0 finds it empty. Moving the bytes is not done here: `acp_server.agent.stdio` does.
-
-What is written to standard error in this way waits for the client to read it, once the pipe is full. Only the log does
-not: see `acp_server.agent.log`.
+A process that is forked off must not share them, nor our signals: it is not an agent, and we end it. Only forks without
+a new program are meant, as `multiprocessing` makes them.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import sys
+import threading
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, ClassVar, Final, TextIO
 
-from acp_server.agent.forks import keep_in_forks, undo_in_forks
 from acp_server.errors import UsageError
 
 _FIRST_PRIVATE: Final = 3
@@ -156,3 +155,48 @@ def _same_pipe(one: int, other: int) -> bool:
     kind = stat.S_IFMT(first.st_mode)
     # On Windows pipes have no numbers to tell them apart.
     return kind in (stat.S_IFIFO, stat.S_IFSOCK) and first.st_ino != 0 and os.path.samestat(first, second)
+
+
+_undo: Final[dict[Callable[[], None], None]] = {}
+_blocked = threading.local()
+_installed = False
+
+
+def undo_in_forks(function: Callable[[], None]) -> None:
+    """Call `function` in each process that is forked off from now on, until `keep_in_forks`.
+
+    A signal to that process comes when it is done, so what it undoes may be a handler.
+    """
+    global _installed
+    if not _installed and sys.platform != "win32":
+        # Nothing takes this back, so it is there once, and empty as a rule.
+        os.register_at_fork(before=_before, after_in_parent=_unblock, after_in_child=_forked)
+        _installed = True
+    _undo[function] = None
+
+
+def keep_in_forks(function: Callable[[], None]) -> None:
+    """Do not call it any more. No effect if it was not to be called."""
+    _undo.pop(function, None)
+
+
+if sys.platform != "win32":
+
+    def _before() -> None:
+        # Python forgets what a child gets before it is ready.
+        signals: Iterable[int] = signal.valid_signals() if _undo else ()
+        _blocked.before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+
+    def _unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _blocked.before)
+
+    def _forked() -> None:
+        for function in list(_undo):
+            function()
+        _undo.clear()
+        try:
+            _unblock()
+        except KeyboardInterrupt:
+            # It would be lost here, for nothing can be raised from here.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGINT)

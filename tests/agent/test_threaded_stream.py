@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.agent.threads import ThreadedStream
+from acp_server.agent.threaded_stream import ThreadedStream
 
 pytestmark = pytest.mark.anyio
 

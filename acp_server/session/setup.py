@@ -1,0 +1,99 @@
+"""What a client names for a session: whether there is room for it, and what opening a first one does meanwhile.
+
+The answer to `session/new` needs none of the types of the schema in the usual case, and what the first prompt needs is
+loaded behind it, in the time that the user takes to write.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import anyio.lowlevel
+
+from acp_server.errors import InvalidRequest
+from acp_server.peer.limits import Limits
+from acp_server.schema.params import problem
+from acp_server.wire import codec
+
+if TYPE_CHECKING:
+    from acp_server.schema.mcp import McpServer
+
+_NAMED = ("cwd", "additionalDirectories", "mcpServers")
+
+
+class Room:
+    """See `Limits.sessions`, `setup` and `setups`."""
+
+    def __init__(self) -> None:
+        self._sessions = 0
+        self._size = 0
+
+    def take(self, params: dict[str, Any], limits: Limits) -> Callable[[], None]:
+        """Room for a session with these parameters: what leaves it again. Raises InvalidRequest if there is none."""
+        size = setup_size(params)
+        if self._sessions >= limits.sessions:
+            raise InvalidRequest("Too many sessions are open", data={"limit": limits.sessions})
+        if self._size + size > limits.setups:
+            raise InvalidRequest("The open sessions name too much", data={"limit": limits.setups})
+        self._sessions += 1
+        self._size += size
+
+        def leave() -> None:
+            self._sessions -= 1
+            self._size -= size
+
+        return leave
+
+
+def setup_size(params: dict[str, Any]) -> int:
+    """Bytes of what the client names for a session: its directories and MCP servers."""
+    return len(codec.encode([params.get(name) for name in _NAMED]))
+
+
+def check_setup(params: dict[str, Any], limits: Limits) -> None:
+    """Raises InvalidParams if the client names too much for one session."""
+    if setup_size(params) > limits.setup:
+        raise problem("", f"the directories and MCP servers take more than {limits.setup} bytes")
+
+
+_FOR_PROMPTS: Final = (
+    "pydantic",
+    "pydantic.main",
+    "acp_server.schema.base",
+    "acp_server.schema.prompt",
+    "acp_server.session.prompting",
+    "acp_server.schema.initialization",
+)
+"""In the order in which they need each other, so that each is a small step: 30 ms at most."""
+
+
+class PlainSetup(NamedTuple):
+    """What a client names for a session that needs no MCP servers."""
+
+    cwd: str
+    additional_directories: list[str]
+    mcp_servers: list[McpServer]
+
+
+def plain_setup(params: dict[str, Any]) -> PlainSetup | None:
+    """The parameters of `session/new`, if they need no further check of their types; None if they do."""
+    cwd, servers, extra = params.get("cwd"), params.get("mcpServers"), params.get("additionalDirectories", [])
+    if type(cwd) is not str or type(servers) is not list or servers or type(extra) is not list:
+        return None
+    extra = cast("list[Any]", extra)
+    return PlainSetup(cwd, extra, []) if all(type(path) is str for path in extra) else None
+
+
+def is_ready() -> bool:
+    """Whether all that prompts need is loaded."""
+    return all(name in sys.modules for name in _FOR_PROMPTS)
+
+
+async def load_for_prompts() -> None:
+    """Load what prompts need, in steps, between which the rest of the program runs."""
+    for name in _FOR_PROMPTS:
+        import_module(name)
+        await anyio.lowlevel.checkpoint()
