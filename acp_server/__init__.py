@@ -10,6 +10,7 @@ The map of the package; imports go one way, from the bottom up:
     agent        `Agent`, what authors write against, and the ways to serve it
     client       the other side: spawn an agent and drive it
     testing      memory streams, scripted clients and faults, for your own tests
+    mcp          the MCP servers that a client names for a session
     tools        what an agent can do for a model: approval, running, progress, cancel, partial results
     session      what ACP means: negotiation, sessions, turns, updates, calls to the client
     store        what is kept of sessions: records, in memory, in a SQLite file

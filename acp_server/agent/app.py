@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from acp_server.schema.config_options import SessionMode
+    from acp_server.session.hooks import PromptHook
+    from acp_server.session.mcp_host import McpHost
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
+    from acp_server.session.turn import Turn
     from acp_server.store.memory import SessionStore
     from acp_server.tools.permission import Approvals
 
@@ -46,10 +49,12 @@ class Agent:
     """An agent for any ACP client.
 
     `name`, `title`, `version`: told to clients. `accepts`: content beyond text and links that prompts may have:
-    `image`, `audio`, `embedded_context`. `mcp`: MCP transports beyond stdio that the agent connects to: `http`, `sse`.
+    `image`, `audio`, `embedded_context`. `mcp`: True connects each session to the MCP servers that the client names
+    for it, over stdio, HTTP and SSE, and offers their tools in it (`Session.mcp`, extra `mcp`); a turn begins when they
+    are there, or 10 s after the session. Or which transports beyond stdio your own code connects to: `http`, `sse`.
     `store`: where sessions are kept; in memory by default. `approvals`: where it is kept what the user decided about a
     tool for good; by default that holds until the session is closed. Raises UsageError for anything else in `accepts`
-    or `mcp`.
+    or `mcp`, and for `mcp=True` without the extra.
     """
 
     def __init__(
@@ -59,12 +64,14 @@ class Agent:
         version: str = "0",
         title: str | None = None,
         accepts: Iterable[Literal["image", "audio", "embedded_context"]] = (),
-        mcp: Iterable[Literal["http", "sse"]] = (),
+        mcp: bool | Iterable[Literal["http", "sse"]] = (),
         store: SessionStore | None = None,
         approvals: Approvals | None = None,
     ) -> None:
         self.name = name
-        accepts, mcp = tuple(accepts), tuple(mcp)
+        self._connects: Final = mcp is True
+        accepts = tuple(accepts)
+        mcp = tuple(("http", "sse") if mcp is True else mcp or ())
         unknown = {*accepts} - {"image", "audio", "embedded_context"} | {*mcp} - {"http", "sse"}
         if unknown:
             raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
@@ -72,8 +79,13 @@ class Agent:
         self.tools = Toolbox()
         """What it can do for a model. `tools.describe()` is what models are told."""
         self.tools.approvals = approvals
-        self._hooks = Hooks(info, self.tools.of, accepts=accepts, mcp=mcp, kept_in=store)
+        self._hooks = Hooks(info, self.tools.of, _mcp_host, accepts=accepts, mcp=mcp, kept_in=store)
         self._services: dict[Connection, Service] = {}
+        if self._connects:
+            from acp_server.mcp.servers import need_extra
+
+            need_extra()
+            self.session(_connect)
 
     @property
     def store(self) -> SessionStore:
@@ -100,7 +112,8 @@ class Agent:
         """
         if self._hooks.prompt is not None:
             raise UsageError("an agent has one prompt handler")
-        self._hooks.prompt = prompt_hook(function)
+        hook = prompt_hook(function)
+        self._hooks.prompt = _behind_servers(hook) if self._connects else hook
         return function
 
     def session(self, function: F) -> F:
@@ -338,6 +351,26 @@ class Agent:
         if name in self._hooks.methods:
             raise UsageError(f"the method {name} is registered twice")
         self._hooks.methods[name] = route
+
+
+def _mcp_host(session: Session) -> McpHost:
+    from acp_server.mcp.servers import Servers
+
+    return Servers(session)
+
+
+async def _connect(session: Session) -> None:
+    if session.mcp_servers:
+        await session.mcp.connect()
+
+
+def _behind_servers(hook: PromptHook) -> PromptHook:
+    async def prompt(turn: Turn) -> None:
+        if turn.session.mcp_servers:
+            await turn.session.mcp.ready(turn)
+        await hook(turn)
+
+    return prompt
 
 
 async def _nothing(_call: Call) -> dict[str, Any]:

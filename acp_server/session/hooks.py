@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from acp_server.peer.context import Call
     from acp_server.schema.authentication import AuthMethod
     from acp_server.schema.config_options import SessionMode
+    from acp_server.session.mcp_host import McpHost
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.session.turn import Turn
@@ -33,6 +34,8 @@ class Hooks:
     """`Implementation` on the wire: `name`, `version` and perhaps `title`."""
     tools: Callable[[Session], ToolHost]
     """Makes the tools of a session."""
+    mcp_host: Callable[[Session], McpHost] | None = None
+    """Makes what connects to the MCP servers of a session."""
     prompt: PromptHook | None = None
     open_session: list[SessionHook] = field(default_factory=list["SessionHook"])
     """Called for each session that is made, loaded or resumed, before the client gets the answer."""
@@ -84,6 +87,10 @@ class ToolHost(Protocol):
 
     def remove(self, name: str) -> None:
         """Take back a tool that was added to this session. Calls that run go on. Raises KeyError if there is none."""
+        ...
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a tool of that name, the agent's or the session's."""
         ...
 
     def describe(self) -> list[dict[str, Any]]:

@@ -9,12 +9,13 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import cached_property
 from time import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
-from acp_server.errors import AcpError, SessionClosed
+from acp_server.errors import AcpError, SessionClosed, UsageError
 from acp_server.session.client import Client
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.settings import Settings
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from acp_server.schema.mcp import McpServer
     from acp_server.schema.updates import AvailableCommand
     from acp_server.session.hooks import Hooks
+    from acp_server.session.mcp_host import McpHost
     from acp_server.session.turn import Turn
 
 logger = logging.getLogger("acp_server.session")
@@ -63,6 +65,7 @@ class Session:
         """By the tool's `approval_key`: what the user decided once and for all calls of it in this session."""
         self.tools: Final = hooks.tools(self)
         """What the agent can do for a model in this session: its own tools, and those that are added here."""
+        self._mcp_host = hooks.mcp_host
         self.data: Any = None
         self.opened = False
         """Whether the client's request for it has succeeded. Before that nothing of it is stored."""
@@ -95,6 +98,14 @@ class Session:
     def roots(self) -> list[str]:
         """The directories that the session's work should stay in: `cwd` and the additional ones."""
         return [self.record.cwd, *self.record.additional_directories]
+
+    @cached_property
+    def mcp(self) -> McpHost:
+        """The MCP servers that the client named for it (extra `mcp`): `await session.mcp.connect()` in a session
+        handler, or `Agent(mcp=True)`, makes their tools `tools` of the session."""
+        if self._mcp_host is None:
+            raise UsageError("only the sessions of an `Agent` connect to MCP servers")
+        return self._mcp_host(self)
 
     @property
     def mode(self) -> str | None:

@@ -45,7 +45,7 @@ class SessionTools:
             made = cast("Tool[Any]", tool)
         else:
             made = Tool(tool, **options)
-        if made.name in self._own or made.name in self._agents:
+        if made.name in self:
             raise UsageError(f"there are two tools named {made.name}")
         self._own[made.name] = made
         return made
@@ -53,6 +53,10 @@ class SessionTools:
     def remove(self, name: str) -> None:
         """See `ToolHost.remove`."""
         del self._own[name]
+
+    def __contains__(self, name: object) -> bool:
+        """See `ToolHost.__contains__`."""
+        return name in self._own or name in self._agents
 
     def __iter__(self) -> Iterator[Tool[Any]]:
         """Those that can run, the agent's own first."""

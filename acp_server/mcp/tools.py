@@ -1,0 +1,144 @@
+"""The tools of one MCP server as tools of the session: their names, what they ask, their coming and going."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from anyio import to_thread
+
+from acp_server.errors import EncodeError, UsageError
+from acp_server.mcp.results import shortened
+from acp_server.tools.context import ToolContext
+from acp_server.tools.json_schema import SchemaParameters
+from acp_server.tools.names import CHARACTERS, LONGEST
+from acp_server.tools.output import Output
+from acp_server.tools.tool import Tool
+from acp_server.wire import codec
+
+if TYPE_CHECKING:
+    from acp_server.session.mcp_host import NeedsApproval
+    from acp_server.session.session import Session
+
+logger = logging.getLogger("acp_server.mcp")
+
+TOOLS: Final = 256
+"""How many of one server are offered. Models take few hundred in all."""
+
+_SCHEMA: Final = 64 * 1024
+"""Bytes of a tool's definition. A longer one is left out."""
+
+_DESCRIPTION: Final = 8_000
+"""Characters of a description."""
+
+_TITLE: Final = 200
+
+Call = Callable[[str, dict[str, Any], ToolContext], Awaitable[Output]]
+"""Calls a tool of the server, by the name that it has there."""
+
+
+class ServerTools:
+    """Those of one server. `name`: what it is called, other than any other server of the session. `call`: what their
+    functions do."""
+
+    def __init__(self, name: str, session: Session, approval: NeedsApproval | None, call: Call) -> None:
+        self._name = name
+        self._session = session
+        self._approval = approval
+        self._call = call
+        self._definitions: dict[str, bytes] = {}
+        self._offered: dict[str, str] = {}
+        """By their names at the server: those in the session."""
+
+    @property
+    def names(self) -> list[str]:
+        """Their names in the session."""
+        return list(self._offered.values())
+
+    async def update(self, listed: Iterable[Any]) -> None:
+        """The server has these, `mcp.types.Tool`s: what is new is added, what is gone is removed."""
+        definitions: dict[str, bytes] = {}
+        changed: list[Any] = []
+        for tool in listed:
+            definition = self._definition(tool)
+            if definition is None or tool.name in definitions:
+                continue
+            if len(definitions) == TOOLS:
+                logger.warning("the MCP server %r has more than %d tools; the others are left out", self._name, TOOLS)
+                break
+            definitions[tool.name] = definition
+            if self._definitions.get(tool.name) != definition:
+                changed.append(tool)
+        for name in [name for name in self._definitions if definitions.get(name) != self._definitions[name]]:
+            self._remove(name)
+        for tool in changed:
+            await self._add(tool, definitions[tool.name])
+
+    def _definition(self, tool: Any) -> bytes | None:
+        try:
+            definition = codec.encode(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
+        except EncodeError:
+            definition = b""
+        if definition and len(definition) <= _SCHEMA:
+            return definition
+        logger.warning("a tool of the MCP server %r takes too much to describe; it is left out", self._name)
+        return None
+
+    async def _add(self, tool: Any, definition: bytes) -> None:
+        async def function(arguments: dict[str, Any], call: ToolContext) -> Output:
+            return await self._call(tool.name, arguments, call)
+
+        try:
+            # The check of a schema takes milliseconds, and there are many.
+            parameters = await to_thread.run_sync(SchemaParameters, function, tool.input_schema)
+        except (UsageError, RecursionError) as error:
+            logger.warning("a tool of the MCP server %r is left out: %s", self._name, error)
+            return
+        if self._session.closed:
+            return
+        hints = tool.annotations
+        reads = hints is not None and hints.read_only_hint is True
+        name = exposed(self._name, tool.name, self._session.tools.__contains__)
+        made = Tool(
+            function,
+            name=name,
+            title=shortened(f"{self._name}: {tool.title or (hints and hints.title) or tool.name}", _TITLE),
+            description=shortened(tool.description or "", _DESCRIPTION),
+            kind="read" if reads else "other",
+            approval=self._asks(tool, reads),
+            approval_key=f"mcp/{quote(self._name, safe='')}/{quote(tool.name, safe='')}",
+            parameters=parameters,
+        )
+        self._session.tools.add(made)
+        self._offered[tool.name] = name
+        self._definitions[tool.name] = definition
+
+    def _asks(self, tool: Any, reads: bool) -> bool:
+        if callable(self._approval):
+            return bool(self._approval(self._name, tool))
+        return not reads if self._approval is None else self._approval
+
+    def _remove(self, name: str) -> None:
+        del self._definitions[name]
+        offered = self._offered.pop(name)
+        # The author may have removed it before.
+        if offered in self._session.tools:
+            self._session.tools.remove(offered)
+
+
+def exposed(server: str, tool: str, is_taken: Callable[[str], bool]) -> str:
+    """A name that models take, and that no other tool has: the server's and the tool's. One that had to be changed for
+    that ends in a hash, which is the same for the same tool at all times."""
+    plain = f"{server}_{tool}"
+    name = "".join(letter if letter in CHARACTERS else "_" for letter in plain)
+    if name == plain and len(name) <= LONGEST and not is_taken(name):
+        return name
+    digest = sha256(f"{server}\0{tool}".encode(errors="replace")).hexdigest()
+    for length in (8, 16, 32):
+        name = f"{name[: LONGEST - length - 1]}_{digest[:length]}"
+        if not is_taken(name):
+            break
+    return name

@@ -1,0 +1,3 @@
+from tests.client.processes import ear
+
+__all__ = ["ear"]

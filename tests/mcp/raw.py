@@ -1,0 +1,74 @@
+"""An MCP server by hand, for what no well-behaved one does. Its first argument says what that is."""
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+mode = sys.argv[1]
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def tool(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}, **more}
+
+
+TOOLS: dict[str, list[dict[str, Any]]] = {
+    "odd": [
+        tool("fine"),
+        tool("no schema", inputSchema={"type": "object", "properties": {"a": {"type": "b"}}}),
+        tool("a tool/with spaces"),
+        tool("large", description="x" * 70_000),
+        tool("fine"),
+    ],
+    "many": [tool(f"t{number}") for number in range(300)],
+}
+
+
+def answer(request: dict[str, Any]) -> None:
+    method, id = request.get("method"), request.get("id")
+    if method == "initialize":
+        result: dict[str, Any] = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {"listChanged": True}},
+            "serverInfo": {"name": "raw", "version": "1"},
+        }
+    elif method == "tools/list":
+        result = {"tools": TOOLS.get(mode, [tool("run")])}
+        if mode == "nonsense":
+            result = {"tools": 1}
+        if mode == "pages":
+            result["nextCursor"] = "again"
+    elif method == "tools/call" and mode == "die":
+        os._exit(3)
+    elif method == "tools/call" and mode == "long":
+        result = {"content": [{"type": "text", "text": "x" * 17 * 1024 * 1024}]}
+    elif method == "tools/call" and mode == "sample":
+        send({"id": "s1", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
+        refused = json.loads(sys.stdin.readline())
+        result = {"content": [{"type": "text", "text": json.dumps(refused["error"])}]}
+    elif method == "tools/call":
+        result = {"content": [{"type": "text", "text": "done"}]}
+    elif id is not None:
+        send({"id": id, "error": {"code": -32601, "message": "Method not found"}})
+        return
+    else:
+        return
+    send({"id": id, "result": result})
+
+
+if mode == "absent":
+    sys.exit(1)
+sys.stderr.write(f"the key is {os.environ.get('KEY')}\nsecond\n")
+sys.stderr.flush()
+if mode == "deaf":
+    time.sleep(1000)
+sys.stdout.write("Welcome!\n")
+for line in sys.stdin:
+    if mode != "silent":
+        answer(json.loads(line))
