@@ -33,8 +33,9 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.FloatRange(0.1, 3600),
             default=TIMEOUT,
             show_default=True,
-            help="Seconds for a whole case; one wait lasts half of it at most.",
+            help="Seconds that a start may take, at least; an answer half of it. A slow subject has more.",
         ),
+        click.option("--strict", is_flag=True, help="Judge batches as JSON-RPC has them, not only recommend it."),
         click.option("--list", "only_list", is_flag=True, help="List the cases and run nothing."),
         click.option(
             "--case",
@@ -48,8 +49,8 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def choose(registry: Registry, patterns: tuple[str, ...]) -> list[Case]:
-    """The cases that fit.
+def choose(registry: Registry, patterns: tuple[str, ...], *, strict: bool = False) -> list[Case]:
+    """The cases that fit, with their levels under `--strict` or without it.
 
     Raises:
         click.UsageError: A pattern that fits none.
@@ -57,7 +58,8 @@ def choose(registry: Registry, patterns: tuple[str, ...]) -> list[Case]:
     for pattern in patterns:
         if not registry.matching([pattern]):
             raise click.UsageError(f"no case fits {pattern!r}; see --list")
-    return registry.matching(patterns)
+    chosen = registry.matching(patterns)
+    return [case.stricter() for case in chosen] if strict else chosen
 
 
 def show(cases: list[Case]) -> None:

@@ -7,7 +7,6 @@ a reason that says what was awaited. What the messages mean is up to `conversati
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -18,7 +17,7 @@ import anyio.lowlevel
 from conformance.core.checker import Checker
 from conformance.core.lines import Framer, TooLong, Transcript
 from conformance.core.process import Process
-from conformance.core.schema import parse
+from conformance.core.schema import encoded, parse
 from conformance.core.violation import Violation
 
 from .exchange import Ended, NoAnswer, Received
@@ -32,11 +31,13 @@ MAX_RECEIVED = 20_000
 class Channel:
     """The lines of one fresh process. `read` and `write` must be running in a task group while it is used."""
 
-    def __init__(self, process: Process, checker: Checker, *, patience: float) -> None:
+    def __init__(self, process: Process, checker: Checker, *, patience: float, start_patience: float) -> None:
         self.process = process
         self.checker = checker
         self.patience = patience
         """Seconds that a wait lasts at most, unless it says otherwise."""
+        self.start_patience = start_patience
+        """The same for the first message of the subject, which has to start first."""
         self.transcript = Transcript()
         self.received: list[Received] = []
         """Everything the subject wrote, line by line."""
@@ -54,6 +55,12 @@ class Channel:
         self._outgoing = Framer()
         self._changed = anyio.Event()
 
+    def begin_case(self) -> int:
+        """Begin another case in the same process: what the earlier ones left is theirs; the position in `received`."""
+        self.transcript = Transcript()
+        self.violations = []
+        return len(self.received)
+
     # Sending.
 
     async def send(self, message: object) -> None:
@@ -68,7 +75,7 @@ class Channel:
 
     def post(self, message: object) -> None:
         """Queue a JSON value as one line without waiting until it is written."""
-        self._post_bytes(json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
+        self._post_bytes(encoded(message) + b"\n")
 
     async def flush(self) -> None:
         """Wait until everything that was sent has left for the pipe, or the subject stopped reading.
@@ -100,14 +107,14 @@ class Channel:
 
         Args:
             what: A noun phrase for the reason, should it not come.
-            within: Seconds; default is `patience`.
+            within: Seconds; default is `patience`, or `start_patience` until the subject has written something.
             live: Give up as soon as the subject's output has ended.
 
         Raises:
             NoAnswer: It did not come in time.
             Ended: The subject's output ended first.
         """
-        seconds = self.patience if within is None else within
+        seconds = (self.patience if self.received else self.start_patience) if within is None else within
         outer, self.waiting = self.waiting, what
         with anyio.move_on_after(seconds):
             while (found := find()) is None:
@@ -116,7 +123,15 @@ class Channel:
                 await self._changed.wait()
             self.waiting = outer
             return found
-        raise NoAnswer(what, seconds)
+        raise NoAnswer(what, seconds, find)
+
+    async def pause(self, seconds: float = 0.3) -> None:
+        """Wait until the subject has been silent for so long, at most five times as long: it may be about to speak."""
+        with anyio.move_on_after(5 * seconds):
+            seen = -1
+            while seen != len(self.received) and not self.ended:
+                seen = len(self.received)
+                await anyio.sleep(seconds)
 
     async def eof(self, *, within: float | None = None) -> None:
         """Await the end of the subject's output."""

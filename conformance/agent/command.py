@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from typing import Any
 
 import anyio
 import click
 
+from conformance.core.interrupt import interruptible
 from conformance.core.tables import ProfileError
 from conformance.options import choose, finish, show
 from conformance.report.terminal import Terminal
@@ -23,6 +23,7 @@ def main(
     patterns: tuple[str, ...],
     only_list: bool,
     *,
+    strict: bool = False,
     profile_name: str | None = None,
     **rest: Any,
 ) -> None:
@@ -31,7 +32,7 @@ def main(
     Raises:
         click.UsageError: A pattern that fits no case, no command, or a file that is not a profile.
     """
-    chosen = choose(cases.load(), patterns)
+    chosen = choose(cases.load(), patterns, strict=strict)
     if only_list:
         show(chosen)
         return
@@ -42,10 +43,5 @@ def main(
     except ProfileError as error:
         raise click.UsageError(str(error)) from error
     run = AgentRun(command, profile, timeout=rest["timeout"], jobs=rest["jobs"])
-    # Told to end, it ends as at Ctrl-C: not without its agents.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        judged = anyio.run(run.run, chosen, Terminal(sys.stdout))
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    judged = anyio.run(interruptible, lambda: run.run(chosen, Terminal(sys.stdout)), run.stop)
     finish(judged, **rest)

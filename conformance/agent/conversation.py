@@ -23,8 +23,10 @@ from .exchange import Incoming, Pending, Received
 class Conversation(Channel):
     """One conversation with one fresh process."""
 
-    def __init__(self, process: Process, checker: Checker, editor: Editor, *, patience: float) -> None:
-        super().__init__(process, checker, patience=patience)
+    def __init__(
+        self, process: Process, checker: Checker, editor: Editor, *, patience: float, start_patience: float
+    ) -> None:
+        super().__init__(process, checker, patience=patience, start_patience=start_patience)
         self.editor = editor
         self.requests: list[Incoming] = []
         """The subject's requests, in order."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from conformance.core.schema import errors_of, methods
+
 from .exchange import Incoming
 
 
@@ -74,7 +76,7 @@ class Editor:
         }
 
     def handle(self, request: Incoming) -> object:
-        """The result of a request, or `HOLD`.
+        """The result of a request, or `HOLD`. Its params are held against the schema before anything is done.
 
         Raises:
             Refuse: It is answered with an error.
@@ -82,16 +84,15 @@ class Editor:
         handler = self._handlers.get(request.method)
         if handler is None:
             raise Refuse(-32601, f"Method not found: {request.method}")
-        if not isinstance(request.params, dict):
-            raise Refuse(-32602, "params must be an object")
+        if wrong := errors_of(methods()[request.method]["params"], request.params):
+            raise Refuse(-32602, f"Invalid params: {wrong}")
         return handler(request)
 
     def _permission(self, request: Incoming) -> object:
-        options = [option for option in request.params.get("options") or () if isinstance(option, dict)]
         for kind in ("allow_once", "allow_always", "reject_once", "reject_always"):
-            for option in options:
-                if option.get("kind") == kind:
-                    return {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
+            for option in request.params["options"]:
+                if option["kind"] == kind:
+                    return {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
         return {"outcome": {"outcome": "cancelled"}}
 
     def _read(self, request: Incoming) -> object:
@@ -99,30 +100,30 @@ class Editor:
         line, limit = request.params.get("line"), request.params.get("limit")
         if line is not None or limit is not None:
             lines = text.splitlines(keepends=True)
-            start = max(1, line or 1) - 1
-            text = "".join(lines[start : None if limit is None else start + limit])
+            start = max(1, int(line or 1)) - 1  # for the schema 1.0 is an integer
+            text = "".join(lines[start : None if limit is None else start + int(limit)])
         return {"content": text}
 
     def _write(self, request: Incoming) -> object:
-        content = request.params.get("content")
-        if not isinstance(content, str):
-            raise Refuse(-32602, "content must be a string")
-        self.files[self._path(request)] = content
+        self.files[self._path(request)] = request.params["content"]
         return {}
 
     def _path(self, request: Incoming) -> str:
-        path = request.params.get("path")
-        if not isinstance(path, str) or not posixpath.isabs(path):
+        path = request.params["path"]
+        if not posixpath.isabs(path):
             raise Refuse(-32602, "path must be absolute")
         return posixpath.normpath(path)
 
     def _text(self, path: str) -> str:
         if path in self.files:
             return self.files[path]
-        real = Path(path).resolve()
-        if real.is_relative_to(self.cwd.resolve()) and real.is_file():
-            return real.read_text("utf-8")
-        raise Refuse(-32002, f"Resource not found: {path}")
+        try:
+            real = Path(path).resolve()
+            if real.is_relative_to(self.cwd.resolve()) and real.is_file():
+                return real.read_text("utf-8")
+        except (OSError, ValueError) as error:  # no file can have such a name, or it is no text
+            raise Refuse(-32002, f"Resource cannot be read: {path:.200}") from error
+        raise Refuse(-32002, f"Resource not found: {path:.200}")
 
     def _create(self, request: Incoming) -> object:
         terminal = Terminal(f"term-{len(self.terminals) + 1}", request.params)
@@ -158,7 +159,7 @@ class Editor:
         return {}
 
     def _terminal(self, request: Incoming) -> Terminal:
-        terminal = self.terminals.get(str(request.params.get("terminalId")))
+        terminal = self.terminals.get(request.params["terminalId"])
         if terminal is None or terminal.released:
             raise Refuse(-32002, "Resource not found: no such terminal")
         return terminal

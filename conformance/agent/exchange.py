@@ -14,10 +14,12 @@ T = TypeVar("T")
 
 
 class NoAnswer(Outcome):
-    """Something that was awaited did not come in time."""
+    """Something that was awaited did not come in time. `find` finds it, should it come later."""
 
-    def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(Verdict.FAIL, f"{what} did not come within {seconds:g} s")
+    def __init__(self, what: str, seconds: float, find: Callable[[], object] = lambda: None) -> None:
+        super().__init__(Verdict.FAIL, f"{what} did not come within {seconds:.3g} s")
+        self.what = what
+        self.find = find
 
 
 class Ended(Outcome):
@@ -172,6 +174,12 @@ class Incoming:
         """Answer it with an error without waiting until that is written."""
         self.answered = True
         self.peer.post({"jsonrpc": "2.0", "id": self.id, "error": {"code": code, "message": message}})
+
+
+def code_of(answer: object) -> object:
+    """The code of an error response; None where there is none, whatever else was sent as the answer."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    return error.get("code") if isinstance(error, dict) else None
 
 
 def _short(value: object) -> str:

@@ -1,8 +1,10 @@
-"""Runs cases: one fresh process each, a few at a time, each bounded; makes the `Run` that reports read.
+"""Runs cases, a few at a time, each bounded; makes the `Run` that reports read.
 
-Before the cases, a *probe* finds out whether the command can be run at all, so that one broken command gives one clear
-reason instead of a hundred time-outs. Cases of the whole run are judged last, over all conversations and a *tour*: one
-conversation that goes through every situation of the profile. It shows nothing itself: see `Progress`.
+Before the cases, the *probe* finds out whether the command can be run at all, so that one broken command gives one
+clear reason instead of a hundred time-outs, and how long the agent takes, from which every wait follows. Each case has
+a process of its own, except those that are `shared`: they follow each other in one process as long as they pass, and
+one that does not is judged again in a fresh process. Cases of the whole run are judged last, over all conversations and
+the *tour*. It shows nothing itself: see `Progress`.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from __future__ import annotations
 import time
 import traceback
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import anyio
@@ -19,27 +23,44 @@ import anyio
 from conformance.core.case import Case, Outcome, Verdict
 from conformance.core.process import CannotStart, Start, end_strays, spawn
 from conformance.core.progress import Progress
-from conformance.core.result import CaseResult, Line, Run, Subject
-from conformance.core.violation import Violation
+from conformance.core.result import CaseResult, Level, Line, Run, clean
+from conformance.core.violation import Rule, Violation
 
-from .exchange import Ended, NoAnswer
+from .exchange import NoAnswer
 from .observed import Conduct, Observed
+from .probe import Probe, probe
 from .profile import Profile
-from .subject import FENCE, Agent, open_agent
+from .subject import Agent, open_agent
+from .tour import tour
 
 FIRST = "initialize/answers"
 """The case that stands for all others where `initialize` is never answered."""
 
+_SHAPES: Mapping[Rule, str] = {
+    "result": "schema/results",
+    "request": "schema/requests",
+    "update": "schema/updates",
+    "error-object": "envelope/error-objects",
+    "kind": "envelope/kinds",
+}
+"""The case that is about messages of the wrong shape: a case that meets one knows no better than to end."""
+
+_STEPS = 6
+"""Waits in a row, each as long as it may be, after which a case is given up as too slow."""
+
 
 @dataclass(frozen=True, slots=True)
-class _Probe:
-    subject: Subject | None = None
-    fence_method: str = FENCE
-    cannot_run: str = ""
-    """Why no case can be run."""
-    deaf: str = ""
-    """Why only `FIRST` is worth running."""
+class _Judged:
+    verdict: Verdict
+    reason: str = ""
+    root: str = ""
+    transcript: Sequence[Line] = ()
     stderr: str = ""
+
+    @property
+    def stands(self) -> bool:
+        """Whether it holds although others were served by the same process before."""
+        return self.verdict in (Verdict.PASS, Verdict.CHOICE, Verdict.SKIP, Verdict.NOT_APPLICABLE)
 
 
 @dataclass
@@ -49,194 +70,267 @@ class AgentRun:
     command: Sequence[str]
     profile: Profile = field(default_factory=Profile)
     timeout: float = 10.0
-    """Seconds for a whole case."""
+    """Seconds that the agent may take to start, at least; half of it for any answer after that."""
     jobs: int = 3
     """Cases at a time."""
+    patient: float = 6.0
+    """How many times `timeout` the very first start may take, from which the others are measured."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     observed: Observed = field(default_factory=Observed)
     start: Start = spawn
+    interrupted: bool = False
+    _probe: Probe = field(default_factory=Probe)
+    _results: dict[str, CaseResult] = field(default_factory=dict)
+    _mishaps: list[str] = field(default_factory=list)
+    """Mistakes of the suite where no case was at hand: what was seen of the agent is not all that there was."""
+    _chosen: frozenset[str] = frozenset()
+    _scope: anyio.CancelScope | None = None
 
     async def run(self, cases: Iterable[Case], progress: Progress | None = None) -> Run:
         """Run the cases; the results are in their order, whatever ran beside what."""
         chosen = list(cases)
+        self._chosen = frozenset(case.id for case in chosen)
         started, began = datetime.now(UTC), time.monotonic()
         if progress is not None:
             progress.begin(len(chosen))
-        results: dict[str, CaseResult] = {}
         try:
-            probe = await self._probe()
-            slots = anyio.Semaphore(self.jobs)
-
-            async def one(case: Case) -> None:
-                async with slots:
-                    if progress is not None:
-                        progress.started(case.id)
-                    results[case.id] = result = await self._case(case, probe)
-                    if progress is not None:
-                        progress.finished(result)
-
-            own = [case for case in chosen if not case.whole_run]
-            whole = [case for case in chosen if case.whole_run]
-            async with anyio.create_task_group() as tasks:
-                if whole and not (probe.cannot_run or probe.deaf):
-                    tasks.start_soon(self._tour, probe, slots)
-                for case in own:
-                    tasks.start_soon(one, case)
-            for case in whole:
-                await one(case)
+            with anyio.CancelScope() as self._scope:
+                await self._all(chosen, progress)
         finally:
             with anyio.CancelScope(shield=True):
                 await end_strays(self.token)
+        for case in chosen:
+            if case.id not in self._results:
+                self._results[case.id] = _result(case, _Judged(Verdict.SKIP, "the run was interrupted"), 0.0)
         run = Run(
             kind="agent",
             command=tuple(self.command),
-            subject=probe.subject,
+            subject=self._probe.subject,
             started=started.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - began, 3),
-            cases=tuple(results[case.id] for case in chosen),
+            cases=tuple(self._results[case.id] for case in chosen),
+            interrupted=self.interrupted,
         )
         if progress is not None:
             progress.end(run)
         return run
 
-    def _open(self, probe: _Probe):
+    def stop(self) -> None:
+        """End the run now: what has no verdict yet is skipped."""
+        self.interrupted = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    # What a wait may last.
+
+    @property
+    def _patience(self) -> float:
+        return max(self.timeout / 2, 5 * self._probe.latency)
+
+    @property
+    def _start_patience(self) -> float:
+        return max(self.timeout, 3 * self._probe.start)
+
+    @property
+    def _limit(self) -> float:
+        return self._start_patience + _STEPS * self._patience
+
+    # The cases, beside each other.
+
+    async def _all(self, chosen: Sequence[Case], progress: Progress | None) -> None:
+        self._probe = await self._find_out()
+        slots = anyio.Semaphore(self.jobs)
+        ended = {case.id: anyio.Event() for case in chosen}
+
+        async def tell(case: Case, judged: _Judged, seconds: float) -> None:
+            # One fault, one accusation: if what went wrong is a matter of another case, that one tells first.
+            root = judged.root or case.after
+            if not judged.stands and judged.verdict is not Verdict.UNREACHED and root in ended and root != case.id:
+                await ended[root].wait()
+                judged = _because_of(self._results[root], judged)
+            self._results[case.id] = result = _result(case, judged, seconds)
+            ended[case.id].set()
+            if progress is not None:
+                progress.finished(result)
+
+        async def alone(case: Case) -> None:
+            async with slots:
+                if progress is not None:
+                    progress.started(case.id)
+                began = time.monotonic()
+                judged = await self._judge(case)
+            await tell(case, judged, time.monotonic() - began)
+
+        async def together(cases: deque[Case]) -> None:
+            while cases:
+                doubted: Case | None = None
+                try:
+                    async with slots, self._open() as agent:
+                        while cases and doubted is None and not agent.ended:
+                            case = doubted = cases.popleft()
+                            if progress is not None:
+                                progress.started(case.id)
+                            began, messages = time.monotonic(), agent.begin_case()
+                            judged = await self._outcome(case, agent)
+                            if judged.stands:
+                                doubted = None
+                                self._observe(case, judged, agent, messages)
+                                judged = replace(judged, transcript=agent.transcript.lines())
+                                await tell(case, judged, time.monotonic() - began)
+                        agent.begin_case()
+                    self._observed_in(f"the end of a process that served {case.group}", agent)
+                except CannotStart:
+                    doubted = doubted or cases.popleft()  # and is told so when it is judged by itself
+                except Exception:
+                    self._mishaps.append(traceback.format_exc(limit=-3))
+                if doubted is not None:
+                    tasks.start_soon(alone, doubted)
+
+        able = not (self._probe.cannot_run or self._probe.deaf)
+        own = [case for case in chosen if not case.whole_run]
+        shared: dict[str, list[Case]] = {}
+        async with anyio.create_task_group() as tasks:
+            if able and len(own) < len(chosen):
+                tasks.start_soon(self._tour, slots)
+            for case in own:
+                if able and case.shared:
+                    shared.setdefault(case.group, []).append(case)
+                else:
+                    tasks.start_soon(alone, case)
+            for cases in shared.values():
+                tasks.start_soon(together, deque(cases))
+        for case in chosen:
+            if case.whole_run:
+                await alone(case)
+
+    def _open(self, *, first: bool = False) -> AbstractAsyncContextManager[Agent]:
         return open_agent(
             self.command,
             self.profile,
-            patience=self.timeout / 2,
+            patience=self._patience,
+            start_patience=self.patient * self.timeout if first else self._start_patience,
             token=self.token,
-            fence_method=probe.fence_method,
+            fence_method=self._probe.fence_method,
             start=self.start,
         )
 
-    async def _probe(self) -> _Probe:
-        """Whether it starts and answers, who it is, and which request can serve as a fence."""
+    async def _find_out(self) -> Probe:
         try:
-            async with self._open(_Probe()) as agent:
-                probe = await self._ask(agent)
-            self._observe("the first conversation", agent)
+            async with self._open(first=True) as agent:
+                found = await probe(agent, short=min(2.0, self.timeout / 2))
+            self._observed_in("the first conversation", agent)
             # Read once more: what it wrote to standard error while it ended explains the most.
-            return _Probe(probe.subject, probe.fence_method, probe.cannot_run, probe.deaf, agent.process.stderr)
+            return replace(found, stderr=agent.process.stderr)
         except CannotStart as error:
-            return _Probe(cannot_run=f"the command cannot be started: {error}")
+            return Probe(cannot_run=f"the command cannot be started: {error}")
+        except Exception:
+            self._mishaps.append(traceback.format_exc(limit=-3))
+            return Probe()
 
-    async def _ask(self, agent: Agent) -> _Probe:
-        try:
-            pending = await agent.ask_initialize()
-            result = (
-                await agent.wait_for(lambda: next(iter(pending.answers), None), "initialize", within=self.timeout)
-            ).get("result")
-        except Ended as ended:
-            if not agent.received and not agent.unfinished:
-                return _Probe(cannot_run=f"it wrote no message: {agent.ended or ended.reason}")
-            return _Probe(deaf=f"initialize is not answered: {agent.ended}")
-        except NoAnswer:
-            return _Probe(deaf=f"initialize is not answered within {self.timeout:g} s")
-        subject: Subject | None = None
-        if isinstance(result, dict):
-            info, version = result.get("agentInfo"), result.get("protocolVersion")
-            name, own_version = (info.get("name"), info.get("version")) if isinstance(info, dict) else (None, None)
-            subject = {
-                "name": name if isinstance(name, str) else None,
-                "version": own_version if isinstance(own_version, str) else None,
-                "protocolVersion": version if isinstance(version, int) else None,
-            }
-        try:
-            pending = await agent.request(FENCE, {})
-            await pending.answer(within=min(2.0, self.timeout / 2))
-        except Outcome:
-            return _Probe(subject, fence_method="session/new")
-        return _Probe(subject)
-
-    async def _case(self, case: Case, probe: _Probe) -> CaseResult:
-        began = time.monotonic()
-        verdict, reason, transcript, stderr = await self._judge(case, probe)
-        return CaseResult(
-            id=case.id,
-            group=case.group,
-            title=case.title,
-            level=case.level,
-            section=case.section,
-            source=case.source,
-            behaviours=case.behaviours,
-            verdict=verdict,
-            reason=" ".join(reason.split()),
-            seconds=round(time.monotonic() - began, 3),
-            transcript=transcript,
-            stderr=stderr,
-        )
-
-    async def _judge(self, case: Case, probe: _Probe) -> tuple[Verdict, str, Sequence[Line], str]:
-        if probe.cannot_run:
-            return Verdict.ERROR, probe.cannot_run, (), probe.stderr
-        if probe.deaf and case.id != FIRST and not case.whole_run:
-            return Verdict.SKIP, probe.deaf, (), probe.stderr
+    async def _judge(self, case: Case) -> _Judged:
+        found = self._probe
+        if found.cannot_run:
+            return _Judged(Verdict.ERROR, found.cannot_run, stderr=found.stderr)
+        if found.deaf and case.id != FIRST and not case.whole_run:
+            verdict = Verdict.UNREACHED if FIRST in self._chosen else Verdict.SKIP
+            return _Judged(verdict, found.deaf, root=FIRST, stderr=found.stderr)
         if missing := [need for need in case.needs if need not in self.profile.situations]:
-            return Verdict.SKIP, f"the profile has no situation {' and no '.join(map(repr, missing))}", (), ""
+            return _Judged(Verdict.SKIP, f"the profile has no situation {' and no '.join(map(repr, missing))}")
         if case.whole_run:
-            verdict, reason = await self._outcome(case, self.observed)
-            return verdict, reason, self.observed.exhibit if verdict is not Verdict.PASS else (), ""
+            judged = await self._outcome(case, self.observed)
+            if self._mishaps and judged.verdict is Verdict.PASS:
+                return _Judged(Verdict.SUITE_ERROR, self._mishaps[0])
+            return replace(judged, transcript=self.observed.exhibit if judged.verdict is not Verdict.PASS else ())
+        agent: Agent | None = None
+        judged = _Judged(Verdict.SUITE_ERROR)
         try:
-            async with self._open(probe) as agent:
-                verdict, reason = await self._outcome(case, agent)
+            async with self._open() as agent:
+                judged = await self._outcome(case, agent)
         except CannotStart as error:
-            return Verdict.ERROR, f"the command cannot be started: {error}", (), ""
-        self._observe(case.id, agent)
-        return verdict, reason, agent.transcript.lines(), agent.process.stderr
+            return _Judged(Verdict.ERROR, f"the command cannot be started: {error}")
+        except Exception:  # what is wrong in reading or answering ends the case, and is the suite's fault
+            judged = _Judged(Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
+        if agent is None:
+            return judged
+        self._observe(case, judged, agent)
+        return replace(judged, transcript=agent.transcript.lines(), stderr=agent.process.stderr)
 
-    async def _outcome(self, case: Case, subject: Agent | Observed) -> tuple[Verdict, str]:
+    async def _outcome(self, case: Case, subject: Agent | Observed) -> _Judged:
         try:
-            with anyio.move_on_after(self.timeout) as scope:
-                await case.function(subject)
+            with anyio.move_on_after(self._limit) as scope:
+                try:
+                    await case.function(subject)
+                except NoAnswer as missing:
+                    if isinstance(subject, Agent) and await subject.comes_late(missing):
+                        return _Judged(Verdict.SLOW, f"{missing.what} came later than the suite waits")
+                    raise
         except Outcome as outcome:
-            return (case.broken() if outcome.verdict is Verdict.FAIL else outcome.verdict), outcome.reason
-        except Exception:  # a case that is wrong is the suite's fault, never the subject's
-            return Verdict.ERROR, "the suite is at fault: " + traceback.format_exc(limit=-3)
+            return _Judged(case.judged(outcome), outcome.reason, outcome.root)
+        except Exception:  # a case that is wrong is the suite's fault, unless it was told what has no meaning
+            found = subject.violations if isinstance(subject, Agent) else ()
+            for violation in found:
+                if violation.rule in _SHAPES:
+                    return _Judged(
+                        Verdict.UNREACHED, f"{violation.what}: {violation.line:.200}", _SHAPES[violation.rule]
+                    )
+            return _Judged(Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
         if scope.cancelled_caught:
             what = (isinstance(subject, Agent) and subject.waiting) or "its end"
-            return case.broken(), f"the case took more than {self.timeout:g} s; it awaited {what}"
-        return Verdict.PASS, ""
+            return _Judged(Verdict.SLOW, f"the case took more than {self._limit:.3g} s; it awaited {what}")
+        return _Judged(Verdict.PASS)
 
-    def _observe(self, name: str, agent: Agent) -> None:
-        violations = [*agent.violations, *agent.checker.leftovers()]
+    def _observe(self, case: Case, judged: _Judged, agent: Agent, since: int = 0) -> None:
+        # What a probe of something recommended brought forth is told by that probe alone.
+        blamed = case.level is not Level.MUST and judged.verdict in (Verdict.WARN, Verdict.FAIL)
+        self._observed_in(case.id, agent, since, blamed=blamed)
+
+    def _observed_in(self, name: str, agent: Agent, since: int = 0, *, blamed: bool = False) -> None:
+        violations = list(agent.violations)
+        if agent.ended:
+            violations += agent.checker.leftovers()
         if agent.unfinished:
             shown = agent.unfinished[:500].decode("utf-8", "backslashreplace")
             violations.append(Violation("newline", "the last line is not ended by a newline", shown))
-        self.observed.conversations.append(
-            Conduct(name, len(agent.received), violations, agent.transcript.lines() if violations else ())
-        )
+        lines = agent.transcript.lines() if violations else ()
+        seen = len(agent.received) - since
+        self.observed.conversations.append(Conduct(name, seen, () if blamed else violations, lines))
 
-    async def _tour(self, probe: _Probe, slots: anyio.Semaphore) -> None:
-        async with slots, self._open(probe) as agent:
-            with anyio.move_on_after(3 * self.timeout):
-                await _tour(agent)
-        self._observe("the tour of all situations", agent)
-
-
-async def _tour(agent: Agent) -> None:
-    """Go through everything the agent is known to do. Nothing is judged here, so what goes wrong only ends a part."""
-    for situation in agent.profile.situations or ("",):
-        # What one situation leaves unanswered is answered in the next.
-        agent.let_go()
+    async def _tour(self, slots: anyio.Semaphore) -> None:
+        agent: Agent | None = None
         try:
-            session = await agent.session()
-            if not situation:
-                continue
-            prompt = await agent.prompt(session, situation)
-            if situation in ("hang", "stubborn", "nested"):
-                await agent.said_something(prompt) if situation != "nested" else await agent.next_request()
-                await agent.cancel(session)
-            await prompt.answer()
-        except Ended:
-            return
-        except Outcome:
-            continue
-    if agent.can("sessionCapabilities.list"):
-        try:
-            await (await agent.request("session/list", {})).answer()
-        except Outcome:
-            pass
-    try:
-        await agent.settle()  # what it says last is heard too
-    except Outcome:
-        return
+            async with slots, self._open() as agent:
+                with anyio.move_on_after(3 * self._limit):
+                    await tour(agent)
+        except CannotStart:
+            return  # each case tells
+        except Exception:
+            self._mishaps.append(traceback.format_exc(limit=-3))
+        if agent is not None:
+            self._observed_in("the tour of all situations", agent)
+
+
+def _because_of(root: CaseResult, judged: _Judged) -> _Judged:
+    """What a case is that went wrong, if the case that stands for it went wrong as well."""
+    if root.verdict is Verdict.UNREACHED:
+        return replace(judged, verdict=Verdict.UNREACHED, root=root.root)
+    if root.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.SLOW):
+        return replace(judged, verdict=Verdict.UNREACHED, root=root.id)
+    return replace(judged, root="")
+
+
+def _result(case: Case, judged: _Judged, seconds: float) -> CaseResult:
+    return CaseResult(
+        id=case.id,
+        group=case.group,
+        title=case.title,
+        level=case.level,
+        section=case.section,
+        source=case.source,
+        behaviours=case.behaviours,
+        verdict=judged.verdict,
+        reason=clean(" ".join(judged.reason.split())),
+        root=judged.root if judged.verdict is Verdict.UNREACHED else "",
+        seconds=round(seconds, 3),
+        transcript=judged.transcript,
+        stderr=clean(judged.stderr),
+    )

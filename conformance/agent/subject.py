@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
 
-from conformance.core.case import fail, skip
+from conformance.core.case import Outcome, belongs_to, fail, skip
 from conformance.core.checker import Checker
 from conformance.core.process import MARK, Process, Start, spawn
 from conformance.core.schema import announced
@@ -89,14 +89,23 @@ class Agent(Conversation):
     """A conversation with one fresh agent process, not yet initialized."""
 
     def __init__(
-        self, process: Process, profile: Profile, cwd: Path, *, patience: float, fence_method: str = FENCE
+        self,
+        process: Process,
+        profile: Profile,
+        cwd: Path,
+        *,
+        patience: float,
+        start_patience: float,
+        fence_method: str = FENCE,
     ) -> None:
-        super().__init__(process, Checker("agent"), Editor(cwd), patience=patience)
+        super().__init__(process, Checker("agent"), Editor(cwd), patience=patience, start_patience=start_patience)
         self.profile = profile
         self.cwd = cwd
         """An absolute directory with the profile's `cwd_files`: the working directory of the sessions."""
         self.initialized: Mapping[str, Any] | None = None
         """The result of `initialize`."""
+        self.new_session: Mapping[str, Any] = {}
+        """The result of the last `session/new`."""
         self._fence_method = fence_method
         self._prompts: dict[str, Pending] = {}
         self._has_session = False
@@ -137,12 +146,15 @@ class Agent(Conversation):
         return code == AUTH_REQUIRED and method.startswith("session/") and not self._has_session
 
     async def initialize(self, **capabilities: object) -> Mapping[str, Any]:
-        """Initialize with the default capabilities, changed by name; the result.
+        """Initialize with the default capabilities, changed by name; the result. Once is enough if nothing is changed.
 
         `initialize(terminal=False)`, `initialize(fs={})`, `initialize(elicitation={"form": {}})`.
         """
-        pending = await self.ask_initialize(capabilities={**CLIENT_CAPABILITIES, **capabilities})
-        result = await pending.result()
+        if self.initialized is not None and not capabilities:
+            return self.initialized
+        with belongs_to("initialize/answers"):
+            pending = await self.ask_initialize(capabilities={**CLIENT_CAPABILITIES, **capabilities})
+            result = await pending.result()
         self.initialized = result if isinstance(result, dict) else {}
         return self.initialized
 
@@ -153,11 +165,13 @@ class Agent(Conversation):
         """
         if self.initialized is None:
             await self.initialize()
-        pending = await self.request("session/new", {"cwd": str(self.cwd), "mcpServers": [], **params})
-        result = await pending.result()
-        session = result.get("sessionId") if isinstance(result, dict) else None
-        if not isinstance(session, str):
-            fail("session/new was answered without a sessionId")
+        with belongs_to("" if params else "sessions/new"):
+            pending = await self.request("session/new", {"cwd": str(self.cwd), "mcpServers": [], **params})
+            result = await pending.result()
+            session = result.get("sessionId") if isinstance(result, dict) else None
+            if not isinstance(session, str):
+                fail("session/new was answered without a sessionId")
+        self.new_session = result
         self._has_session = True
         if self.profile.mode is not None:
             await self.set_mode(session, self.profile.mode)
@@ -250,6 +264,14 @@ class Agent(Conversation):
         for _ in range(2):
             await (await self.request(self._fence_method, params)).answer()
 
+    async def comes_late(self, missing: NoAnswer) -> bool:
+        """Whether something comes after all that was given up: in as much time again."""
+        try:
+            await self.wait_for(missing.find, missing.what)
+        except Outcome:
+            return False
+        return True
+
     async def comes(self, find: Callable[[], T | None]) -> T | None:
         """What `find` finds once the agent has had its say: behind a fence, or, if not there, at the end of its output.
 
@@ -288,6 +310,7 @@ async def open_agent(
     profile: Profile,
     *,
     patience: float,
+    start_patience: float,
     token: str = "",
     fence_method: str = FENCE,
     grace: float = 1.0,
@@ -298,6 +321,7 @@ async def open_agent(
     Args:
         start: What starts it.
         patience: Seconds that a wait lasts at most.
+        start_patience: The same for the first message, which comes when the agent has started.
         token: Marks the processes of the run, so that strays are found.
         grace: Seconds that it has to end by itself, once it is told to.
 
@@ -307,7 +331,9 @@ async def open_agent(
     with tempfile.TemporaryDirectory(prefix="acp-conformance-", ignore_cleanup_errors=True) as folder:
         cwd = _furnish(folder, profile)
         async with start(command, env={**profile.env, MARK: token}, grace=grace) as process:
-            agent = Agent(process, profile, cwd, patience=patience, fence_method=fence_method)
+            agent = Agent(
+                process, profile, cwd, patience=patience, start_patience=start_patience, fence_method=fence_method
+            )
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(process.drain_stderr)
                 tasks.start_soon(agent.read)
@@ -318,6 +344,6 @@ async def open_agent(
                     # The readers go on while it ends, so that what it still says is kept and no full pipe holds it.
                     with anyio.CancelScope(shield=True):
                         await process.end(grace)
-                        with anyio.move_on_after(0.2):
+                        with anyio.move_on_after(0.2), suppress(NoAnswer):  # a child may hold the pipe open
                             await agent.eof()
                     tasks.cancel_scope.cancel()

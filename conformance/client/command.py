@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import click
 
+from conformance.core.interrupt import interruptible
 from conformance.core.tables import ProfileError
 from conformance.options import choose, finish, show
 from conformance.report.terminal import Terminal
@@ -15,7 +16,7 @@ from conformance.report.terminal import Terminal
 from . import cases
 from . import profile as profiles
 from .program import AGENT
-from .run import run
+from .run import Stop, run
 from .stage import Setting
 
 
@@ -24,6 +25,7 @@ def main(
     patterns: tuple[str, ...],
     only_list: bool,
     *,
+    strict: bool = False,
     profile_name: str | None = None,
     here: bool = False,
     **rest: Any,
@@ -33,7 +35,7 @@ def main(
     Raises:
         click.UsageError: A pattern that fits no case, no `{agent}` in the command, or a file that is not a profile.
     """
-    chosen = choose(cases.load(), patterns)
+    chosen = choose(cases.load(), patterns, strict=strict)
     if only_list:
         show(chosen)
         return
@@ -44,5 +46,7 @@ def main(
     except ProfileError as error:
         raise click.UsageError(str(error)) from error
     setting = Setting(command, profile, patience=rest["timeout"] / 2, here=here)
-    result = anyio.run(lambda: run(setting, chosen, Terminal(sys.stdout), jobs=rest["jobs"]))
+    stop = Stop()
+    progress = Terminal(sys.stdout)
+    result = anyio.run(interruptible, lambda: run(setting, chosen, progress, jobs=rest["jobs"], stop=stop), stop.pull)
     finish(result, **rest)

@@ -7,14 +7,13 @@ the requests that no case is about, so that every client gets as far as it would
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeVar
 
 import anyio
 
 from conformance.core.lines import Framer, TooLong, Transcript
-from conformance.core.schema import announced, methods, same_id
+from conformance.core.schema import announced, encoded, methods, same_id
 
 from .checks import Watch
 from .link import Gone, Link
@@ -200,7 +199,7 @@ class Conversation:
     async def send(self, message: Any) -> None:
         """Write a message. Nothing happens if the agent process has ended."""
         self._watch.sent(message)
-        line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+        line = encoded(message)
         self._transcript.add("suite", line)
         await self._frame(b"O", line + b"\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
@@ -11,7 +12,7 @@ import anyio
 from conformance.core.case import Case, Outcome
 from conformance.core.process import CannotStart
 from conformance.core.progress import Progress
-from conformance.core.result import CaseResult, Line, Run, Verdict
+from conformance.core.result import CaseResult, Line, Run, Verdict, clean
 
 from .checks import Seen
 from .conversation import Ended, Silent
@@ -23,11 +24,33 @@ _STEPS = 5
 """How often a case may wait for as long as the client may take, before it is ended."""
 
 
-async def run(setting: Setting, cases: Sequence[Case], progress: Progress | None = None, *, jobs: int = JOBS) -> Run:
+class Stop:
+    """Ends a run before it has tried every case."""
+
+    def __init__(self) -> None:
+        self.pulled = False
+        self.scope: anyio.CancelScope | None = None
+
+    def pull(self) -> None:
+        """End the run now: what has no verdict yet is skipped."""
+        self.pulled = True
+        if self.scope is not None:
+            self.scope.cancel()
+
+
+async def run(
+    setting: Setting,
+    cases: Sequence[Case],
+    progress: Progress | None = None,
+    *,
+    jobs: int = JOBS,
+    stop: Stop | None = None,
+) -> Run:
     """Run `cases` against the client of `setting`, `jobs` at a time; the results are in their order.
 
     If the first one cannot be run since the client does not start its agent, neither are the others.
     """
+    stop = stop or Stop()
     began, started = time.monotonic(), datetime.now(UTC)
     seen = Seen()
     results: dict[str, CaseResult] = {}
@@ -52,19 +75,23 @@ async def run(setting: Setting, cases: Sequence[Case], progress: Progress | None
     for case in alone:
         if missing := _missing(setting, case):
             add(_result(case, Verdict.SKIP, missing))
-    if ready:
-        await judge(ready[0])
-        first = results[ready[0].id]
-        if first.verdict is Verdict.ERROR:
-            for case in ready[1:]:
-                add(_result(case, Verdict.ERROR, first.reason))
-        else:
-            async with anyio.create_task_group() as group:
+    with anyio.CancelScope() as stop.scope:
+        if ready:
+            await judge(ready[0])
+            first = results[ready[0].id]
+            if first.verdict is Verdict.ERROR:
                 for case in ready[1:]:
-                    group.start_soon(judge, case)
+                    add(_result(case, Verdict.ERROR, first.reason))
+            else:
+                async with anyio.create_task_group() as group:
+                    for case in ready[1:]:
+                        group.start_soon(judge, case)
+        for case in cases:
+            if case.whole_run:
+                add(await _judge_all(case, seen))
     for case in cases:
-        if case.whole_run:
-            add(await _judge_all(case, seen))
+        if case.id not in results:
+            results[case.id] = _result(case, Verdict.SKIP, "the run was interrupted")
     result = Run(
         kind="client",
         command=tuple(setting.command),
@@ -72,6 +99,7 @@ async def run(setting: Setting, cases: Sequence[Case], progress: Progress | None
         started=started.isoformat(timespec="seconds").replace("+00:00", "Z"),
         seconds=round(time.monotonic() - began, 3),
         cases=tuple(results[case.id] for case in cases),
+        interrupted=stop.pulled,
     )
     if progress is not None:
         progress.end(result)
@@ -82,17 +110,18 @@ async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
     """Run one case; what goes wrong with it is its verdict."""
     began = time.monotonic()
     stage: Stage | None = None
-    verdict, reason = Verdict.ERROR, ""
+    verdict, reason = Verdict.SUITE_ERROR, ""
     limit = 2 * STARTING + _STEPS * setting.patience
     try:
         with anyio.move_on_after(limit) as scope:
             async with set_up(setting, case.needs, seen, case.id) as stage:
                 verdict, reason = await _play(case, stage)
         if scope.cancelled_caught:
-            verdict, reason = case.broken(), f"the case did not come to its end within {limit:g} s"
+            verdict, reason = Verdict.SLOW, f"the case did not come to its end within {limit:g} s"
     except Exception as error:  # the suite's own mistakes are told, and end no run
-        flat = _flat(error)
-        reason = str(flat) if isinstance(flat, CannotStart) else f"the suite itself failed: {flat!r}"
+        verdict, reason = Verdict.SUITE_ERROR, traceback.format_exc(limit=-3)
+        if isinstance(cause := _only(error), CannotStart):
+            verdict, reason = Verdict.ERROR, str(cause)
     lines = () if stage is None else stage.transcript.lines()
     printed = "" if stage is None else stage.program.printed
     return _result(case, verdict, reason, time.monotonic() - began, lines, printed)
@@ -110,8 +139,7 @@ async def _play(case: Case, stage: Stage) -> tuple[Verdict, str]:
             await case.function(client)
             return Verdict.PASS, ""
         except Outcome as outcome:
-            verdict = case.broken() if outcome.verdict is Verdict.FAIL else outcome.verdict
-            return verdict, outcome.reason
+            return case.judged(outcome), outcome.reason
         except Silent as error:
             return (case.broken(), str(error)) if client.trying else (Verdict.SKIP, str(error))
         except Ended as error:
@@ -134,7 +162,9 @@ async def _judge_all(case: Case, seen: Seen) -> CaseResult:
     try:
         await call(seen)
     except Outcome as outcome:
-        return _result(case, case.broken() if outcome.verdict is Verdict.FAIL else outcome.verdict, outcome.reason)
+        return _result(case, case.judged(outcome), outcome.reason)
+    except Exception:
+        return _result(case, Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
     return _result(case, Verdict.PASS, "")
 
 
@@ -143,7 +173,7 @@ def _missing(setting: Setting, case: Case) -> str:
     return f"the profile has no [situations.{names[0]}]" if names else ""
 
 
-def _flat(error: BaseException) -> BaseException:
+def _only(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -161,8 +191,8 @@ def _result(
         source=case.source,
         behaviours=case.behaviours,
         verdict=verdict,
-        reason=" ".join(reason.split()),
+        reason=clean(" ".join(reason.split())),
         seconds=round(seconds, 3),
         transcript=tuple(lines),
-        stderr=printed,
+        stderr=clean(printed),
     )

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pkgutil import iter_modules
@@ -53,10 +54,22 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 class Outcome(Exception):
     """Ends a case early. `verdict` FAIL means "the rule is broken": it becomes `warn` where the level is SHOULD."""
 
-    def __init__(self, verdict: Verdict, reason: str) -> None:
+    def __init__(self, verdict: Verdict, reason: str, root: str = "") -> None:
         super().__init__(reason)
         self.verdict = verdict
         self.reason = reason
+        self.root = root
+        """The id of the case that is about what went wrong, where that is another one than this."""
+
+
+@contextmanager
+def belongs_to(root: str) -> Iterator[None]:
+    """What goes wrong in the block is a matter of the case `root`: a step that many cases need."""
+    try:
+        yield
+    except Outcome as outcome:
+        outcome.root = outcome.root or root
+        raise
 
 
 def fail(reason: str) -> NoReturn:
@@ -91,6 +104,12 @@ class Case:
     behaviours: tuple[str, ...]
     needs: tuple[str, ...]
     """Situations of the profile without which the case is skipped."""
+    after: str
+    """The case without which this one proves nothing: if that one fails, a failure of this one is no news."""
+    shared: bool
+    """Whether one process of the subject serves it after others: a fresh one proves nothing more."""
+    strict: Level
+    """The level under `--strict`."""
     whole_run: bool
     """Judged once, at the end, over everything that was seen of the subject: it has no conversation of its own."""
     function: Callable[[Any], Awaitable[None]]
@@ -101,8 +120,16 @@ class Case:
         return self.id.partition("/")[0]
 
     def broken(self) -> Verdict:
-        """The verdict when the rule is broken: by its level."""
-        return {Level.MUST: Verdict.FAIL, Level.SHOULD: Verdict.WARN, Level.CHOICE: Verdict.CHOICE}[self.level]
+        """The verdict when the rule is broken, by its level. A choice can go wrong, too: no answer, or the end."""
+        return Verdict.WARN if self.level is Level.SHOULD else Verdict.FAIL
+
+    def judged(self, outcome: Outcome) -> Verdict:
+        """The verdict of an outcome."""
+        return self.broken() if outcome.verdict is Verdict.FAIL else outcome.verdict
+
+    def stricter(self) -> Case:
+        """The case as `--strict` judges it."""
+        return replace(self, level=self.strict)
 
 
 class Registry:
@@ -143,12 +170,16 @@ class Registry:
         section: str,
         behaviours: Iterable[str] = (),
         needs: str | Iterable[str] = (),
+        after: str = "",
+        shared: bool = False,
+        strict: Level | None = None,
         whole_run: bool = False,
     ) -> Callable[[F], F]:
         """Register the decorated function as the case `id` (`group/kebab-words`).
 
         The first line of its docstring is the title: the rule, as a sentence. `needs` names situations of the profile:
-        where one of them has no entry, the case is skipped with that reason and the function is not called.
+        where one of them has no entry, the case is skipped with that reason and the function is not called. The others
+        are described at `Case`.
 
         Raises:
             ValueError: The id is malformed or taken, or there is no title.
@@ -170,6 +201,9 @@ class Registry:
                 section=section,
                 behaviours=tuple(behaviours),
                 needs=(needs,) if isinstance(needs, str) else tuple(needs),
+                after=after,
+                shared=shared,
+                strict=strict or level,
                 whole_run=whole_run,
                 function=function,
             )

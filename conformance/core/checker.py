@@ -11,7 +11,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from .meaning import Meaning
-from .schema import JsonId, NotJson, announced, errors_of, member_capabilities, methods, parse, same_id, unknown_members
+from .schema import (
+    JsonId,
+    NotJson,
+    announced,
+    errors_of,
+    member_capabilities,
+    methods,
+    parse,
+    same_id,
+    unknown_members,
+    update_type,
+)
 from .violation import Violation
 
 _UPDATES = 500
@@ -150,6 +161,7 @@ class Checker:
         capability = member_capabilities().get("SessionUpdate", {}).get(kind)
         if capability is not None and not self._has(capability):
             yield Violation("capability", f"the update {kind} although {capability} is not announced", line)
+        yield from _extra(update_type(kind), update, f"the update {kind}", line)
 
     def _answer(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
         id, error = message["id"], message.get("error")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
-SUITE = "1"
+SUITE = "2"
 """The version of the rules: it grows when a case is added, removed or judged otherwise."""
 
 TEXT_LIMIT = 4_000
@@ -36,8 +36,14 @@ class Verdict(StrEnum):
     """The capability that the rule is about is not announced."""
     CHOICE = "choice"
     """The rule leaves it open; the reason says what the subject does."""
+    SLOW = "slow"
+    """It came, but only after the suite had given up waiting for it: that breaks no rule, and proves none."""
+    UNREACHED = "not-reached"
+    """Something went wrong before the rule could be tried, and another case is about that: see `CaseResult.root`."""
     ERROR = "error"
-    """The suite could not run the case: the command does not start, or the suite itself is at fault."""
+    """The suite could not run the case: the command does not start."""
+    SUITE_ERROR = "suite-error"
+    """The suite itself is at fault: nothing is known of the subject."""
 
 
 Line = TypedDict("Line", {"at": float, "from": Literal["suite", "subject"], "text": str})
@@ -70,6 +76,8 @@ class CaseResult:
     verdict: Verdict
     reason: str = ""
     """One line: why it failed or was skipped, or what the choice was; empty on a pass."""
+    root: str = ""
+    """The case that stands for this one: what is wrong there kept this rule from being tried."""
     seconds: float = 0.0
     transcript: Sequence[Line] = field(default_factory=tuple)
     stderr: str = ""
@@ -87,6 +95,8 @@ class Run:
     """ISO 8601, UTC."""
     seconds: float
     cases: Sequence[CaseResult]
+    interrupted: bool = False
+    """It was told to end before it had tried every case; the others are skipped."""
     suite: str = SUITE
 
     def counts(self) -> dict[Verdict, int]:
@@ -97,10 +107,18 @@ class Run:
         return counts
 
     def exit_code(self) -> int:
-        """1 if a MUST failed; else 2 if a case could not be run or nothing could be tried at all; else 0."""
+        """What the process that made the run ends with.
+
+        130 if it was interrupted; else 1 if a MUST failed; else 3 if the suite itself was at fault; else 2 if a case
+        could not be run or nothing could be tried at all; else 0.
+        """
+        if self.interrupted:
+            return 130
         counts = self.counts()
         if counts[Verdict.FAIL]:
             return 1
+        if counts[Verdict.SUITE_ERROR]:
+            return 3
         tried = counts[Verdict.PASS] + counts[Verdict.WARN] + counts[Verdict.CHOICE]
         return 2 if counts[Verdict.ERROR] or not tried else 0
 
@@ -135,6 +153,11 @@ class Run:
             return cls(**{**data, "cases": cases})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a report of this suite: {error}") from error
+
+
+def clean(text: str) -> str:
+    """`text` with escapes for half characters (surrogates), which no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def shorten(text: str) -> str:

@@ -40,6 +40,14 @@ def parse(line: bytes | str) -> Any:
         raise NotJson(str(error)) from error
 
 
+def encoded(message: object) -> bytes:
+    """A JSON value as bytes. Half characters, which UTF-8 cannot hold, are escapes as they were when they came."""
+    try:
+        return json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(message, separators=(",", ":")).encode()
+
+
 def same_id(left: object, right: object) -> bool:
     """Whether two ids are the same JSON value: 1, "1", 1.0 and true all differ."""
     return type(left) is type(right) and left == right
@@ -110,10 +118,20 @@ def announced(capabilities: Mapping[str, Any], path: str) -> bool:
     return value is not None and value is not False
 
 
+_DRAFT: Mapping[str, frozenset[str]] = {"PromptResponse": frozenset({"usage"})}
+"""Members of the published draft of the schema, by type: agents that try it out make nothing up."""
+
+
+def update_type(kind: str) -> str:
+    """The type of the schema that a session update of this kind has."""
+    choices = [each["$ref"].removeprefix("#/$defs/") for each in _definitions()["SessionUpdate"]["oneOf"]]
+    return next(each for each in choices if _definitions()[each]["properties"]["sessionUpdate"]["const"] == kind)
+
+
 def unknown_members(name: str, value: Mapping[str, Any]) -> list[str]:
     """The members of `value` that the type `name` of the schema does not have, sorted."""
     known = _definitions()[name].get("properties")
-    return [] if known is None else sorted(value.keys() - known.keys())
+    return [] if known is None else sorted(value.keys() - known.keys() - _DRAFT.get(name, frozenset()))
 
 
 def _refuse(constant: str) -> Any:

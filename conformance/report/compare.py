@@ -20,9 +20,12 @@ _RANK = {
     Verdict.CHOICE: 0,
     Verdict.NOT_APPLICABLE: 0,
     Verdict.SKIP: 1,
-    Verdict.WARN: 2,
-    Verdict.FAIL: 3,
-    Verdict.ERROR: 4,
+    Verdict.SLOW: 2,
+    Verdict.WARN: 3,
+    Verdict.UNREACHED: 4,
+    Verdict.FAIL: 5,
+    Verdict.ERROR: 6,
+    Verdict.SUITE_ERROR: 7,
 }
 
 Change = tuple[CaseResult, CaseResult]

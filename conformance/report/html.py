@@ -32,11 +32,17 @@ from .words import (
 _MOST_LINES = 400
 """Lines of a conversation that are shown; a flood would make a page that no phone opens."""
 
+_FEW_LINES = 6
+"""The same where nothing is wrong."""
+
 _CLASSES = {verdict: "na" if verdict is Verdict.NOT_APPLICABLE else str(verdict) for verdict in Verdict}
 _SIGNS = {
+    Verdict.SUITE_ERROR: "S",
     Verdict.ERROR: "E",
     Verdict.FAIL: "\N{MULTIPLICATION SIGN}",
     Verdict.WARN: "!",
+    Verdict.SLOW: "\N{HOURGLASS}",
+    Verdict.UNREACHED: "\N{MIDLINE HORIZONTAL ELLIPSIS}",
     Verdict.CHOICE: "?",
     Verdict.SKIP: "\N{EN DASH}",
     Verdict.NOT_APPLICABLE: "\N{MIDDLE DOT}",
@@ -52,7 +58,7 @@ def write(run: Run, path: Path) -> None:
 
 def render(run: Run) -> str:
     """The page."""
-    style = (resources.files("conformance.report") / "page.css").read_text("utf-8")
+    style = (resources.files("conformance.report") / "page.css").read_text("utf-8") + "\n".join(_filter_rules())
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     title = f"Conformance of {subject_of(run) or 'a subject without a name'}"
@@ -90,13 +96,26 @@ def _filters(run: Run) -> Iterator[str]:
     choices = [("all", "all", len(run.cases)), ("problems", "problems", problems)]
     choices += [(_CLASSES[verdict], NAMES[verdict], counts[verdict]) for verdict in WORST_FIRST]
     for name, _, _ in choices:
-        checked = " checked" if name == "all" else ""
+        checked = " checked" if name == ("problems" if problems else "all") else ""
         yield f'<input type="radio" name="only" id="only-{name}"{checked}>'
     yield '<nav aria-label="Show only">'
     for name, label, count in choices:
         empty = "" if count else ' class="none"'
         yield f'<label for="only-{name}"{empty}>{label} <b>{count}</b></label>'
     yield "</nav>"
+
+
+def _filter_rules() -> Iterator[str]:
+    """The style of the buttons, and what each of them hides."""
+    classes = [_CLASSES[verdict] for verdict in WORST_FIRST]
+    shown = {"all": classes, "problems": [_CLASSES[each] for each in PROBLEMS], **{each: [each] for each in classes}}
+    for name, kept in shown.items():
+        yield f'#only-{name}:checked ~ nav [for="only-{name}"] {{ background: var(--ink); color: var(--paper); }}'
+        yield f'#only-{name}:focus-visible ~ nav [for="only-{name}"] {{ outline: 2px solid var(--link); }}'
+        if name != "all":
+            cases, parents = (", ".join(f".{prefix}{each}" for each in kept) for prefix in ("", "has-"))
+            yield f"#only-{name}:checked ~ main :is(.case, .cell):not({cases}),"
+            yield f"#only-{name}:checked ~ main :is(section, tr):not({parents}) {{ display: none; }}"
 
 
 def _header(run: Run, title: str) -> Iterator[str]:
@@ -160,7 +179,7 @@ def _transcript(case: CaseResult) -> Iterator[str]:
         yield "<p>Nothing went over the wire.</p>"
         return
     yield '<ol class="wire">'
-    parts = shown_lines(len(case.transcript), _MOST_LINES)
+    parts = shown_lines(len(case.transcript), _MOST_LINES if case.verdict in PROBLEMS else _FEW_LINES)
     for part in parts:
         if part.start:
             left_out = part.start - parts[0].stop

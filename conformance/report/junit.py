@@ -12,10 +12,10 @@ from xml.etree import ElementTree as ET
 
 from conformance.core.result import CaseResult, Run, Verdict
 
-from .words import command_of, grouped, printable, printable_lines, rule_of, shown_lines, subject_of
+from .words import NAMES, PROBLEMS, command_of, grouped, printable, printable_lines, rule_of, shown_lines, subject_of
 
 _MOST_LINES = 200
-_SKIPPED = (Verdict.SKIP, Verdict.NOT_APPLICABLE)
+_SKIPPED = (Verdict.SKIP, Verdict.NOT_APPLICABLE, Verdict.UNREACHED, Verdict.SLOW)
 
 
 def write(run: Run, path: Path) -> None:
@@ -57,13 +57,13 @@ def _case(suite: ET.Element, class_name: str, case: CaseResult) -> None:
     explained = f"{case.title}\n{rule_of(case)}\n\n{case.reason}"
     if case.verdict is Verdict.FAIL:
         _element(element, "failure", {"type": str(case.level), "message": case.reason}, explained)
-    elif case.verdict is Verdict.ERROR:
+    elif case.verdict in (Verdict.ERROR, Verdict.SUITE_ERROR):
         _element(element, "error", {"type": "error", "message": case.reason}, explained)
     elif case.verdict in _SKIPPED:
-        reason = case.reason if case.verdict is Verdict.SKIP else f"not applicable: {case.reason}"
+        reason = case.reason if case.verdict is Verdict.SKIP else f"{NAMES[case.verdict]}: {case.reason}"
         _element(element, "skipped", {"message": reason})
     said = f"{case.verdict}: {case.reason}\n" if case.verdict in (Verdict.WARN, Verdict.CHOICE) else ""
-    said += _transcript(case) if case.verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN) else ""
+    said += _transcript(case) if case.verdict in PROBLEMS else ""
     if said:
         _element(element, "system-out", {}, said)
     if case.stderr and case.verdict in (Verdict.FAIL, Verdict.ERROR):
@@ -101,7 +101,7 @@ def _counts(cases: Sequence[CaseResult]) -> dict[str, str]:
     return {
         "tests": str(len(verdicts)),
         "failures": str(verdicts.count(Verdict.FAIL)),
-        "errors": str(verdicts.count(Verdict.ERROR)),
+        "errors": str(verdicts.count(Verdict.ERROR) + verdicts.count(Verdict.SUITE_ERROR)),
         "skipped": str(sum(verdict in _SKIPPED for verdict in verdicts)),
     }
 

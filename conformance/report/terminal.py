@@ -29,16 +29,21 @@ from .words import (
 )
 
 _COLOURS = {
+    Verdict.SUITE_ERROR: "magenta",
     Verdict.ERROR: "magenta",
     Verdict.FAIL: "red",
     Verdict.WARN: "yellow",
+    Verdict.SLOW: "yellow",
     Verdict.CHOICE: "cyan",
     Verdict.PASS: "green",
 }
 _EXPLAINED = {
+    Verdict.SUITE_ERROR: "Suite errors: please report them, they say nothing of the subject",
     Verdict.ERROR: "Could not run",
     Verdict.FAIL: "Failed: a MUST is broken",
     Verdict.WARN: "Warnings: a SHOULD is broken",
+    Verdict.SLOW: "Too slow: it came later than the suite waits",
+    Verdict.UNREACHED: "Not reached because of a problem above",
     Verdict.CHOICE: "Choices: the specification leaves it open",
     Verdict.SKIP: "Skipped",
     Verdict.NOT_APPLICABLE: "Not applicable",
@@ -180,7 +185,9 @@ class _Summary:
             cases = [case for case in self._run.cases if case.verdict is verdict]
             if cases and verdict is not Verdict.PASS:
                 self._paper.heading(_EXPLAINED[verdict])
-                if verdict in (Verdict.ERROR, Verdict.SKIP, Verdict.NOT_APPLICABLE):
+                if verdict is Verdict.UNREACHED:
+                    self._by_root(cases)
+                elif verdict in (Verdict.ERROR, Verdict.SKIP, Verdict.NOT_APPLICABLE):
                     self._by_reason(cases)
                 else:
                     self._each(cases)
@@ -206,6 +213,13 @@ class _Summary:
             if case.verdict is not Verdict.CHOICE:
                 self._paper.paragraph(rule_of(case))
             self._paper.paragraph(case.reason)
+
+    def _by_root(self, cases: Sequence[CaseResult]) -> None:
+        """One problem, and all that it kept from being tried."""
+        for root in dict.fromkeys(case.root for case in cases):
+            hindered = [case.id for case in cases if case.root == root]
+            self._paper.text(f"because of {root}: {len(hindered)}", indent="  ")
+            self._paper.paragraph(", ".join(hindered))
 
     def _by_reason(self, cases: Sequence[CaseResult]) -> None:
         """What was in the way stands once, however many cases it hindered."""

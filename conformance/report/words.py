@@ -12,9 +12,12 @@ from itertools import groupby
 from conformance.core.result import CaseResult, Run, Verdict
 
 WORST_FIRST = (
+    Verdict.SUITE_ERROR,
     Verdict.ERROR,
     Verdict.FAIL,
     Verdict.WARN,
+    Verdict.SLOW,
+    Verdict.UNREACHED,
     Verdict.CHOICE,
     Verdict.SKIP,
     Verdict.NOT_APPLICABLE,
@@ -22,9 +25,12 @@ WORST_FIRST = (
 )
 
 NAMES = {
+    Verdict.SUITE_ERROR: "suite error",
     Verdict.ERROR: "could not run",
     Verdict.FAIL: "failed",
     Verdict.WARN: "warned",
+    Verdict.SLOW: "too slow",
+    Verdict.UNREACHED: "not reached",
     Verdict.CHOICE: "choice",
     Verdict.SKIP: "skipped",
     Verdict.NOT_APPLICABLE: "not applicable",
@@ -32,7 +38,7 @@ NAMES = {
 }
 """What is said of the cases with a verdict."""
 
-PROBLEMS = (Verdict.ERROR, Verdict.FAIL, Verdict.WARN)
+PROBLEMS = (Verdict.SUITE_ERROR, Verdict.ERROR, Verdict.FAIL, Verdict.WARN, Verdict.SLOW, Verdict.UNREACHED)
 
 
 def grouped(run: Run) -> list[tuple[str, list[CaseResult]]]:

@@ -35,7 +35,10 @@ PACES = [SessionConfigSelectOption(value=value, name=value.title()) for value in
 
 agent = Agent("scripted", version="1", accepts=["image", "audio", "embedded_context"], mcp=["http", "sse"])
 agent.modes(SessionMode(id="ask", name="Ask"), SessionMode(id="code", name="Code"))
-agent.config_options(SessionConfigSelect(id="pace", name="Pace", current_value="fast", options=PACES))
+agent.config_options(
+    SessionConfigSelect(id="pace", name="Pace", current_value="fast", options=PACES),
+    SessionConfigSelect(id="effort", name="Effort", current_value="slow", options=PACES),
+)
 
 
 @agent.session

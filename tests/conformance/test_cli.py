@@ -75,7 +75,7 @@ def test_a_profile_that_is_wrong_is_named_with_its_place(tmp_path: Path) -> None
     [
         ("serve()", "ids/zero", 0),
         ("serve()", "envelope/unknown-*", 0),
-        ("serve()", "batch/empty", 1),
+        ("serve()", "ids/boolean", 1),
         (HOSTILE["exits at once"], "ids/zero", 2),
         ("serve()", "turns/*", 2),
     ],
@@ -84,6 +84,11 @@ def test_a_profile_that_is_wrong_is_named_with_its_place(tmp_path: Path) -> None
 def test_the_exit_code_says_what_became_of_the_run(body: str, case: str, code: int) -> None:
     result = judge(body, "--case", case)
     assert result.exit_code == code, result.output
+
+
+def test_batches_bind_under_strict_only() -> None:
+    assert judge("serve()", "--case", "batch/survives").exit_code == 0
+    assert judge("serve()", "--strict", "--case", "batch/survives").exit_code == 1
 
 
 def test_a_command_that_is_not_there_cannot_be_run() -> None:
@@ -137,9 +142,13 @@ def test_what_is_no_report_cannot_be_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_interrupted_takes_its_agents_with_it(number: signal.Signals) -> None:
+def test_a_run_that_is_interrupted_takes_its_agents_with_it_and_leaves_its_reports(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     body = HOSTILE["ignores every signal and the end of input"]
-    arguments = [sys.executable, "-m", "conformance", "agent", "--", *command("os.write(2, b'x');" + body)]
+    report = tmp_path / "run.json"
+    options = ["--json", str(report), "--case", "closing", "--case", "initialize"]
+    arguments = [sys.executable, "-m", "conformance", "agent", *options, "--", *command("os.write(2, b'x');" + body)]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert process.stdout is not None
@@ -149,7 +158,7 @@ def test_a_run_that_is_interrupted_takes_its_agents_with_it(number: signal.Signa
             tokens = {mark for child in psutil.Process(process.pid).children() if (mark := _mark(child))}
         process.send_signal(number)
         process.stdout.read()
-        assert process.wait(timeout=30) not in (0, None)
+        assert process.wait(timeout=30) == 130
     finally:
         process.kill()
         process.wait()
@@ -159,6 +168,9 @@ def test_a_run_that_is_interrupted_takes_its_agents_with_it(number: signal.Signa
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert not left
+    run = json.loads(report.read_text("utf-8"))
+    assert run["interrupted"]
+    assert "the run was interrupted" in {case["reason"] for case in run["cases"]}
 
 
 def _mark(process: psutil.Process) -> str | None:

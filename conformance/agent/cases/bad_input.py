@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent
 from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
@@ -37,13 +38,6 @@ async def _refused(agent: Agent, line: bytes, *codes: int, id: int | None = None
     return answer
 
 
-async def _survived(agent: Agent, line: bytes) -> None:
-    """Send a line after which the next request must be served."""
-    await agent.initialize()
-    await agent.raw(line)
-    await agent.fence()
-
-
 async def _unanswered(agent: Agent, line: bytes) -> None:
     """Send a line that must not be answered in any way."""
     await agent.initialize()
@@ -55,141 +49,211 @@ async def _unanswered(agent: Agent, line: bytes) -> None:
         fail(f"it is answered: {answers[0].line[:300].decode('utf-8', 'replace')}")
 
 
-@case("bad-input/not-json", level=MUST, source=RPC, section=ERRORS, behaviours=["A8"])
+@case(
+    "bad-input/not-json",
+    level=MUST,
+    source=RPC,
+    after="bad-input/not-json-survives",
+    section=ERRORS,
+    behaviours=["A8"],
+    shared=True,
+)
 async def not_json(agent: Agent) -> None:
     """A line that is not JSON is answered with -32700 and the id null."""
     await _refused(agent, GARBAGE, -32700)
 
 
-@case("bad-input/not-json-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A8"])
-async def not_json_survives(agent: Agent) -> None:
-    """After a line that is not JSON, the next request is served."""
-    await _survived(agent, GARBAGE)
-
-
-@case("bad-input/cut-short", level=MUST, source=RPC, section=ERRORS, behaviours=["A8"])
+@case(
+    "bad-input/cut-short",
+    level=MUST,
+    source=RPC,
+    after="bad-input/not-json-survives",
+    section=ERRORS,
+    behaviours=["A8"],
+    shared=True,
+)
 async def cut_short(agent: Agent) -> None:
     """A message that is cut short is answered with -32700 and the id null, though its id could be read."""
     await _refused(agent, b'{"jsonrpc":"2.0","id":77,"method":"_conformance/unknown","params":{\n', -32700)
 
 
-@case("bad-input/invalid-utf-8", level=SHOULD, source="ACP v1", section="Transports", behaviours=["L5"])
+@case(
+    "bad-input/invalid-utf-8",
+    level=SHOULD,
+    source="ACP v1",
+    after="bad-input/invalid-utf-8-survives",
+    section="Transports",
+    behaviours=["L5"],
+    shared=True,
+)
 async def invalid_utf_8(agent: Agent) -> None:
     """A line that is not UTF-8 is answered with -32700 and the id null."""
     await _refused(agent, b'{"jsonrpc":"2.0","id":77,"method":"_conformance/\xff\xfe","params":{}}\n', -32700)
 
 
-@case("bad-input/invalid-utf-8-survives", level=MUST, source="ACP v1", section="Transports", behaviours=["L5"])
-async def invalid_utf_8_survives(agent: Agent) -> None:
-    """After a line that is not UTF-8, the next request is served."""
-    await _survived(agent, b'{"jsonrpc":"2.0","method":"_conformance/\xff\xfe","params":{}}\n')
-
-
-@case("bad-input/number", level=MUST, source=RPC, section=ERRORS, behaviours=["A9"])
+@case(
+    "bad-input/number",
+    level=MUST,
+    source=RPC,
+    after="bad-input/scalar-survives",
+    section=ERRORS,
+    behaviours=["A9"],
+    shared=True,
+)
 async def number(agent: Agent) -> None:
     """A line that is a number is answered with -32600 and the id null."""
     await _refused(agent, b"42\n", -32600)
 
 
-@case("bad-input/string", level=MUST, source=RPC, section=ERRORS, behaviours=["A9"])
+@case(
+    "bad-input/string",
+    level=MUST,
+    source=RPC,
+    after="bad-input/scalar-survives",
+    section=ERRORS,
+    behaviours=["A9"],
+    shared=True,
+)
 async def string(agent: Agent) -> None:
     """A line that is a string is answered with -32600 and the id null."""
     await _refused(agent, b'"initialize"\n', -32600)
 
 
-@case("bad-input/null", level=MUST, source=RPC, section=ERRORS, behaviours=["A9"])
+@case(
+    "bad-input/null",
+    level=MUST,
+    source=RPC,
+    after="bad-input/scalar-survives",
+    section=ERRORS,
+    behaviours=["A9"],
+    shared=True,
+)
 async def null(agent: Agent) -> None:
     """A line that is null is answered with -32600 and the id null."""
     await _refused(agent, b"null\n", -32600)
 
 
-@case("bad-input/scalar-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A9"])
-async def scalar_survives(agent: Agent) -> None:
-    """After lines that are JSON and no objects, the next request is served."""
-    await _survived(agent, b'42\nnull\ntrue\n"x"\n')
-
-
-@case("bad-input/no-version", level=MUST, source=RPC, section="4 Request object: jsonrpc", behaviours=["A10"])
+@case(
+    "bad-input/no-version",
+    level=MUST,
+    source=RPC,
+    after="bad-input/invalid-request-survives",
+    section="4 Request object: jsonrpc",
+    behaviours=["A10"],
+    shared=True,
+)
 async def no_version(agent: Agent) -> None:
     """A request without `jsonrpc` is invalid: -32600."""
     await _refused(agent, b'{"id":77,"method":"_conformance/unknown","params":{}}\n', -32600, id=77)
 
 
-@case("bad-input/other-version", level=MUST, source=RPC, section="4 Request object: jsonrpc", behaviours=["A10"])
+@case(
+    "bad-input/other-version",
+    level=MUST,
+    source=RPC,
+    after="bad-input/invalid-request-survives",
+    section="4 Request object: jsonrpc",
+    behaviours=["A10"],
+    shared=True,
+)
 async def other_version(agent: Agent) -> None:
     """A request whose `jsonrpc` is not exactly "2.0" is invalid: -32600."""
     await _refused(agent, b'{"jsonrpc":"1.0","id":77,"method":"_conformance/unknown","params":{}}\n', -32600, id=77)
 
 
-@case("bad-input/method-no-string", level=MUST, source=RPC, section="4 Request object: method", behaviours=["A10"])
+@case(
+    "bad-input/method-no-string",
+    level=MUST,
+    source=RPC,
+    after="bad-input/invalid-request-survives",
+    section="4 Request object: method",
+    behaviours=["A10"],
+    shared=True,
+)
 async def method_no_string(agent: Agent) -> None:
     """A request whose method is not a string is invalid: -32600."""
     await _refused(agent, b'{"jsonrpc":"2.0","id":77,"method":1,"params":{}}\n', -32600, id=77)
 
 
-@case("bad-input/invalid-request-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A10"])
-async def invalid_request_survives(agent: Agent) -> None:
-    """After objects that are not messages, the next request is served."""
-    await _survived(agent, b'{}\n{"jsonrpc":"2.0"}\n{"jsonrpc":"2.0","method":{}}\n{"jsonrpc":2,"method":"x"}\n')
-
-
-@case("bad-input/params-no-structure", level=MUST, source=RPC, section="4.2 Parameter Structures", behaviours=["A10"])
+@case(
+    "bad-input/params-no-structure",
+    level=MUST,
+    source=RPC,
+    after="bad-input/bad-params-survive",
+    section="4.2 Parameter Structures",
+    behaviours=["A10"],
+    shared=True,
+)
 async def params_no_structure(agent: Agent) -> None:
     """A request whose parameters are neither object nor array is refused: -32600 or -32602."""
     line = b'{"jsonrpc":"2.0","id":77,"method":"session/new","params":"bar"}\n'
     await _refused(agent, line, -32600, -32602, id=77)
 
 
-@case("bad-input/missing-param", level=MUST, source=RPC, section=ERRORS, behaviours=["A7"])
+@case(
+    "bad-input/missing-param",
+    level=MUST,
+    source=RPC,
+    after="bad-input/bad-params-survive",
+    section=ERRORS,
+    behaviours=["A7"],
+    shared=True,
+)
 async def missing_param(agent: Agent) -> None:
     """A request without a required parameter is answered with -32602."""
     await agent.initialize()
     await (await agent.request("session/prompt", {})).error(-32602)
 
 
-@case("bad-input/wrong-param-type", level=MUST, source=RPC, section=ERRORS, behaviours=["A7"])
+@case(
+    "bad-input/wrong-param-type",
+    level=MUST,
+    source=RPC,
+    after="bad-input/bad-params-survive",
+    section=ERRORS,
+    behaviours=["A7"],
+    shared=True,
+)
 async def wrong_param_type(agent: Agent) -> None:
     """A request with a parameter of the wrong type is answered with -32602."""
     await agent.initialize()
     await (await agent.request("session/new", {"cwd": 5, "mcpServers": []})).error(-32602)
 
 
-@case("bad-input/wrong-nested-param", level=MUST, source=RPC, section=ERRORS, behaviours=["A7"])
+@case(
+    "bad-input/wrong-nested-param",
+    level=MUST,
+    source=RPC,
+    after="bad-input/bad-params-survive",
+    section=ERRORS,
+    behaviours=["A7"],
+    shared=True,
+)
 async def wrong_nested_param(agent: Agent) -> None:
     """A prompt that is a string instead of content blocks is answered with -32602."""
     session = await agent.session()
     await (await agent.request("session/prompt", {"sessionId": session, "prompt": "hello"})).error(-32602)
 
 
-@case("bad-input/positional-params", level=MUST, source=RPC, section=ERRORS, behaviours=["A7"])
+@case(
+    "bad-input/positional-params",
+    level=MUST,
+    source=RPC,
+    after="bad-input/bad-params-survive",
+    section=ERRORS,
+    behaviours=["A7"],
+    shared=True,
+)
 async def positional_params(agent: Agent) -> None:
     """Parameters by position, which no method of the protocol has, are refused with an error."""
     await agent.initialize()
     await (await agent.request("session/new", [str(agent.cwd), []])).error()
 
 
-@case("bad-input/bad-params-survive", level=MUST, source=RPC, section=ERRORS, behaviours=["A7"])
-async def bad_params_survive(agent: Agent) -> None:
-    """After a request whose parameters do not fit, the next request is served."""
-    await agent.initialize()
-    await agent.request("session/prompt", {"sessionId": {"a": 1}, "prompt": 3})
-    await agent.request("session/new", {"cwd": None})
-    await agent.fence()
-
-
 @case("bad-input/notification-bad-params", level=MUST, source=RPC, section=NOTIFICATION, behaviours=["A5", "F15"])
 async def notification_bad_params(agent: Agent) -> None:
     """A notification whose parameters do not fit is not answered."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":5}}\n')
-
-
-@case("bad-input/notification-bad-params-survives", level=MUST, source=RPC, section=NOTIFICATION, behaviours=["A5"])
-async def notification_bad_params_survives(agent: Agent) -> None:
-    """After notifications whose parameters do not fit, the next request is served."""
-    await agent.initialize()
-    for params in ({"sessionId": 5}, {}, [], None):
-        await agent.notify("session/cancel", params)
-    await agent.fence()
 
 
 @case("bad-input/stray-response", level=MUST, source=RPC, section="5 Response object", behaviours=["A11"])
@@ -210,83 +274,18 @@ async def bad_response(agent: Agent) -> None:
     await _unanswered(agent, b'{"jsonrpc":"2.0","id":987654,"result":1,"error":"boom"}\n')
 
 
-@case("bad-input/bad-response-survives", level=MUST, source=RPC, section="5 Response object", behaviours=["A11", "A12"])
-async def bad_response_survives(agent: Agent) -> None:
-    """After responses that are malformed or that the agent does not await, the next request is served."""
-    await _survived(
-        agent,
-        b'{"jsonrpc":"2.0","id":0,"error":"nope"}\n'
-        b'{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}\n'
-        b'{"jsonrpc":"2.0","id":"abc","result":null}\n'
-        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n'
-        b'{"jsonrpc":"2.0","id":[1],"result":{}}\n',
-    )
-
-
-@case("bad-input/blank-lines-survive", level=MUST, source="RFC 8259", section="2 JSON Grammar", behaviours=["L7"])
-async def blank_lines_survive(agent: Agent) -> None:
-    """After blank lines, the next request is served."""
-    await _survived(agent, b"\n\r\n   \n\t\n")
-
-
-@case("bad-input/blank-line", level=CHOICE, source=RPC, section=ERRORS, behaviours=["L7"])
+@case("bad-input/blank-line", level=CHOICE, source=RPC, section=ERRORS, behaviours=["L7"], shared=True)
 async def blank_line(agent: Agent) -> None:
     """A blank line is ignored or answered as one that is not JSON."""
     await agent.initialize()
     since = len(agent.received)
     await agent.raw(b"\n")
     await agent.fence()
-    codes = [answer.get("error", {}).get("code") for answer in agent.null_answers(since)]
+    codes = [code_of(answer) for answer in agent.null_answers(since)]
     choice(f"answered with {codes[0]}" if codes else "ignored")
 
 
-@case("bad-input/byte-order-mark-survives", level=MUST, source="RFC 8259", section="8.1 Encoding", behaviours=["L7"])
-async def byte_order_mark_survives(agent: Agent) -> None:
-    """After a line that begins with a byte order mark, the next request is served."""
-    await _survived(agent, b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"_conformance/note"}\n')
-
-
-@case("bad-input/nul-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A8"])
-async def nul_survives(agent: Agent) -> None:
-    """After a line of NUL bytes, the next request is served."""
-    await _survived(agent, b"\0\0\0\0\n")
-
-
-@case("bad-input/long-garbage-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A8", "L4"])
-async def long_garbage_survives(agent: Agent) -> None:
-    """After a megabyte that is not JSON, the next request is served."""
-    await _survived(agent, b"x" * 1_000_000 + b"\n")
-
-
-@case("bad-input/deep-nesting-survives", level=SHOULD, source="RFC 8259", section="9 Parsers", behaviours=["A8"])
-async def deep_nesting_survives(agent: Agent) -> None:
-    """After JSON that is nested 100,000 deep, which a parser may refuse, the next request is served."""
-    params = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
-    await _survived(agent, b'{"jsonrpc":"2.0","method":"_conformance/note","params":' + params + b"}\n")
-
-
-@case("bad-input/huge-number-survives", level=SHOULD, source="RFC 8259", section="9 Parsers", behaviours=["A8"])
-async def huge_number_survives(agent: Agent) -> None:
-    """After a number of 10,000 digits, which a parser may refuse, the next request is served."""
-    await _survived(agent, b'{"jsonrpc":"2.0","method":"_conformance/note","params":{"n":' + b"9" * 10_000 + b"}}\n")
-
-
-@case("bad-input/duplicate-names-survive", level=MUST, source="RFC 8259", section="4 Objects", behaviours=["L7"])
-async def duplicate_names_survive(agent: Agent) -> None:
-    """After an object with a name twice, the next request is served."""
-    await _survived(agent, b'{"jsonrpc":"2.0","method":"_conformance/note","method":"_conformance/note2"}\n')
-
-
-@case("bad-input/lone-surrogate-survives", level=MUST, source="RFC 8259", section="8.2 Unicode", behaviours=["L6"])
-async def lone_surrogate_survives(agent: Agent) -> None:
-    """After a request whose id is half a character, the next request is served."""
-    await agent.initialize()
-    agent.expect("\ud800", UNKNOWN)
-    await agent.raw(b'{"jsonrpc":"2.0","id":"\\ud800","method":"_conformance/unknown","params":{}}\n')
-    await agent.fence()
-
-
-@case("bad-input/no-internals", level=CHOICE, source=RPC, section=ERRORS, behaviours=["L8"])
+@case("bad-input/no-internals", level=CHOICE, source=RPC, section=ERRORS, behaviours=["L8"], shared=True)
 async def no_internals(agent: Agent) -> None:
     """Whether errors show the inside of the agent: a traceback or a path of its source."""
     await agent.initialize()

@@ -1,7 +1,8 @@
 """Arrays of messages.
 
 ACP v1 says that messages are individual, and that it follows JSON-RPC 2.0, which has batches. So an agent takes them,
-or refuses each as a whole with one -32600; both are right, anything in between is not.
+or refuses each as a whole with one -32600; both are right, anything in between is not. Since the transport speaks of
+individual messages, these rules bind as those of JSON-RPC only under `--strict`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent
 from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable
@@ -52,7 +54,14 @@ async def _taken(agent: Agent, batch: Sequence[object]) -> list[Any]:
     return answers
 
 
-@case("batch/taken-or-refused", level=CHOICE, source="ACP v1", section="Transports, stdio", behaviours=["H1", "H2"])
+@case(
+    "batch/taken-or-refused",
+    level=CHOICE,
+    source="ACP v1",
+    after="batch/survives",
+    section="Transports, stdio",
+    behaviours=["H1", "H2"],
+)
 async def taken_or_refused(agent: Agent) -> None:
     """Batches are taken or refused."""
     await agent.initialize()
@@ -66,7 +75,7 @@ async def taken_or_refused(agent: Agent) -> None:
     )
 
 
-@case("batch/survives", level=MUST, source=RPC, section=BATCH, behaviours=["H1"])
+@case("batch/survives", level=SHOULD, strict=MUST, source=RPC, section=BATCH, behaviours=["H1"])
 async def survives(agent: Agent) -> None:
     """After an array, the next request is served."""
     await agent.initialize()
@@ -74,7 +83,15 @@ async def survives(agent: Agent) -> None:
     await agent.fence()
 
 
-@case("batch/invalid-survives", level=MUST, source=RPC, section=BATCH, behaviours=["H1"])
+@case(
+    "batch/invalid-survives",
+    level=SHOULD,
+    strict=MUST,
+    source=RPC,
+    after="batch/survives",
+    section=BATCH,
+    behaviours=["H1"],
+)
 async def invalid_survives(agent: Agent) -> None:
     """After an array of things that are not messages, the next request is served."""
     await agent.initialize()
@@ -82,7 +99,15 @@ async def invalid_survives(agent: Agent) -> None:
     await agent.fence()
 
 
-@case("batch/one-array", level=MUST, source=RPC, section=BATCH, behaviours=["H1", "H3"])
+@case(
+    "batch/one-array",
+    level=SHOULD,
+    strict=MUST,
+    source=RPC,
+    after="batch/survives",
+    section=BATCH,
+    behaviours=["H1", "H3"],
+)
 async def one_array(agent: Agent) -> None:
     """An array of requests is answered with one array, or refused as a whole with one -32600."""
     await agent.initialize()
@@ -91,7 +116,15 @@ async def one_array(agent: Agent) -> None:
         fail(f"the answer is {answers!r:.300}" if answers else "there is no answer")
 
 
-@case("batch/each-request", level=MUST, source=RPC, section=BATCH, behaviours=["H3"])
+@case(
+    "batch/each-request",
+    level=SHOULD,
+    strict=MUST,
+    source=RPC,
+    after="batch/survives",
+    section=BATCH,
+    behaviours=["H3"],
+)
 async def each_request(agent: Agent) -> None:
     """The array has one response for each request, with its id."""
     batch = [_request(agent) for _ in range(3)]
@@ -102,7 +135,15 @@ async def each_request(agent: Agent) -> None:
         fail(f"the responses have the ids {ids}")
 
 
-@case("batch/no-response-to-notifications", level=MUST, source=RPC, section=BATCH, behaviours=["H3"])
+@case(
+    "batch/no-response-to-notifications",
+    level=SHOULD,
+    strict=MUST,
+    source=RPC,
+    after="batch/survives",
+    section=BATCH,
+    behaviours=["H3"],
+)
 async def no_response_to_notifications(agent: Agent) -> None:
     """In an array of requests and notifications, only the requests have a response."""
     answers = await _taken(agent, [NOTE, _request(agent), NOTE])
@@ -111,14 +152,22 @@ async def no_response_to_notifications(agent: Agent) -> None:
         fail(f"one request and two notifications are answered with {answers!r:.300}")
 
 
-@case("batch/only-notifications", level=MUST, source=RPC, section=BATCH, behaviours=["H3"])
+@case(
+    "batch/only-notifications",
+    level=SHOULD,
+    strict=MUST,
+    source=RPC,
+    after="batch/survives",
+    section=BATCH,
+    behaviours=["H3"],
+)
 async def only_notifications(agent: Agent) -> None:
     """An array of nothing but notifications is not answered, not even with an empty array."""
     if answers := await _taken(agent, [NOTE, NOTE]):
         fail(f"the answer is {answers!r:.300}")
 
 
-@case("batch/empty", level=MUST, source=RPC, section=BATCH, behaviours=["H2"])
+@case("batch/empty", level=SHOULD, strict=MUST, source=RPC, after="batch/survives", section=BATCH, behaviours=["H2"])
 async def empty(agent: Agent) -> None:
     """An empty array is answered with one -32600, which is not an array."""
     await agent.initialize()
@@ -127,7 +176,15 @@ async def empty(agent: Agent) -> None:
         fail(f"the answer is {answers!r:.300}" if answers else "there is no answer")
 
 
-@case("batch/invalid-members", level=MUST, source=RPC, section=BATCH, behaviours=["H2"])
+@case(
+    "batch/invalid-members",
+    level=SHOULD,
+    strict=MUST,
+    source=RPC,
+    after="batch/invalid-survives",
+    section=BATCH,
+    behaviours=["H2"],
+)
 async def invalid_members(agent: Agent) -> None:
     """Each member of an array that is not a message has a -32600 of its own."""
     await _takes_batches(agent)
@@ -139,19 +196,29 @@ async def invalid_members(agent: Agent) -> None:
             fail(f"the answer is {answers!r:.300}" if answers else "there is no answer")
 
 
-@case("batch/mixed", level=MUST, source=RPC, section=BATCH, behaviours=["H3"])
+@case(
+    "batch/mixed",
+    level=SHOULD,
+    strict=MUST,
+    source=RPC,
+    after="batch/invalid-survives",
+    section=BATCH,
+    behaviours=["H3"],
+)
 async def mixed(agent: Agent) -> None:
     """A member that is not a message does not keep the others from being served."""
     await _takes_batches(agent)
     request = _request(agent)
     answers = await _answered(agent, [request, {"foo": "boo"}, NOTE])
     array = answers[0] if len(answers) == 1 and isinstance(answers[0], list) else []
-    codes = {str(each.get("id")): each.get("error", {}).get("code") for each in array if isinstance(each, dict)}
+    codes = {str(each.get("id")): code_of(each) for each in array if isinstance(each, dict)}
     if len(array) != 2 or str(request["id"]) not in codes or codes.get("None") != -32600:
         fail(f"a request, an invalid member and a notification are answered with {answers!r:.300}")
 
 
-@case("batch/responses", level=MUST, source=RPC, section=BATCH, behaviours=["H9"])
+@case(
+    "batch/responses", level=SHOULD, strict=MUST, source=RPC, after="batch/survives", section=BATCH, behaviours=["H9"]
+)
 async def responses(agent: Agent) -> None:
     """An array of responses that the agent does not await is not answered, if it takes batches."""
     await _takes_batches(agent)
@@ -160,7 +227,15 @@ async def responses(agent: Agent) -> None:
         fail(f"the answer is {answers!r:.300}")
 
 
-@case("batch/slow-member", level=SHOULD, source=RPC, section=BATCH, behaviours=["H4", "H5"], needs="hang")
+@case(
+    "batch/slow-member",
+    level=SHOULD,
+    source=RPC,
+    after="batch/survives",
+    section=BATCH,
+    behaviours=["H4", "H5"],
+    needs="hang",
+)
 async def slow_member(agent: Agent) -> None:
     """While a member of an array takes its time, requests outside of it are served."""
     await _takes_batches(agent)

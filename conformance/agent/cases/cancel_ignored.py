@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from conformance.agent.cases.cancel_request import SOURCE
 from conformance.agent.cases.session_cancel import no_answer_to_a_notification, running
+from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, prompt_params
 from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
@@ -120,7 +121,7 @@ async def as_a_request(agent: Agent) -> None:
     wrong = await agent.request("$/cancel_request", {"requestId": prompt.id})
     answer = await wrong.answer()
     await agent.fence()
-    how = f"refused with the code {answer['error'].get('code')}" if "error" in answer else "answered"
+    how = f"refused with the code {code_of(answer)}" if "error" in answer else "answered"
     choice(f"it is {how}, and the request {'is cancelled' if prompt.answers else 'runs on'}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from conformance.agent.cases.session_cancel import at_once, running
 from conformance.agent.cases.turns import STOP_REASONS, stop_reason
+from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, NoAnswer, Pending, prompt_params
 from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable
@@ -70,7 +71,7 @@ async def how_a_prompt_ends(agent: Agent) -> None:
     await cancelled_by_id(agent, session, prompt)
     answer = await prompt.answer()
     if "error" in answer:
-        choice(f"with the error {answer['error'].get('code')}")
+        choice(f"with the error {code_of(answer)}")
     choice(f"with the stop reason {stop_reason(answer.get('result'))!r}")
 
 

@@ -7,6 +7,7 @@ import signal
 
 import anyio
 
+from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, Ended, NoAnswer
 from conformance.core.case import CHOICE, MUST, SHOULD, Outcome, Verdict, choice, fail
@@ -89,7 +90,7 @@ async def turn_at_end(agent: Agent) -> None:
     if not prompt.answers:
         choice("not answered")
     answer = prompt.answers[0]
-    choice(f"answered with {answer.get('error', {}).get('code') if 'error' in answer else answer.get('result')}")
+    choice(f"answered with {code_of(answer) if 'error' in answer else answer.get('result')}")
 
 
 @case("closing/no-newline", level=CHOICE, source=ACP, section=STDIO, behaviours=["G11"])

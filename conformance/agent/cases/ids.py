@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.agent.exchange import code_of
 from conformance.agent.observed import Observed
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, prompt_params
@@ -28,67 +29,67 @@ async def _echoed(agent: Agent, id: JsonId) -> None:
         )
 
 
-@case("ids/integer", level=MUST, source=RPC, section=SECTION, behaviours=["A2"])
+@case("ids/integer", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
 async def integer(agent: Agent) -> None:
     """An integer id comes back as that integer."""
     await _echoed(agent, 1234567)
 
 
-@case("ids/zero", level=MUST, source=RPC, section=SECTION, behaviours=["A2"])
+@case("ids/zero", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
 async def zero(agent: Agent) -> None:
     """The id 0 is an id like any other."""
     await _echoed(agent, 0)
 
 
-@case("ids/negative", level=MUST, source=ACP, section=SCHEMA, behaviours=["A2"])
+@case("ids/negative", level=MUST, source=ACP, section=SCHEMA, behaviours=["A2"], shared=True)
 async def negative(agent: Agent) -> None:
     """A negative id comes back as it is."""
     await _echoed(agent, -5)
 
 
-@case("ids/wide", level=MUST, source=ACP, section=SCHEMA, behaviours=["A2"])
+@case("ids/wide", level=MUST, source=ACP, section=SCHEMA, behaviours=["A2"], shared=True)
 async def wide(agent: Agent) -> None:
     """An id beyond 32 bits comes back as it is."""
     await _echoed(agent, 2**53 - 1)
 
 
-@case("ids/widest", level=SHOULD, source=ACP, section=SCHEMA, behaviours=["A2"])
+@case("ids/widest", level=SHOULD, source=ACP, section=SCHEMA, behaviours=["A2"], shared=True)
 async def widest(agent: Agent) -> None:
     """The largest 64-bit integer comes back as it is."""
     await _echoed(agent, 2**63 - 1)
 
 
-@case("ids/string", level=MUST, source=RPC, section=SECTION, behaviours=["A2"])
+@case("ids/string", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
 async def string(agent: Agent) -> None:
     """A string id comes back as that string."""
     await _echoed(agent, "2f1c9a1e-5b1d-4a57-9c5e-3a8a6c0f1b77")
 
 
-@case("ids/digits", level=MUST, source=RPC, section=SECTION, behaviours=["A2"])
+@case("ids/digits", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
 async def digits(agent: Agent) -> None:
     """A string id that looks like a number comes back as a string."""
     await _echoed(agent, "7")
 
 
-@case("ids/empty-string", level=MUST, source=RPC, section=SECTION, behaviours=["A2"])
+@case("ids/empty-string", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
 async def empty_string(agent: Agent) -> None:
     """The empty string is an id like any other."""
     await _echoed(agent, "")
 
 
-@case("ids/any-text", level=MUST, source=RPC, section=SECTION, behaviours=["A2", "A13"])
+@case("ids/any-text", level=MUST, source=RPC, section=SECTION, behaviours=["A2", "A13"], shared=True)
 async def any_text(agent: Agent) -> None:
     """A string id with quotes, newlines, control characters and characters of any script comes back as it is."""
     await _echoed(agent, 'a"b\\c\nd\te\x00f\u2028g é 漢 🦊')
 
 
-@case("ids/long-string", level=MUST, source=RPC, section=SECTION, behaviours=["A2"])
+@case("ids/long-string", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
 async def long_string(agent: Agent) -> None:
     """A string id of a few thousand characters comes back whole."""
     await _echoed(agent, "0123456789abcdef" * 256)
 
 
-@case("ids/null", level=SHOULD, source=ACP, section=SCHEMA, behaviours=["A4"])
+@case("ids/null", level=SHOULD, source=ACP, section=SCHEMA, behaviours=["A4"], shared=True)
 async def null(agent: Agent) -> None:
     """A request whose id is null, which is discouraged and allowed, is answered with the id null."""
     await _echoed(agent, None)
@@ -134,29 +135,29 @@ async def _refused(agent: Agent, id: str) -> None:
     answer = await agent.null_answer(since=since)
     if answer is None:
         fail("there is no error with the id null")
-    if answer.get("error", {}).get("code") != -32600:
+    if code_of(answer) != -32600:
         fail(f"the error is {answer.get('error')!r:.200}")
 
 
-@case("ids/boolean", level=MUST, source=RPC, section="4 Request object: id", behaviours=["A3"])
+@case("ids/boolean", level=MUST, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
 async def boolean(agent: Agent) -> None:
     """A request whose id is a boolean is invalid: -32600 with the id null."""
     await _refused(agent, "true")
 
 
-@case("ids/object", level=MUST, source=RPC, section="4 Request object: id", behaviours=["A3"])
+@case("ids/object", level=MUST, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
 async def object_(agent: Agent) -> None:
     """A request whose id is an object is invalid: -32600 with the id null."""
     await _refused(agent, '{"a":1}')
 
 
-@case("ids/array", level=MUST, source=RPC, section="4 Request object: id", behaviours=["A3"])
+@case("ids/array", level=MUST, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
 async def array(agent: Agent) -> None:
     """A request whose id is an array is invalid: -32600 with the id null."""
     await _refused(agent, "[1]")
 
 
-@case("ids/fraction", level=CHOICE, source=ACP, section=SCHEMA, behaviours=["A3"])
+@case("ids/fraction", level=CHOICE, source=ACP, section=SCHEMA, behaviours=["A3"], shared=True)
 async def fraction(agent: Agent) -> None:
     """A request whose id has a fractional part, which JSON-RPC discourages and ACP excludes, is refused or served."""
     await agent.initialize()
@@ -217,5 +218,5 @@ async def duplicate(agent: Agent) -> None:
     since = len(agent.received)
     await agent.request("conformance/unknown", {}, id=prompt.id)
     await agent.fence()
-    codes = [answer.get("error", {}).get("code") for answer in agent.null_answers(since)]
+    codes = [code_of(answer) for answer in agent.null_answers(since)]
     choice(f"refused with {codes[0]}" if codes else "served" if prompt.answers else "ignored")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import VERSION, Agent, Pending
 from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
@@ -63,14 +64,14 @@ async def older_version(agent: Agent) -> None:
 async def version_as_text(agent: Agent) -> None:
     """A protocolVersion that is a string is refused or read leniently."""
     answer = await (await agent.ask_initialize(version="1")).answer()
-    choice(f"refused with {answer['error'].get('code')}" if "error" in answer else "read leniently")
+    choice(f"refused with {code_of(answer)}" if "error" in answer else "read leniently")
 
 
 @case("initialize/missing-version", level=CHOICE, source=SOURCE, section=SECTION)
 async def missing_version(agent: Agent) -> None:
     """A protocolVersion that is missing is refused or read leniently."""
     answer = await (await agent.ask_initialize(version=None)).answer()
-    choice(f"refused with {answer['error'].get('code')}" if "error" in answer else "read leniently")
+    choice(f"refused with {code_of(answer)}" if "error" in answer else "read leniently")
 
 
 @case("initialize/no-capabilities", level=MUST, source=SOURCE, section=CAPABILITIES)
@@ -140,11 +141,11 @@ async def twice(agent: Agent) -> None:
     """A second initialize is answered, with a result or an error."""
     await agent.initialize()
     answer = await (await agent.ask_initialize()).answer()
-    choice(f"refused with {answer['error'].get('code')}" if "error" in answer else "answered again")
+    choice(f"refused with {code_of(answer)}" if "error" in answer else "answered again")
 
 
 @case("initialize/session-first", level=CHOICE, source=SOURCE, section=SECTION)
 async def session_first(agent: Agent) -> None:
     """A session asked for before initialize is refused or made."""
     answer = await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
-    choice(f"refused with {answer['error'].get('code')}" if "error" in answer else "made")
+    choice(f"refused with {code_of(answer)}" if "error" in answer else "made")

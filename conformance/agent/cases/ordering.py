@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.agent.exchange import code_of
 from conformance.agent.observed import Observed
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent
@@ -18,6 +19,7 @@ async def updates_before_answer(agent: Agent) -> None:
     prompt = await agent.prompt(session, "stream")
     await prompt.result()
     await agent.fence()
+    await agent.pause()  # the end of its input may keep an agent from saying what it was about to say
     await agent.settle()
     assert prompt.position is not None
     if late := agent.spoken(session, since=prompt.position):
@@ -52,12 +54,16 @@ async def tool_call_first(observed: Observed) -> None:
     observed.forbid("tool-order")
 
 
-@case("ordering/session-before-updates", level=CHOICE, source=ACP, section="Session Setup", behaviours=["I7"])
+@case(
+    "ordering/session-before-updates", level=CHOICE, source=ACP, section="Session Setup", behaviours=["I7"], shared=True
+)
 async def session_before_updates(agent: Agent) -> None:
     """Updates of a new session come after the answer that names it, which clients rely on, or before."""
     session = await agent.session()
     made = next(
-        entry.position for entry in agent.received if session.encode() in entry.line and b"result" in entry.line
+        entry.position
+        for entry in agent.received
+        if isinstance(entry.message, dict) and entry.message.get("result") is agent.new_session
     )
     await agent.fence()
     early = [each for each in agent.updates(session) if each.position < made]
@@ -108,6 +114,7 @@ async def own_session(agent: Agent) -> None:
     section="Prompt Turn, Check for Completion",
     behaviours=["F4"],
     needs="quick",
+    shared=True,
 )
 async def next_turn(agent: Agent) -> None:
     """After the answer to a prompt, the session takes the next one."""
@@ -135,4 +142,4 @@ async def initialize_pipelined(agent: Agent) -> None:
     second = await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})
     await first.result()
     answer = await second.answer()
-    choice(f"refused with {answer['error'].get('code')}" if "error" in answer else "served")
+    choice(f"refused with {code_of(answer)}" if "error" in answer else "served")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conformance.agent.observed import Observed
 from conformance.agent.registry import case
-from conformance.core.case import CHOICE, MUST, Outcome, choice
+from conformance.core.case import MUST
 
 ACP = "ACP v1"
 
@@ -45,11 +45,7 @@ async def sessions(observed: Observed) -> None:
     observed.forbid("session")
 
 
-@case("schema/custom-members", level=CHOICE, source=ACP, section="Extensibility, The _meta Field", whole_run=True)
+@case("schema/custom-members", level=MUST, source=ACP, section="Extensibility, The _meta Field", whole_run=True)
 async def custom_members(observed: Observed) -> None:
-    """Whether messages have members that the schema does not know: those of later revisions, or forbidden own ones."""
-    try:
-        observed.forbid("extra-member")
-    except Outcome as found:
-        choice(found.reason)
-    choice("none")
+    """Parameters, results and updates have no members of the agent's own: those go into `_meta`."""
+    observed.forbid("extra-member")

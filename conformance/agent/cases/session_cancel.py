@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from conformance.agent.cases.turns import stop_reason
+from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, Pending, prompt_params
 from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
@@ -312,5 +313,5 @@ async def as_a_request(agent: Agent) -> None:
     wrong = await agent.request("session/cancel", {"sessionId": session})
     answer = await wrong.answer()
     await agent.fence()
-    how = f"refused with the code {answer['error'].get('code')}" if "error" in answer else "answered"
+    how = f"refused with the code {code_of(answer)}" if "error" in answer else "answered"
     choice(f"it is {how}, and the turn {'is cancelled' if prompt.answers else 'runs on'}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent
 from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable
@@ -21,8 +22,7 @@ NONE = "conformance-no-such-session"
 async def _new(agent: Agent, **params: object) -> Mapping[str, Any]:
     """The whole result of session/new."""
     await agent.session(**params)
-    results = [entry.message.get("result") for entry in agent.received if isinstance(entry.message, dict)]
-    return next(result for result in reversed(results) if isinstance(result, dict) and "sessionId" in result)
+    return agent.new_session
 
 
 async def _capable(agent: Agent, *capabilities: str) -> None:
@@ -32,13 +32,13 @@ async def _capable(agent: Agent, *capabilities: str) -> None:
             not_applicable(f"{capability} is not announced")
 
 
-@case("sessions/new", level=MUST, source=ACP, section=SETUP)
+@case("sessions/new", level=MUST, source=ACP, section=SETUP, shared=True)
 async def new(agent: Agent) -> None:
     """session/new is answered with the id of the session."""
     await agent.session()
 
 
-@case("sessions/unique", level=MUST, source=ACP, section=SETUP)
+@case("sessions/unique", level=MUST, source=ACP, section=SETUP, shared=True)
 async def unique(agent: Agent) -> None:
     """Every session has an id of its own."""
     ids = [await agent.session() for _ in range(3)]
@@ -46,20 +46,27 @@ async def unique(agent: Agent) -> None:
         fail(f"three sessions are named {', '.join(ids)}")
 
 
-@case("sessions/unknown-members", level=MUST, source=ACP, section="Extensibility, The _meta Field", behaviours=["L3"])
+@case(
+    "sessions/unknown-members",
+    level=MUST,
+    source=ACP,
+    section="Extensibility, The _meta Field",
+    behaviours=["L3"],
+    shared=True,
+)
 async def unknown_members(agent: Agent) -> None:
     """An agent does not refuse a session for `_meta` and members of a later revision."""
     await agent.session(_meta={"conformance.example/mark": 1}, ofALaterRevision=[])
 
 
-@case("sessions/relative-cwd", level=SHOULD, source=ACP, section="Session Setup, Working Directory")
+@case("sessions/relative-cwd", level=SHOULD, source=ACP, section="Session Setup, Working Directory", shared=True)
 async def relative_cwd(agent: Agent) -> None:
     """A working directory that is not absolute is refused."""
     await agent.session()
     await (await agent.request("session/new", {"cwd": "src/conformance", "mcpServers": []})).error()
 
 
-@case("sessions/unreachable-mcp-server", level=MUST, source=ACP, section="Session Setup, MCP Servers")
+@case("sessions/unreachable-mcp-server", level=MUST, source=ACP, section="Session Setup, MCP Servers", shared=True)
 async def unreachable_mcp_server(agent: Agent) -> None:
     """A session with an MCP server that cannot be started is answered, with a result or an error."""
     await agent.session()
@@ -67,7 +74,7 @@ async def unreachable_mcp_server(agent: Agent) -> None:
     await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": [server]})).answer()
 
 
-@case("sessions/prompt-unknown", level=SHOULD, source=ACP, section="Session Setup, Session ID")
+@case("sessions/prompt-unknown", level=SHOULD, source=ACP, section="Session Setup, Session ID", shared=True)
 async def prompt_unknown(agent: Agent) -> None:
     """A prompt to a session that does not exist is answered with an error."""
     await agent.initialize()
@@ -96,7 +103,7 @@ def _modes(result: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
     return modes.get("currentModeId", ""), [mode.get("id") for mode in modes.get("availableModes") or ()]
 
 
-@case("sessions/current-mode", level=MUST, source=ACP, section=f"{MODES}, Initial state")
+@case("sessions/current-mode", level=MUST, source=ACP, section=f"{MODES}, Initial state", shared=True)
 async def current_mode(agent: Agent) -> None:
     """The mode of a new session is one of its modes."""
     current, modes = _modes(await _new(agent))
@@ -104,7 +111,7 @@ async def current_mode(agent: Agent) -> None:
         fail(f"the mode is {current!r}, the modes are {modes}")
 
 
-@case("sessions/set-mode", level=MUST, source=ACP, section=f"{MODES}, From the Client")
+@case("sessions/set-mode", level=MUST, source=ACP, section=f"{MODES}, From the Client", shared=True)
 async def set_mode(agent: Agent) -> None:
     """Each mode that a session offers can be set."""
     result = await _new(agent)
@@ -112,7 +119,7 @@ async def set_mode(agent: Agent) -> None:
         await agent.set_mode(result["sessionId"], mode)
 
 
-@case("sessions/set-unknown-mode", level=SHOULD, source=ACP, section=f"{MODES}, From the Client")
+@case("sessions/set-unknown-mode", level=SHOULD, source=ACP, section=f"{MODES}, From the Client", shared=True)
 async def set_unknown_mode(agent: Agent) -> None:
     """A mode that a session does not offer is refused."""
     result = await _new(agent)
@@ -136,7 +143,7 @@ def _values(option: Mapping[str, Any]) -> list[str]:
     return values
 
 
-@case("sessions/current-option", level=MUST, source=ACP, section=f"{OPTIONS}, Initial State")
+@case("sessions/current-option", level=MUST, source=ACP, section=f"{OPTIONS}, Initial State", shared=True)
 async def current_option(agent: Agent) -> None:
     """The value of every select option is one of its values."""
     for option in _options(await _new(agent)):
@@ -144,7 +151,7 @@ async def current_option(agent: Agent) -> None:
             fail(f"{option.get('id')} is {option.get('currentValue')!r}, its values are {_values(option)}")
 
 
-@case("sessions/set-option", level=MUST, source=ACP, section=f"{OPTIONS}, From the Client")
+@case("sessions/set-option", level=MUST, source=ACP, section=f"{OPTIONS}, From the Client", shared=True)
 async def set_option(agent: Agent) -> None:
     """Setting an option is answered with the complete list of options and their values as they are now."""
     result = await _new(agent)
@@ -153,7 +160,7 @@ async def set_option(agent: Agent) -> None:
     if not selects:
         not_applicable("it has no option with two values")
     option = selects[0]
-    value = next(each for each in _values(option) if each != option.get("currentValue"))
+    value = next((each for each in _values(option) if each != option.get("currentValue")), None)
     params = {"sessionId": result["sessionId"], "configId": option["id"], "value": value}
     answer = await (await agent.request("session/set_config_option", params)).result()
     now = {each.get("id"): each.get("currentValue") for each in (answer or {}).get("configOptions") or ()}
@@ -161,7 +168,22 @@ async def set_option(agent: Agent) -> None:
         fail(f"{option['id']} was set to {value!r}, the answer lists {now}")
 
 
-@case("sessions/set-unknown-option", level=SHOULD, source=ACP, section=f"{OPTIONS}, From the Client")
+@case("sessions/set-option-lists-all", level=MUST, source=ACP, section=f"{OPTIONS}, From the Client", shared=True)
+async def set_option_lists_all(agent: Agent) -> None:
+    """What answers the setting of an option lists every option, also those that stay as they are."""
+    result = await _new(agent)
+    options = [each for each in _options(result) if each.get("type") == "select" and _values(each)]
+    if len(_options(result)) < 2 or not options:
+        not_applicable("its sessions have less than two config options")
+    params = {"sessionId": result["sessionId"], "configId": options[0]["id"], "value": _values(options[0])[-1]}
+    answer = await (await agent.request("session/set_config_option", params)).result()
+    listed = answer.get("configOptions") if isinstance(answer, dict) else None
+    now = {each.get("id") for each in listed or () if isinstance(each, dict)}
+    if missing := {each.get("id") for each in _options(result)} - now:
+        fail(f"the answer lists {sorted(map(str, now))}, and not {sorted(map(str, missing))}")
+
+
+@case("sessions/set-unknown-option", level=SHOULD, source=ACP, section=f"{OPTIONS}, From the Client", shared=True)
 async def set_unknown_option(agent: Agent) -> None:
     """A value that an option does not have is refused."""
     result = await _new(agent)
@@ -174,14 +196,14 @@ async def set_unknown_option(agent: Agent) -> None:
 # Closing.
 
 
-@case("sessions/close", level=MUST, source=ACP, section=CLOSING)
+@case("sessions/close", level=MUST, source=ACP, section=CLOSING, shared=True)
 async def close(agent: Agent) -> None:
     """Closing a session succeeds."""
     await _capable(agent, "sessionCapabilities.close")
     await (await agent.request("session/close", {"sessionId": await agent.session()})).result()
 
 
-@case("sessions/closed-takes-no-prompt", level=SHOULD, source=ACP, section=CLOSING, behaviours=["F18"])
+@case("sessions/closed-takes-no-prompt", level=SHOULD, source=ACP, section=CLOSING, behaviours=["F18"], shared=True)
 async def closed_takes_no_prompt(agent: Agent) -> None:
     """A closed session takes no prompts: its resources are freed."""
     await _capable(agent, "sessionCapabilities.close")
@@ -204,7 +226,15 @@ async def close_cancels(agent: Agent) -> None:
     await closing.result()
 
 
-@case("sessions/close-leaves-others", level=MUST, source=ACP, section=CLOSING, behaviours=["F6"], needs="quick")
+@case(
+    "sessions/close-leaves-others",
+    level=MUST,
+    source=ACP,
+    section=CLOSING,
+    behaviours=["F6"],
+    needs="quick",
+    shared=True,
+)
 async def close_leaves_others(agent: Agent) -> None:
     """Closing a session leaves the others as they are."""
     await _capable(agent, "sessionCapabilities.close")
@@ -213,9 +243,9 @@ async def close_leaves_others(agent: Agent) -> None:
     await (await agent.prompt(second, "quick")).result()
 
 
-@case("sessions/close-unknown", level=CHOICE, source=ACP, section=CLOSING, behaviours=["F20"])
+@case("sessions/close-unknown", level=CHOICE, source=ACP, section=CLOSING, behaviours=["F20"], shared=True)
 async def close_unknown(agent: Agent) -> None:
     """Closing a session that does not exist succeeds or is refused."""
     await _capable(agent, "sessionCapabilities.close")
     answer = await (await agent.request("session/close", {"sessionId": NONE})).answer()
-    choice(f"refused with {answer['error'].get('code')}" if "error" in answer else "succeeds")
+    choice(f"refused with {code_of(answer)}" if "error" in answer else "succeeds")

@@ -18,14 +18,14 @@ DELETE = "Session Delete, Semantics"
 NONE = "conformance-no-such-session"
 
 
-async def _capable(agent: Agent, *capabilities: str) -> None:
+async def capable(agent: Agent, *capabilities: str) -> None:
     await agent.initialize()
     for capability in capabilities:
         if not agent.can(capability):
             not_applicable(f"{capability} is not announced")
 
 
-async def _reopen(agent: Agent, method: str, session: str) -> Pending:
+async def reopen(agent: Agent, method: str, session: str) -> Pending:
     return await agent.request(method, {"sessionId": session, "cwd": str(agent.cwd), "mcpServers": []})
 
 
@@ -44,19 +44,19 @@ async def _list(agent: Agent, **params: object) -> list[Mapping[str, Any]]:
     return found
 
 
-@case("sessions/list-empty", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions")
+@case("sessions/list-empty", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions", shared=True)
 async def list_empty(agent: Agent) -> None:
     """Where no session matches, the list is empty."""
-    await _capable(agent, "sessionCapabilities.list")
+    await capable(agent, "sessionCapabilities.list")
     result = await (await agent.request("session/list", {"cwd": f"{agent.cwd}/never"})).result()
     if not isinstance(result, dict) or result.get("sessions") != []:
         fail(f"the result is {result!r:.300}")
 
 
-@case("sessions/list-by-cwd", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions")
+@case("sessions/list-by-cwd", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions", shared=True)
 async def list_by_cwd(agent: Agent) -> None:
     """Only sessions of the working directory that is asked for are listed."""
-    await _capable(agent, "sessionCapabilities.list")
+    await capable(agent, "sessionCapabilities.list")
     await agent.session()
     (agent.cwd / "other").mkdir()
     await agent.session(cwd=str(agent.cwd / "other"))
@@ -65,26 +65,26 @@ async def list_by_cwd(agent: Agent) -> None:
         fail(f"asked for {agent.cwd}, it lists sessions of {strangers}")
 
 
-@case("sessions/list-shows-new", level=CHOICE, source=ACP, section=f"{LIST}, Listing Sessions")
+@case("sessions/list-shows-new", level=CHOICE, source=ACP, section=f"{LIST}, Listing Sessions", shared=True)
 async def list_shows_new(agent: Agent) -> None:
     """A session is listed from its start, or only once it has something to show."""
-    await _capable(agent, "sessionCapabilities.list")
+    await capable(agent, "sessionCapabilities.list")
     session = await agent.session()
     listed = {each.get("sessionId") for each in await _list(agent, cwd=str(agent.cwd))}
     choice("listed at once" if session in listed else "not listed before its first prompt")
 
 
-@case("sessions/list-bad-cursor", level=SHOULD, source=ACP, section=f"{LIST}, Pagination")
+@case("sessions/list-bad-cursor", level=SHOULD, source=ACP, section=f"{LIST}, Pagination", shared=True)
 async def list_bad_cursor(agent: Agent) -> None:
     """A cursor that the agent never gave out is refused."""
-    await _capable(agent, "sessionCapabilities.list")
+    await capable(agent, "sessionCapabilities.list")
     await (await agent.request("session/list", {"cursor": "conformance-no-such-cursor"})).error()
 
 
-@case("sessions/deleted-not-listed", level=MUST, source=ACP, section=DELETE, needs="quick")
+@case("sessions/deleted-not-listed", level=MUST, source=ACP, section=DELETE, needs="quick", shared=True)
 async def deleted_not_listed(agent: Agent) -> None:
     """A deleted session is no longer listed."""
-    await _capable(agent, "sessionCapabilities.list", "sessionCapabilities.delete")
+    await capable(agent, "sessionCapabilities.list", "sessionCapabilities.delete")
     session = await agent.session()
     await (await agent.prompt(session, "quick")).answer()
     await (await agent.request("session/delete", {"sessionId": session})).result()
@@ -92,17 +92,17 @@ async def deleted_not_listed(agent: Agent) -> None:
         fail("it is still listed")
 
 
-@case("sessions/delete-unknown", level=SHOULD, source=ACP, section=DELETE, behaviours=["F19"])
+@case("sessions/delete-unknown", level=SHOULD, source=ACP, section=DELETE, behaviours=["F19"], shared=True)
 async def delete_unknown(agent: Agent) -> None:
     """Deleting a session that never existed succeeds silently."""
-    await _capable(agent, "sessionCapabilities.delete")
+    await capable(agent, "sessionCapabilities.delete")
     await (await agent.request("session/delete", {"sessionId": NONE})).result()
 
 
-@case("sessions/delete-twice", level=SHOULD, source=ACP, section=DELETE, behaviours=["F19"])
+@case("sessions/delete-twice", level=SHOULD, source=ACP, section=DELETE, behaviours=["F19"], shared=True)
 async def delete_twice(agent: Agent) -> None:
     """Deleting a session that is deleted already succeeds silently."""
-    await _capable(agent, "sessionCapabilities.delete")
+    await capable(agent, "sessionCapabilities.delete")
     session = await agent.session()
     await (await agent.request("session/delete", {"sessionId": session})).result()
     await (await agent.request("session/delete", {"sessionId": session})).result()
@@ -124,15 +124,15 @@ async def _with_history(agent: Agent) -> tuple[str, str, str]:
 
 
 async def _loaded(agent: Agent) -> tuple[Pending, int, str, str, str]:
-    await _capable(agent, "loadSession")
+    await capable(agent, "loadSession")
     session, asked, said = await _with_history(agent)
     since = len(agent.received)
-    loading = await _reopen(agent, "session/load", session)
+    loading = await reopen(agent, "session/load", session)
     await loading.result()
     return loading, since, session, asked, said
 
 
-@case("sessions/load-replays-user", level=MUST, source=ACP, section=LOADING, needs="quick")
+@case("sessions/load-replays-user", level=MUST, source=ACP, section=LOADING, needs="quick", shared=True)
 async def load_replays_user(agent: Agent) -> None:
     """Loading a session replays what the user said."""
     _, since, session, asked, _ = await _loaded(agent)
@@ -141,7 +141,7 @@ async def load_replays_user(agent: Agent) -> None:
         fail(f"the user said {asked!r}, the replay has {replayed!r:.200}")
 
 
-@case("sessions/load-replays-agent", level=MUST, source=ACP, section=LOADING, needs="quick")
+@case("sessions/load-replays-agent", level=MUST, source=ACP, section=LOADING, needs="quick", shared=True)
 async def load_replays_agent(agent: Agent) -> None:
     """Loading a session replays what the agent said."""
     _, since, session, _, said = await _loaded(agent)
@@ -164,27 +164,27 @@ async def load_replays_first(agent: Agent) -> None:
         fail(f"{len(late)} message chunks come after the answer")
 
 
-@case("sessions/loaded-goes-on", level=MUST, source=ACP, section=LOADING, needs="quick")
+@case("sessions/loaded-goes-on", level=MUST, source=ACP, section=LOADING, needs="quick", shared=True)
 async def loaded_goes_on(agent: Agent) -> None:
     """A loaded session takes prompts."""
     _, _, session, _, _ = await _loaded(agent)
     await (await agent.prompt(session, "quick")).result()
 
 
-@case("sessions/load-unknown", level=SHOULD, source=ACP, section=LOADING)
+@case("sessions/load-unknown", level=SHOULD, source=ACP, section=LOADING, shared=True)
 async def load_unknown(agent: Agent) -> None:
     """Loading a session that does not exist is answered with an error."""
-    await _capable(agent, "loadSession")
-    await (await _reopen(agent, "session/load", NONE)).error()
+    await capable(agent, "loadSession")
+    await (await reopen(agent, "session/load", NONE)).error()
 
 
 @case("sessions/resume-replays-nothing", level=MUST, source=ACP, section=RESUMING, behaviours=["I8"], needs="quick")
 async def resume_replays_nothing(agent: Agent) -> None:
     """Resuming a session does not replay the conversation."""
-    await _capable(agent, "sessionCapabilities.resume")
+    await capable(agent, "sessionCapabilities.resume")
     session, _, _ = await _with_history(agent)
     since = len(agent.received)
-    await (await _reopen(agent, "session/resume", session)).result()
+    await (await reopen(agent, "session/resume", session)).result()
     await agent.fence()
     await agent.settle()
     replayed = [each for each in agent.updates(session, since=since) if each.kind.endswith("_message_chunk")]
@@ -192,17 +192,17 @@ async def resume_replays_nothing(agent: Agent) -> None:
         fail(f"{len(replayed)} message chunks are replayed, the first is {replayed[0].text!r:.100}")
 
 
-@case("sessions/resumed-goes-on", level=MUST, source=ACP, section=RESUMING, needs="quick")
+@case("sessions/resumed-goes-on", level=MUST, source=ACP, section=RESUMING, needs="quick", shared=True)
 async def resumed_goes_on(agent: Agent) -> None:
     """A resumed session takes prompts."""
-    await _capable(agent, "sessionCapabilities.resume")
+    await capable(agent, "sessionCapabilities.resume")
     session, _, _ = await _with_history(agent)
-    await (await _reopen(agent, "session/resume", session)).result()
+    await (await reopen(agent, "session/resume", session)).result()
     await (await agent.prompt(session, "quick")).result()
 
 
-@case("sessions/resume-unknown", level=SHOULD, source=ACP, section=RESUMING)
+@case("sessions/resume-unknown", level=SHOULD, source=ACP, section=RESUMING, shared=True)
 async def resume_unknown(agent: Agent) -> None:
     """Resuming a session that does not exist is answered with an error."""
-    await _capable(agent, "sessionCapabilities.resume")
-    await (await _reopen(agent, "session/resume", NONE)).error()
+    await capable(agent, "sessionCapabilities.resume")
+    await (await reopen(agent, "session/resume", NONE)).error()

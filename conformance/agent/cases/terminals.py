@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from conformance.agent.cases.cancel_request import cancelled_by_id
@@ -243,3 +244,17 @@ async def releases_when_cancelled_by_id(agent: Agent) -> None:
     prompt = await at_work(agent, session)
     await cancelled_by_id(agent, session, prompt)
     await all_released(agent)
+
+
+@case(
+    "terminals/session-folder", level=MUST, source=SOURCE, section="Session Setup, Working Directory", needs="terminal"
+)
+async def session_folder(agent: Agent) -> None:
+    """The working directory of a session counts, wherever the agent itself was started."""
+    (agent.cwd / "elsewhere").mkdir()
+    session = await agent.session(cwd=str(agent.cwd / "elsewhere"))
+    await agent.prompt(session, "terminal")
+    request = await agent.next_request("terminal/create")
+    where = request.params.get("cwd") if isinstance(request.params, dict) else None
+    if where in (os.getcwd(), str(agent.cwd)):
+        fail(f"the command of a session in {agent.cwd}/elsewhere is to run in {where}")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
+from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, Update
 from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable
@@ -31,6 +34,7 @@ def tool_states(updates: list[Update]) -> list[tuple[str, object]]:
     source=SOURCE,
     section="Prompt Turn, Stop Reasons",
     needs="quick",
+    shared=True,
 )
 async def gives_a_stop_reason(agent: Agent) -> None:
     """A turn is answered with a stop reason of the specification."""
@@ -47,6 +51,7 @@ async def gives_a_stop_reason(agent: Agent) -> None:
     section="Prompt Turn, Stop Reasons",
     behaviours=["D2"],
     needs="quick",
+    shared=True,
 )
 async def is_not_cancelled_by_itself(agent: Agent) -> None:
     """A turn that the client did not cancel does not end as cancelled."""
@@ -86,7 +91,7 @@ async def second_prompt(agent: Agent) -> None:
     await first.answer()
     answer = await second.answer()
     if "error" in answer:
-        choice(f"it is refused with the code {answer['error'].get('code')}")
+        choice(f"it is refused with the code {code_of(answer)}")
     before = (second.position or 0) < (first.position or 0)
     choice("it runs beside the other" if before else "it is held until the turn has ended")
 
@@ -210,3 +215,24 @@ async def plans_are_whole(agent: Agent) -> None:
             missing = {"content", "priority", "status"} - (entry.keys() if isinstance(entry, dict) else set())
             if missing:
                 fail(f"a step without {' and '.join(sorted(missing))}: {entry!r:.100}")
+
+
+@case("turns/plan-complete", level=MUST, source=SOURCE, section="Agent Plan, Updating Plans", needs="plan")
+async def plans_are_complete(agent: Agent) -> None:
+    """Each update of a plan has all of its steps: none is left out because it has not changed."""
+    session = await agent.session()
+    await (await agent.prompt(session, "plan")).answer()
+    plans = [_steps(update.body) for update in agent.spoken(session) if update.kind == "plan"]
+    if len(plans) < 2:
+        not_applicable("the turn reported no plan twice")
+    for number, steps in enumerate(plans):
+        before, after = set().union(*plans[:number]), set().union(*plans[number + 1 :])
+        # A step that is dropped for good is a plan that has changed; one that comes back was left out.
+        if left_out := (before & after) - steps:
+            fail(f"update {number + 1} of the plan lacks the step {min(left_out)!r:.100}, which comes again later")
+
+
+def _steps(plan: Mapping[str, Any]) -> set[str]:
+    entries = plan.get("entries")
+    listed = entries if isinstance(entries, list) else []
+    return {str(entry.get("content")) for entry in listed if isinstance(entry, dict)}

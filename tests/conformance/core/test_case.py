@@ -78,8 +78,26 @@ def test_a_case_ends_early_with_a_verdict_and_a_reason(ending: object, verdict: 
 
 def test_a_broken_rule_is_judged_by_its_level() -> None:
     broken = {case.level: case.broken() for case in agent_cases.load()}
-    assert broken == {Level.MUST: Verdict.FAIL, Level.SHOULD: Verdict.WARN, Level.CHOICE: Verdict.CHOICE}
+    assert broken == {Level.MUST: Verdict.FAIL, Level.SHOULD: Verdict.WARN, Level.CHOICE: Verdict.FAIL}
     assert SHOULD in broken
+
+
+def test_a_case_that_another_one_stands_for_names_a_case_that_is_judged_before_it() -> None:
+    cases = agent_cases.load()
+    for case in cases:
+        seen = {case.id}
+        while case.after:
+            case = cases[case.after]
+            assert case.id not in seen
+            assert not case.whole_run
+            seen.add(case.id)
+
+
+def test_batches_bind_as_those_of_json_rpc_under_strict_only() -> None:
+    for case in agent_cases.load().matching(["batch"]):
+        assert case.level is not Level.MUST
+        assert case.stricter().level is case.strict
+    assert agent_cases.load()["batch/empty"].stricter().level is Level.MUST
 
 
 def test_every_case_for_agents_says_where_its_rule_stands_and_needs_only_what_profiles_have() -> None:

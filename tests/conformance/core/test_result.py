@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -36,7 +37,7 @@ def test_a_run_comes_back_from_json_as_it_was() -> None:
     assert Run.from_json(data).to_json() == before.to_json()
     assert data["suite"] == SUITE
     assert data["cases"][0]["transcript"][1] == {"at": 0.2, "from": "subject", "text": "é\n"}
-    assert [case["verdict"] for case in data["cases"]] == ["pass", "fail", "warn", "skip", "n/a", "choice", "error"]
+    assert [case["verdict"] for case in data["cases"]] == [verdict.value for verdict in Verdict]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,13 @@ def test_what_is_no_run_is_refused(data: object) -> None:
 )
 def test_the_exit_code_tells_a_broken_must_from_what_could_not_be_run(verdicts: list[Verdict], code: int) -> None:
     assert run(verdicts).exit_code() == code
+
+
+def test_an_interrupted_run_and_a_mistake_of_the_suite_have_exit_codes_of_their_own() -> None:
+    assert run([Verdict.PASS, Verdict.SUITE_ERROR, Verdict.ERROR]).exit_code() == 3
+    assert run([Verdict.SUITE_ERROR, Verdict.FAIL]).exit_code() == 1
+    assert run([Verdict.PASS, Verdict.SLOW, Verdict.UNREACHED]).exit_code() == 0
+    assert replace(run([Verdict.FAIL]), interrupted=True).exit_code() == 130
 
 
 def test_verdicts_are_counted_also_those_that_never_came() -> None:

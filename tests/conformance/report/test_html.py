@@ -117,7 +117,7 @@ def test_a_case_says_its_rule_its_verdict_and_its_conversation() -> None:
 
 def test_a_flood_is_cut_in_its_middle() -> None:
     wire = [line(f"line {number}") for number in range(100_000)]
-    page = Page(html.render(run(result("a/b", transcript=wire))))
+    page = Page(html.render(run(result("a/b", Verdict.FAIL, transcript=wire))))
     assert page.texts("li", "gap") == ["99,600 lines are left out; all are in the JSON report"]
     assert page.texts("code")[200:202] == ["line 199", "line 99800"]
 
@@ -134,6 +134,7 @@ def test_every_filter_is_in_the_style_sheet() -> None:
     for verdict in {name.removeprefix("only-") for name in filters} - {"all", "problems"}:
         assert f"#only-{verdict}:checked ~ main :is(.case, .cell):not(.{verdict})" in style
         assert f"#only-{verdict}:checked ~ main :is(section, tr):not(.has-{verdict})" in style
+    assert "#only-problems:checked ~ main :is(.case, .cell):not(.suite-error, .error, .fail" in style
 
 
 def test_it_is_made_for_phones_and_for_the_dark() -> None:

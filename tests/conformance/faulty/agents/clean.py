@@ -11,6 +11,8 @@ from situations import Session, Situations
 
 RESOURCE_NOT_FOUND = -32002
 MODES = ("ask", "code")
+PAGE = 5
+DATE = "2026-01-02T03:04:05Z"
 
 
 class Clean(Situations, Peer):
@@ -106,7 +108,8 @@ class Clean(Situations, Peer):
     def config(self, session: Session) -> Json:
         values = [{"value": value, "name": value.title()} for value in ("fast", "careful")]
         pace = {"id": "pace", "name": "Pace", "type": "select", "currentValue": session.pace, "options": values}
-        return [pace]
+        voice = [{"value": "plain", "name": "Plain"}]
+        return [pace, {"id": "voice", "name": "Voice", "type": "select", "currentValue": "plain", "options": voice}]
 
     async def load_session(self, request: Request) -> Json:
         session = self.reopened(request)
@@ -128,10 +131,23 @@ class Clean(Situations, Peer):
         return session
 
     async def list_sessions(self, request: Request) -> Json:
-        cwd = request.params.get("cwd")
-        if request.params.get("cursor") is not None:
+        cursor = request.params.get("cursor")
+        if cursor is not None and cursor not in self.sessions:
             raise RpcError(INVALID_PARAMS, "There is no such page")
-        return {"sessions": [{"sessionId": s.id, "cwd": s.cwd} for s in self.sessions.values() if cwd in (None, s.cwd)]}
+        return self.page(self.listed(request.params.get("cwd"), cursor), cursor)
+
+    def listed(self, cwd: Json, cursor: Json) -> list[Json]:
+        """What a list without pages would have, in an order that lasts."""
+        return [
+            {"sessionId": s.id, "cwd": s.cwd, "updatedAt": DATE} for s in self.sessions.values() if cwd in (None, s.cwd)
+        ]
+
+    def page(self, listed: list[Json], cursor: Json) -> dict[str, Json]:
+        """One page; the cursor is the last session of the page before."""
+        ids = [each["sessionId"] for each in listed]
+        start = 0 if cursor is None else ids.index(cursor) + 1
+        page = listed[start : start + PAGE]
+        return {"sessions": page, **({"nextCursor": ids[start + PAGE - 1]} if start + PAGE < len(ids) else {})}
 
     async def close_session(self, request: Request) -> Json:
         session = self.sessions.get(self.param(request, "sessionId", str))

@@ -76,7 +76,11 @@ class Situations:
     async def do_plan(self, session: Session) -> None:
         for status in ("pending", "in_progress", "completed"):
             entry = {"content": "Look at it", "priority": "medium", "status": status}
-            self.update(session, {"sessionUpdate": "plan", "entries": [entry]})
+            last = {"content": "Tell of it", "priority": "low", "status": "pending"}
+            self.plan(session, [entry, last])
+
+    def plan(self, session: Session, entries: list[Json]) -> None:
+        self.update(session, {"sessionUpdate": "plan", "entries": entries})
 
     async def do_permission(self, session: Session) -> None:
         tool = self.tool_call(session, "Change things", "edit")
@@ -178,11 +182,14 @@ class Situations:
         session.tools += 1
         id = f"call_{session.tools}"
         update = {"sessionUpdate": "tool_call", "toolCallId": id, "title": title, "kind": kind, "status": "pending"}
+        session.history.append(update)
         self.update(session, update)
         return id
 
     def tool_update(self, session: Session, tool: str, **changes: Json) -> None:
-        self.update(session, {"sessionUpdate": "tool_call_update", "toolCallId": tool, **changes})
+        update = {"sessionUpdate": "tool_call_update", "toolCallId": tool, **changes}
+        session.history.append(update)
+        self.update(session, update)
 
     def update(self, session: Session, update: Json) -> None:
         self.notify("session/update", {"sessionId": session.id, "update": update})

@@ -1,0 +1,70 @@
+"""Cancels and answers that are nearly right: with bad params, for a queue, with an id of another type."""
+
+from __future__ import annotations
+
+from conformance.agent.cases.permission import asked, deeds, option
+from conformance.agent.cases.session_cancel import running
+from conformance.agent.registry import case
+from conformance.agent.subject import Agent
+from conformance.core.case import MUST, fail, not_applicable
+
+ACP = "ACP v1"
+RPC = "JSON-RPC 2.0"
+CANCELLATION = "Prompt Turn, Cancellation"
+
+
+@case("session-cancel/bad-params-during-turn", level=MUST, source=RPC, section="4.1 Notification", needs="hang")
+async def bad_params(agent: Agent) -> None:
+    """A session/cancel that names no session ends no turn, and the next one that does still does."""
+    session = await agent.session()
+    prompt = await running(agent, session)
+    for params in (
+        {},
+        {"sessionId": None},
+        {"sessionId": [session]},
+        {"sessionId": ""},
+        {"session": session},
+        [session],
+    ):
+        await agent.notify("session/cancel", params)
+    await agent.notify("session/cancel")
+    await agent.fence()
+    if prompt.answers:
+        fail(f"the turn ended: {str(prompt.answers[0])[:200]}")
+    await agent.cancel(session)
+    await prompt.answer()
+
+
+@case("session-cancel/queued-prompt", level=MUST, source=RPC, section="5 Response object", needs=["hang", "quick"])
+async def queued_prompt(agent: Agent) -> None:
+    """A prompt that waits behind the turn of its session is answered after that one is cancelled."""
+    session = await agent.session()
+    first = await running(agent, session)
+    second = await agent.prompt(session, "quick")
+    await agent.fence()
+    if second.answers:
+        not_applicable("a second prompt does not wait")
+    await agent.cancel(session)
+    await first.answer()
+    await second.answer()
+    if (second.position or 0) < (first.position or 0):
+        fail("it is answered before the turn that it waited for")
+
+
+@case("permission/answer-of-another-type", level=MUST, source=RPC, section="5 Response object: id", needs="permission")
+async def answer_of_another_type(agent: Agent) -> None:
+    """The answer to "7" gives no leave to what was asked as 7."""
+    session = await agent.session()
+    prompt, question = await asked(agent, session)
+    if isinstance(question.id, bool) or not isinstance(question.id, int | str):
+        not_applicable("the id is neither a string nor an integer")
+    if isinstance(question.id, str) and not question.id.isdecimal():
+        not_applicable(f"the id {question.id!r} is like no number")
+    twin = str(question.id) if isinstance(question.id, int) else int(question.id)
+    since = len(agent.received)
+    await agent.send({"jsonrpc": "2.0", "id": twin, "result": option(question, "allow")})
+    await agent.fence()
+    if prompt.answers or deeds(agent, question, since=since):
+        fail(f"the answer to {twin!r} was taken as that to {question.id!r}")
+    await question.answer(option(question, "reject"))
+    await prompt.answer()

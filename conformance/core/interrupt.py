@@ -1,0 +1,35 @@
+"""Ctrl-C and SIGTERM: a run that is told to end comes to its end, with its reports and without its subjects."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+
+async def interruptible(run: Callable[[], Awaitable[T]], stop: Callable[[], None]) -> T:
+    """Run it. The first signal calls `stop`, upon which `run` should end soon; a second one ends the program at once.
+
+    A signal that is ignored, as SIGINT is in the background of a script, stays so.
+    """
+    heard = [number for number in _NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]
+
+    async def listen() -> None:
+        with anyio.open_signal_receiver(*heard) as signals:
+            async for _ in signals:
+                break
+        stop()
+
+    results: list[T] = []
+    async with anyio.create_task_group() as tasks:
+        if heard:
+            tasks.start_soon(listen)
+        results.append(await run())
+        tasks.cancel_scope.cancel()
+    return results[0]

@@ -1,0 +1,217 @@
+"""How cases are run: what becomes of mistakes, slowness, shared processes, and a fault that many cases meet."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from conformance.agent.cases import load
+from conformance.agent.run import AgentRun
+from conformance.agent.subject import Agent
+from conformance.core.case import CHOICE, MUST, SHOULD, Case, Registry, fail
+from conformance.core.process import Process
+from conformance.core.result import CaseResult, Run, Verdict
+from conformance.report.terminal import Terminal
+from tests.conformance.fuzz.agent import Over, SmallAgent
+from tests.conformance.fuzz.agents import PROFILE, InMemory
+
+BACKENDS = ["asyncio", "trio"]
+
+
+class Started:
+    """Starts agents in memory, and counts them."""
+
+    def __init__(self, make: Callable[[], SmallAgent] = SmallAgent) -> None:
+        self.count = 0
+        self._make = make
+
+    @asynccontextmanager
+    async def __call__(
+        self, command: Sequence[str], *, env: Mapping[str, str], grace: float, cwd: str | None = None
+    ) -> AsyncIterator[Process]:
+        self.count += 1
+        yield cast("Process", InMemory(self._make()))
+
+
+def judge(cases: Sequence[Case], started: Started | None = None, backend: str = "asyncio", **options: Any) -> Run:
+    run = AgentRun(["small"], PROFILE, timeout=options.pop("timeout", 0.4), start=started or Started(), **options)
+    return anyio.run(run.run, cases, backend=backend)
+
+
+def by_id(run: Run) -> dict[str, CaseResult]:
+    return {case.id: case for case in run.cases}
+
+
+def a_case(function: Callable[[Agent], Any], **options: Any) -> Case:
+    registry = Registry("agent")
+    id = options.pop("id", "tests/a-case")
+    function.__doc__ = function.__doc__ or "A rule."
+    options = {"level": MUST, "source": "tests", "section": "tests", **options}
+    registry.case(id, **options)(function)
+    return registry[id]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_mistake_in_a_case_is_an_error_of_the_suite_and_the_other_cases_are_judged(backend: str) -> None:
+    async def wrong(agent: Agent) -> None:
+        raise KeyError("a mistake")
+
+    run = judge([a_case(wrong), *load().matching(["ids/zero"])], backend=backend)
+    assert [case.verdict for case in run.cases] == [Verdict.SUITE_ERROR, Verdict.PASS]
+    assert "KeyError: 'a mistake'" in run.cases[0].reason
+    assert run.exit_code() == 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_mistake_while_the_subject_is_answered_ends_that_case_alone(backend: str) -> None:
+    async def wrong(agent: Agent) -> None:
+        agent.on("fs/read_text_file", lambda _request: 1 / 0)
+        await (await agent.prompt(await agent.session(), "read")).answer()
+
+    run = judge([a_case(wrong), *load().matching(["ids/zero"])], backend=backend)
+    assert [case.verdict for case in run.cases] == [Verdict.SUITE_ERROR, Verdict.PASS]
+    assert run.cases[0].transcript
+
+
+PARAMS: Sequence[Mapping[str, Any]] = (
+    {"path": "/a", "line": "1"},
+    {"path": "/a", "line": 1.5},
+    {"path": "/a\0b"},
+    {"path": "/" + "x" * 5000},
+    {"path": "/\ud800"},
+    {"path": ["/a"]},
+    {"path": "a"},
+    {},
+)
+
+
+@pytest.mark.parametrize("params", PARAMS, ids=range(len(PARAMS)))
+def test_params_that_do_not_fit_are_refused_before_the_editor_acts_on_them(params: Mapping[str, Any]) -> None:
+    class Asks(SmallAgent):
+        def _ask(self, prompt: Any, session: str, method: str, _: Any) -> Any:
+            return super()._ask(prompt, session, method, params)
+
+    async def reads(agent: Agent) -> None:
+        await (await agent.prompt(await agent.session(), "read")).answer()
+        sent = [line["text"] for line in agent.transcript.lines() if line["from"] == "suite"]
+        assert any('"error":{"code":-32' in text for text in sent)
+
+    (case,) = judge([a_case(reads)], Started(Asks)).cases
+    assert case.verdict is Verdict.PASS, case
+
+
+class DiesAtAnArray(SmallAgent):
+    def take(self, message: Any) -> Iterator[Any]:
+        if isinstance(message, list):
+            raise Over
+        return super().take(message)
+
+
+def test_one_fault_is_one_accusation_and_the_other_cases_say_because_of_what() -> None:
+    run = judge(load().matching(["batch"]), Started(DiesAtAnArray))
+    verdicts = {case.id: (case.verdict, case.root) for case in run.cases}
+    assert verdicts.pop("batch/survives") == (Verdict.WARN, "")
+    assert set(verdicts.values()) == {(Verdict.UNREACHED, "batch/survives")}
+
+
+def test_without_the_case_that_stands_for_it_a_case_speaks_for_itself() -> None:
+    run = judge(load().matching(["batch/empty"]), Started(DiesAtAnArray))
+    assert [(case.verdict, case.root) for case in run.cases] == [(Verdict.WARN, "")]
+
+
+class MakesNoSession(SmallAgent):
+    def take(self, message: Any) -> Iterator[Any]:
+        if message["method"] == "session/new":
+            yield {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "no"}}
+        else:
+            yield from super().take(message)
+
+
+def test_where_no_session_is_made_only_the_case_about_that_fails() -> None:
+    run = judge(load().matching(["turns", "sessions/new", "sessions/set-mode"]), Started(MakesNoSession))
+    verdicts = {case.id: (case.verdict, case.root) for case in run.cases}
+    assert verdicts.pop("sessions/new") == (Verdict.FAIL, "")
+    assert set(verdicts.values()) == {(Verdict.UNREACHED, "sessions/new")}
+
+
+def test_an_answer_after_the_suite_has_given_up_is_slow_and_breaks_no_rule() -> None:
+    looks = iter([None])
+
+    async def late(agent: Agent) -> None:
+        await agent.initialize()
+        await agent.wait_for(lambda: next(looks, True), "the answer", within=0.0)
+
+    run = judge([a_case(late)])
+    assert [case.verdict for case in run.cases] == [Verdict.SLOW]
+    assert run.exit_code() != 1
+
+
+def test_every_wait_follows_from_the_time_that_the_first_start_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=iter(range(0, 10_000, 29)).__next__)
+    monkeypatch.setattr("conformance.agent.probe.time", clock)
+    patience: list[tuple[float, float]] = []
+
+    async def looks(agent: Agent) -> None:
+        patience.append((agent.start_patience, agent.patience))
+
+    judge([a_case(looks)])
+    assert patience == [(3 * 29, 5 * 29)]
+
+
+@pytest.mark.parametrize("level", [CHOICE, SHOULD, MUST])
+def test_a_choice_can_fail_where_no_answer_comes(level: Any) -> None:
+    class Silent(SmallAgent):
+        def take(self, message: Any) -> Iterator[Any]:
+            return iter(()) if message["method"] == "session/prompt" else super().take(message)
+
+    async def asks(agent: Agent) -> None:
+        await (await agent.prompt(await agent.session(), "quick")).answer()
+
+    (case,) = judge([a_case(asks, level=level)], Started(Silent)).cases
+    assert case.verdict is (Verdict.WARN if level is SHOULD else Verdict.FAIL)
+
+
+def test_cases_share_a_process_and_what_goes_wrong_there_is_judged_again_in_a_fresh_one() -> None:
+    served: list[int] = []
+
+    async def rule(agent: Agent, *, first_only: bool) -> None:
+        await agent.initialize()
+        served.append(started.count)
+        if first_only and len(agent.received) > 1:
+            fail("another case was served before")
+
+    def shared(name: str, *, first_only: bool = False) -> Case:
+        function = partial(rule, first_only=first_only)
+        function.__doc__ = "A rule."
+        return a_case(function, id=f"tests/{name}", shared=True)
+
+    started = Started()
+
+    async def unknown(agent: Agent) -> None:
+        await agent.fence()
+
+    cases = [shared("a"), a_case(unknown, id="tests/b", shared=True), shared("c", first_only=True), shared("d")]
+    run = judge(cases, started)
+    assert {case.verdict for case in run.cases} == {Verdict.PASS}
+    assert started.count == 4  # the probe, one for a to c, one for c alone, one for d
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_run_that_is_stopped_has_its_verdicts_so_far(backend: str) -> None:
+    class StopsAtTheFirst(Terminal):
+        def finished(self, result: CaseResult) -> None:
+            run.stop()
+
+    run = AgentRun(["small"], PROFILE, timeout=0.4, start=Started(), jobs=1)
+    cases = load().matching(["initialize/answers", "initialize/meta", "initialize/agent-info"])
+    judged = anyio.run(run.run, cases, StopsAtTheFirst(io.StringIO()), backend=backend)
+    assert sorted(case.verdict for case in judged.cases) == [Verdict.PASS, Verdict.SKIP, Verdict.SKIP]
+    assert judged.interrupted
+    assert judged.exit_code() == 130
