@@ -146,11 +146,12 @@ def _size(session_id: str, encoded: bytes) -> int:
 
 
 def _hand_over(session: RemoteSession, params: Any) -> Awaitable[None] | None:
-    update = _read(params)
+    update = read_update(params)
     return None if update is None else session.receive(update, params)
 
 
-def _read(params: Any) -> SessionUpdate | None:
+def read_update(params: Any) -> SessionUpdate | None:
+    """The update in the parameters of a `session/update`. None, and a line in the log, if there is none."""
     try:
         return SessionNotification.from_wire(params).update
     except ValidationError:

@@ -18,6 +18,7 @@ import anyio
 import anyio.lowlevel
 
 from acp_server.client.errors import CancelUnanswered, UpdatesDropped
+from acp_server.client.strays import read_update
 from acp_server.errors import AcpError, MalformedResponse, RequestCancelled, UsageError
 from acp_server.schema import PromptRequest, PromptResponse, SessionUpdate
 from acp_server.tasks.failure import is_cancellation
@@ -211,39 +212,51 @@ class RemoteTurn:
 UNTAKEN_BYTES: Final = 64 * 1024 * 1024
 """What the updates of one turn may take that the program has not taken, as JSON."""
 
-_OVERHEAD: Final = 2 * 1024
-"""Bytes that an update takes in memory beside its JSON: the models that it was read into."""
+_OVERHEAD: Final = 200
+"""Bytes that an update takes in memory beside its JSON."""
 
 logger = logging.getLogger("acp_server.client")
 
 
 class Backlog:
-    """Updates on their way to one program."""
+    """Updates on their way to one program.
+
+    They are kept as JSON. As models they would take ten times the memory, and the garbage collector, which looks at all
+    of them again and again, would hold the event loop.
+    """
 
     __slots__ = ("_size", "_updates", "lost")
 
     def __init__(self) -> None:
-        self._updates: deque[tuple[SessionUpdate, int]] = deque()
+        # The first one is taken at once as a rule, and is not read twice.
+        self._updates: deque[SessionUpdate | bytes] = deque()
         self._size = 0
         self.lost = 0
         """How many were dropped."""
 
     def put(self, update: SessionUpdate, params: Any) -> None:
         """`update` has arrived, with these parameters of its notification."""
-        # The first one is taken at once as a rule, and is kept in any case.
-        size = len(codec.encode(params)) + _OVERHEAD if self._updates else 0
+        if not self._updates and not self.lost:
+            self._updates.append(update)
+            return
+        kept = codec.encode(params)
+        size = len(kept) + _OVERHEAD
         if self.lost or self._size + size > UNTAKEN_BYTES:
             if not self.lost:
                 logger.warning("the program does not take the updates of a turn; they are dropped from here on")
             self.lost += 1
             return
-        self._updates.append((update, size))
+        self._updates.append(kept)
         self._size += size
 
     def take(self) -> SessionUpdate:
         """The first one; there has to be one."""
-        update, size = self._updates.popleft()
-        self._size -= size
+        update = self._updates.popleft()
+        if isinstance(update, bytes):
+            self._size -= len(update) + _OVERHEAD
+            again = read_update(codec.decode(update))
+            assert again is not None
+            return again
         return update
 
     def clear(self) -> None:

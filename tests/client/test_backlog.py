@@ -1,11 +1,14 @@
 """Updates that the program does not take: a turn keeps so many of them, and no gap goes unnoticed."""
 
+import gc
 import logging
+from typing import Any
 
 import pytest
 
 from acp_server.client import RemoteTurn, UpdatesDropped
 from acp_server.client import turn as turn_module
+from acp_server.schema import AgentMessageChunk
 from tests.client.talking import prompted, said, shown, text
 
 pytestmark = pytest.mark.anyio
@@ -55,3 +58,30 @@ async def test_a_single_update_may_be_larger_than_the_bound(monkeypatch: pytest.
         answer = {"jsonrpc": "2.0", "id": prompt["id"], "result": {"stopReason": "end_turn"}}
         await peer.send(shown(said("x" * 20_000)), answer)
         assert [len(text(update)) async for update in turn] == [20_000]
+
+
+async def test_updates_that_wait_are_nothing_that_the_garbage_collector_looks_at() -> None:
+    async with prompted() as (_, peer, turn, prompt):
+        await peer.update(said("first"))
+        await peer.ask("_no/such")
+        for start in range(0, 1000, 100):
+            await peer.update(*(said(str(n)) for n in range(start, start + 100)))
+            await peer.ask("_no/such")
+        gc.collect()
+        assert sum(isinstance(each, AgentMessageChunk) for each in gc.get_objects()) < 10
+        await peer.finish(prompt)
+        assert [text(update) async for update in turn] == ["first", *map(str, range(1000))]
+
+
+async def test_an_update_that_has_waited_says_what_it_said_when_it_came() -> None:
+    unknown = {"sessionUpdate": "of_tomorrow", "text": "é", "_meta": {"x": 1}}
+    unread = {"sessionUpdate": "tool_call", "toolCallId": 7, "of": "tomorrow"}
+    updates = [said("first") | {"_meta": {"a": "b"}}, unknown, unread]
+    async with prompted() as (_, peer, turn, prompt):
+        taken: list[Any] = []
+        for update in updates:
+            await peer.update(update)
+            taken.append(await anext(turn))
+        await peer.update(said("in front"), *updates)
+        await peer.finish(prompt)
+        assert [update async for update in turn][1:] == taken

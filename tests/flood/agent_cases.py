@@ -89,9 +89,11 @@ def sessions(wire: Flooded, full: bool) -> None:
         wire.write(request(n, "session/new", cwd="/tmp", mcpServers=[server]))
     wire.until(lambda: wire.got["result"] + wire.got["-32600"] >= 81)
     assert wire.got["-32600"] >= 5
-    for n in range(12_000 if full else 200):
+    count = 12_000 if full else 200
+    for n in range(count):
         wire.write(request(n, "session/new", **SETUP))
     wire.cancel()
+    wire.until(lambda: wire.got["result"] + wire.got["-32600"] == 81 + count)
     wire.stop()
 
 

@@ -54,7 +54,7 @@ class Flooded:
         self._into = into
         self._out_of = out_of
         self._notes = notes
-        self._line = bytearray()
+        self._pieces: list[bytes] = []
         self._note = bytearray()
         # The clock of another process's CPU time, as clock_getcpuclockid(3) makes it.
         self._clock = ~process.pid << 3 | 2
@@ -162,12 +162,14 @@ class Flooded:
             data = os.read(self._out_of, _READ)
             if not data:
                 self.close_output()
-            self._line += data
-            if b"\n" in data:
-                *lines, rest = self._line.split(b"\n")
-                self._line = rest
+            whole, newline, rest = data.rpartition(b"\n")
+            if newline:
+                lines = b"".join([*self._pieces, whole]).split(b"\n")
+                self._pieces = [rest]
                 for line in lines:
                     self._take(orjson.loads(line))
+            else:
+                self._pieces.append(rest)
         if self._notes in ready:
             data = os.read(self._notes, _READ)
             *lines, self._note = (self._note + data).split(b"\n")
