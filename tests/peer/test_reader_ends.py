@@ -1,0 +1,98 @@
+"""Reading in slices, when reading ends or the peer does not read: all that came is handled, within the bounds."""
+
+import errno
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server.peer import reader as reader_module
+from acp_server.peer.limits import Limits
+from acp_server.peer.route import Routes
+from tests.peer.ends import (
+    PATIENCE,
+    End,
+    listen,
+    notification,
+    serving,
+    until,
+)
+
+pytestmark = pytest.mark.anyio
+
+GARBAGE = b"garbage\n"
+
+
+async def answers(end: End, number: int) -> list[Any]:
+    return [await end.next() for _ in range(number)]
+
+
+@pytest.mark.behaviour("G1", "G2")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_what_came_before_reading_failed_is_handled_first() -> None:
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "note", heard.append)
+    end = End(routes, Limits(drain=0))
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(end.run)
+            end.send(*(notification("note", [number]) for number in range(50)))
+            await until(lambda: heard)
+            end.faults.fail_reading(OSError(errno.EIO, "broken"))
+            await end.connection.wait_closed()
+    assert isinstance(end.raised, (OSError, anyio.BrokenResourceError))
+    assert heard == [[number] for number in range(50)]
+
+
+@pytest.mark.behaviour("G1", "G15")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_the_end_of_input_behind_a_flood_ends_a_connection_whose_peer_does_not_read() -> None:
+    async with serving(limits=Limits(drain=0, grace=0, flush=0, unread=1000)) as end:
+        end.faults.stall_sending()
+        end.send(GARBAGE * 500)
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        end.send_eof()
+        await end.connection.wait_closed()
+    assert end.raised is None
+
+
+@pytest.mark.behaviour("G1")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_also_behind_the_end_of_input_no_more_answers_are_made_than_the_peer_takes() -> None:
+    most = 0
+    async with serving(limits=Limits(drain=0, flush=PATIENCE, unread=1000)) as end:
+        end.faults.stall_sending()
+        end.send(GARBAGE * 500)
+        end.send_eof()
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        most = end.connection.writer.size
+        end.faults.release()
+        codes = [message["error"]["code"] for message in await end.rest()]
+    assert most < 1200
+    assert codes == [-32700] * 500
+
+
+@pytest.mark.behaviour("K7")
+async def test_what_comes_while_the_peer_leaves_too_much_unread_waits_however_little_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader_module, "_SLICE", 1000.0)
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "note", heard.append)
+    async with serving(routes, Limits(drain=0, unread=1000)) as end:
+        end.faults.stall_sending()
+        end.send(GARBAGE * 100)
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        end.send(notification("note", [1]))
+        await anyio.wait_all_tasks_blocked()
+        assert heard == []
+        end.faults.release()
+        await answers(end, 100)
+        assert await end.barrier() == []
+    assert heard == [[1]]
