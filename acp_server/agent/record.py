@@ -72,22 +72,27 @@ class Recorder:
 
 
 class RecordedStream:
-    """A stream whose traffic goes to a recorder as well. Both are closed with it."""
+    """A stream whose traffic goes to a recorder as well. Both are closed with it.
 
-    def __init__(self, stream: Stream, recorder: Recorder) -> None:
+    `received`: the direction of what is received; at the agent's end `in`, at the client's `out`.
+    """
+
+    def __init__(self, stream: Stream, recorder: Recorder, received: Direction = "in") -> None:
         self._stream = stream
         self._recorder = recorder
+        self._received: Direction = received
+        self._sent: Direction = "out" if received == "in" else "in"
 
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
         data = await self._stream.receive()
-        self._recorder.add("in", data)
+        self._recorder.add(self._received, data)
         return data
 
     async def send(self, data: bytes) -> None:
         """See `acp_server.peer.stream.Stream`."""
         # Before it is sent, for the answer may be read before this function goes on.
-        self._recorder.add("out", data)
+        self._recorder.add(self._sent, data)
         await self._stream.send(data)
 
     async def aclose(self) -> None:

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
 
 from acp_server.agent.log_stream import UNSAFE
-from acp_server.cli.screen_call import Call, shown
+from acp_server.cli.screen_call import Call, CommandOutput, argument_lines, place_of, shown
 from acp_server.schema import (
     AgentThoughtChunk,
+    AvailableCommand,
     AvailableCommandsUpdate,
     ContentChunk,
     CurrentModeUpdate,
     Plan,
+    RequestPermissionRequest,
     SessionUpdate,
     ToolCall,
     ToolCallUpdate,
@@ -29,8 +32,14 @@ from acp_server.schema import (
 _WIDEST_USAGE: Final = 40
 """Characters of a command and its arguments up to which what it does stands beside the others'."""
 
-_STATUS_COLOURS: Final = {"completed": "green", "failed": "red"}
-_PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
+STATUS_COLOURS: Final = {"completed": "green", "failed": "red"}
+PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
+
+_MOST_CALLS: Final = 500
+"""Tool calls that are remembered, so that an update says only what has changed."""
+
+_MOST_OUTPUTS: Final = 100
+"""Commands whose output is remembered."""
 
 _NEWLINE: Final = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
 
@@ -45,6 +54,11 @@ def one_line(text: str) -> str:
     return clean(text).replace("\n", _NEWLINE)
 
 
+def hint_of(command: AvailableCommand) -> str:
+    """What may be typed behind the command's name."""
+    return getattr(command.input, "hint", None) or ""
+
+
 def use_standard_output() -> None:
     """Make standard output take any text, whatever the terminal's character set."""
     if hasattr(sys.stdout, "reconfigure"):
@@ -54,15 +68,17 @@ def use_standard_output() -> None:
 class Screen:
     """Standard output, written to line by line or as text streams in.
 
-    An agent repeats what it reads in files, and a terminal obeys what it is shown: whatever is written here is made
-    clean here.
+    An agent repeats what it reads in files, and a terminal obeys what it is shown. So `painted` is the only way to a
+    terminal, and it makes clean whatever it paints; `write_out` gets nothing that has not been there.
     """
 
     def __init__(self) -> None:
         self._colour = None if "NO_COLOR" not in os.environ else False
         self._line_start = True
-        self._speaking: type | None = None
+        self.speaking: type | None = None
+        """The kind of chunk that the text belongs to which is being written."""
         self._calls: dict[str, Call] = {}
+        self._outputs: dict[str, CommandOutput] = {}
 
     # -- writing
 
@@ -91,12 +107,23 @@ class Screen:
         if not self._line_start:
             self._write("\n")
             self._line_start = True
-        self._speaking = None
+        self.speaking = None
+
+    def painted(self, text: str, paint: Callable[[str], str] | None = None) -> str:
+        """`text`, clean, with the control sequences that `paint` puts around it."""
+        text = clean(text)
+        if paint is None or self._colour is False:
+            return text
+        # Each line by itself, for what is shown in between has colours of its own.
+        return "\n".join(paint(line) if line else "" for line in text.split("\n"))
+
+    def write_out(self, painted: str) -> None:
+        """Give what was painted to the terminal. A screen that shows it elsewhere has a method of its own."""
+        click.echo(painted, nl=False, color=self._colour)
 
     def _write(self, text: str, **style: Any) -> None:
         if text:
-            text = clean(text)
-            click.echo(click.style(text, **style) if style else text, nl=False, color=self._colour)
+            self.write_out(self.painted(text, partial(click.style, **style) if style else None))
 
     # -- what an agent shows
 
@@ -108,23 +135,23 @@ class Screen:
             self._call(update)
         elif isinstance(update, Plan):
             for entry in update.entries:
-                self.line(f"  {_PLAN_MARKS.get(entry.status, '[?]')} {entry.content}", fg="cyan")
+                self.line(f"  {PLAN_MARKS.get(entry.status, '[?]')} {entry.content}", fg="cyan")
         elif isinstance(update, CurrentModeUpdate):
             self.line(f"  mode: {update.current_mode_id}", fg="cyan")
         elif isinstance(update, AvailableCommandsUpdate):
             self.commands(update.available_commands)
 
-    def commands(self, commands: Sequence[Any]) -> None:
+    def commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Show what can be asked for."""
-        usages = [one_line(f"/{command.name} {getattr(command.input, 'hint', '')}").rstrip() for command in commands]
+        usages = [one_line(f"/{command.name} {hint_of(command)}").rstrip() for command in commands]
         width = min(max(map(len, usages), default=0), _WIDEST_USAGE)
         for usage, command in zip(usages, commands, strict=True):
             self.line(f"  {usage:<{width}}  {command.description}", dim=True)
 
     def _chunk(self, chunk: ContentChunk) -> None:
-        if self._speaking is not type(chunk):
+        if self.speaking is not type(chunk):
             self.fresh()
-            self._speaking = type(chunk)
+            self.speaking = type(chunk)
             if isinstance(chunk, UserMessageChunk):
                 self.say("> ")
         style = {"dim": True} if isinstance(chunk, AgentThoughtChunk) else {}
@@ -135,37 +162,63 @@ class Screen:
         self.say(text, **style)
 
     def _call(self, update: ToolCall | ToolCallUpdate) -> None:
-        id = update.tool_call_id
-        call = self._calls.setdefault(id, Call(id))
+        call = self.call_of(update)
         if call.change(update):
-            where = ""
-            if (locations := update.locations or []) and len(locations) == 1:
-                line = locations[0].line
-                where = f"  {locations[0].path}{'' if line is None else f':{line}'}"
-            elif locations:
-                where = f"  {len(locations)} places"
-            status = (call.status or "pending").replace("_", " ")
-            colour = _STATUS_COLOURS.get(call.status or "", "yellow")
-            self.line(f"  * {call.title} [{status}]{where}", fg=colour)
-        for text, style in call.news(update.content):
+            where = f"  {place}" if (place := place_of(update.locations)) else ""
+            colour = STATUS_COLOURS.get(call.status or "", "yellow")
+            self.line(f"  * {call.title} [{call.state}]{where}", fg=colour)
+        self._write_news(call)
+
+    def call_of(self, update: ToolCall | ToolCallUpdate) -> Call:
+        """The call that is meant. Of very many the oldest are forgotten."""
+        id = update.tool_call_id
+        if id not in self._calls:
+            if len(self._calls) >= _MOST_CALLS:
+                del self._calls[next(iter(self._calls))]
+            self._calls[id] = Call(id, self._outputs)
+        return self._calls[id]
+
+    def command_wrote(self, terminal_id: str, text: str) -> None:
+        """A command that runs here has written something. It is shown with the call that it belongs to."""
+        if terminal_id not in self._outputs and len(self._outputs) >= _MOST_OUTPUTS:
+            del self._outputs[next(iter(self._outputs))]
+        self._outputs.setdefault(terminal_id, CommandOutput()).feed(text)
+        for call in self._calls.values():
+            if call.shows(terminal_id):
+                self.call_wrote(call)
+
+    def call_wrote(self, call: Call) -> None:
+        """There may be more of a running call's output to show."""
+        self._write_news(call)
+
+    def _write_news(self, call: Call) -> None:
+        for text, style in call.news(call.contents):
             self.line(f"    {text}", **style)
 
+    def settle(self) -> None:
+        """The turn is over: nothing of it will change any more."""
+        self.fresh()
 
-def choose(screen: Screen, question: str, answers: Sequence[str]) -> int | None:
-    """Which of the answers the user chose; None for none of them (an empty line, or the end of the input)."""
-    screen.line(f"  ? {question}", fg="magenta", bold=True)
-    for number, answer in enumerate(answers, 1):
-        screen.line(f"    {number}) {answer}")
-    while True:
-        try:
-            text = input(click.unstyle(f"    1-{len(answers)}, or Enter for none: ")).strip()
-        except EOFError:
-            screen.line()
-            return None
-        except KeyboardInterrupt:
-            screen.line()
-            raise
-        if not text:
-            return None
-        if text.isdecimal() and 1 <= int(text) <= len(answers):
-            return int(text) - 1
+    # -- questions
+
+    def question(self, request: RequestPermissionRequest) -> None:
+        """What the user is to decide: what will be done, with which arguments, how a file changes, and the answers."""
+        self.update(request.tool_call)
+        call = self.call_of(request.tool_call)
+        self.show_call(call)
+        for text, style in argument_lines(call.arguments):
+            self.line(f"    {text}", **style)
+        self.line(f"  ? {call.title}", fg="magenta", bold=True)
+        self.answers([option.name for option in request.options])
+
+    def show_call(self, call: Call) -> None:
+        """What there is to know of a call before the user decides about it; here it has been shown as it came."""
+
+    def at_line_start(self) -> None:
+        """What is written next is at the start of a line: the user will have pressed Enter."""
+        self._line_start = True
+
+    def answers(self, answers: Sequence[str]) -> None:
+        """The answers that there are to a question, with the number of each."""
+        for number, answer in enumerate(answers, 1):
+            self.line(f"    {number}) {answer}")

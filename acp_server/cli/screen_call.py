@@ -7,10 +7,20 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
 
-from acp_server.schema import Content, Diff, TextContent, ToolCall, ToolCallContent, ToolCallUpdate
+from acp_server.schema import (
+    Content,
+    Diff,
+    Terminal,
+    TextContent,
+    ToolCall,
+    ToolCallContent,
+    ToolCallLocation,
+    ToolCallUpdate,
+)
+from acp_server.wire import codec
 
 HEAD: Final = 12
 """Lines of a tool's output that are shown as they come."""
@@ -20,6 +30,12 @@ TAIL: Final = 4
 
 MOST_CHANGED: Final = 200
 """Lines of a change that are shown: the user decides by them."""
+
+MOST_CHARACTERS: Final = 20_000
+"""Of one argument that are shown."""
+
+_KEPT: Final = 250
+"""Lines at either end of what a command writes that are kept at least."""
 
 _FENCE: Final = re.compile(r"(~{3,}|`{3,})\S*\s*")
 """For editors, which show what is between two of them as it is."""
@@ -34,23 +50,61 @@ class Line(NamedTuple):
     style: dict[str, Any]
 
 
-class Call:
-    """A tool call, and how much of it the user has seen."""
+class CommandOutput:
+    """The lines that a command has written: the first and the last of them, and how many there were in between."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._rest = ""
+        self.left_out = 0
+
+    def feed(self, text: str) -> None:
+        """Add what it has written."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        self._lines += lines
+        self._rest = self._rest[-MOST_CHARACTERS:]
+        if (more := len(self._lines) - 4 * _KEPT) > 0:
+            del self._lines[_KEPT : _KEPT + more]
+            self.left_out += more
+
+    @property
+    def lines(self) -> list[str]:
+        """Those that are kept."""
+        return [*self._lines, self._rest] if self._rest else list(self._lines)
+
+
+class Call:
+    """A tool call, and how much of it the user has seen. `outputs` are those of all commands, by their terminal's
+    id."""
+
+    def __init__(self, title: str, outputs: Mapping[str, CommandOutput] | None = None) -> None:
+        self._outputs: Mapping[str, CommandOutput] = {} if outputs is None else outputs
         self.title = title
         self.status: str | None = None
+        self.arguments: Any = None
+        """What it is called with, as far as the agent has said so."""
+        self.place = ""
+        self.contents: Sequence[ToolCallContent] | None = None
         self._diffs: list[Diff] = []
         self._text: list[str] = []
         self._seen: list[str] = []
         self._count = 0
+        self._left_out = 0
 
     def change(self, update: ToolCall | ToolCallUpdate) -> bool:
         """Take over its title and status; whether one of them is different."""
         before = self.title, self.status
         self.title = update.title or self.title
         self.status = update.status or self.status
+        self.arguments = self.arguments if update.raw_input is None else update.raw_input
+        self.place = place_of(update.locations) or self.place
+        self.contents = self.contents if update.content is None else update.content
         return before != (self.title, self.status)
+
+    @property
+    def state(self) -> str:
+        """Its status, for a reader."""
+        return (self.status or "pending").replace("_", " ")
 
     @property
     def ended(self) -> bool:
@@ -64,9 +118,29 @@ class Call:
                 if isinstance(content, Diff) and content not in self._diffs:
                     self._diffs.append(content)
                     yield from diff_lines(content)
-            texts = (shown(content.content) for content in contents if isinstance(content, Content))
-            self._text = [line for text in texts for line in text.splitlines() if not _FENCE.fullmatch(line)]
+            self._text = self._lines_of(contents)
         yield from self._new_text()
+
+    def last_lines(self, count: int) -> list[str]:
+        """The end of what it has put out so far."""
+        return self._lines_of(self.contents or ())[-count:]
+
+    def _lines_of(self, contents: Sequence[ToolCallContent]) -> list[str]:
+        lines: list[str] = []
+        self._left_out = 0
+        for content in contents:
+            if isinstance(content, Content):
+                lines += [line for line in shown(content.content).splitlines() if not _FENCE.fullmatch(line)]
+            elif isinstance(content, Terminal) and (output := self._outputs.get(content.terminal_id)):
+                lines += output.lines
+                self._left_out += output.left_out
+        return lines
+
+    def shows(self, terminal_id: str) -> bool:
+        """Whether what this terminal's command writes is its output, of which there may be more to show."""
+        return not self.ended and any(
+            isinstance(content, Terminal) and content.terminal_id == terminal_id for content in self.contents or ()
+        )
 
     def _new_text(self) -> Iterator[Line]:
         known = 0
@@ -80,7 +154,7 @@ class Call:
             del new[room:]
             left_out = 0
         else:
-            left_out = len(new) - room - TAIL
+            left_out = len(new) - room - TAIL + self._left_out
         if left_out > 1:
             yield from (_dim(text) for text in new[:room])
             yield _dim(f"... {left_out:,} more lines")
@@ -89,6 +163,35 @@ class Call:
             yield from (_dim(text) for text in new)
         self._count += len(new)
         self._seen = self._text[: known + len(new)]
+
+
+def place_of(locations: Sequence[ToolCallLocation] | None) -> str:
+    """Where a call does what it does, in a few words; empty if the agent has not said."""
+    if not locations:
+        return ""
+    if len(locations) > 1:
+        return f"{len(locations)} places"
+    line = locations[0].line
+    return f"{locations[0].path}{'' if line is None else f':{line}'}"
+
+
+def argument_lines(arguments: Any) -> Iterator[Line]:
+    """What a tool is called with, for a user who decides by it: a line for each argument, or more for long texts."""
+    if arguments is None:
+        return
+    named = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {"arguments": arguments}
+    lines = [line for name, value in named.items() for line in _argument(name, value)]
+    yield from (Line(line, {"fg": "cyan"}) for line in lines[:MOST_CHANGED])
+    if len(lines) > MOST_CHANGED:
+        yield _dim(f"... {len(lines) - MOST_CHANGED:,} more lines")
+
+
+def _argument(name: str, value: Any) -> list[str]:
+    text = value if isinstance(value, str) else codec.encode(value).decode().rstrip("\n")
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[:MOST_CHARACTERS]} ... {len(text) - MOST_CHARACTERS:,} more characters"
+    first, *others = text.split("\n") if isinstance(value, str) else [text]
+    return [f"{name}: {first}", *(f"    {other}" for other in others)]
 
 
 def _dim(text: str) -> Line:

@@ -41,6 +41,7 @@ async def spawn_agent(
     on_stderr: Callable[[str], object] | None = None,
     limits: Limits | None = None,
     patience: Patience | None = None,
+    wrap: Callable[[Stream], Stream] | None = None,
 ) -> AsyncGenerator[RemoteAgent]:
     """Start an agent and talk to it over its standard streams, until the block is left (ACP, Transports).
 
@@ -49,7 +50,8 @@ async def spawn_agent(
 
     `command` is a program, or a program with its arguments; it runs in the folder `cwd`, with `env` added to our own
     environment. `on_stderr` gets each line that it writes to standard error; without it they go to the log, at level
-    info. Raises OSError if it cannot be started.
+    info. `wrap` may put a stream of its own around the one to the process, to look at what passes. Raises OSError if it
+    cannot be started.
     """
     whole = None if env is None else {**os.environ, **env}
     process = await ChildProcess.start(command, cwd=cwd, env=whole, on_stderr=on_stderr, stderr_log=stderr_logger)
@@ -62,7 +64,8 @@ async def spawn_agent(
             waited = True
         return AgentExited(error.method, process.exit_code, process.stderr)
 
-    agent = RemoteAgent(process.stream, handlers or Handlers(), limits, explain)
+    stream = process.stream if wrap is None else wrap(process.stream)
+    agent = RemoteAgent(stream, handlers or Handlers(), limits, explain)
     agent.process = process
     agent.link.start()
     try:

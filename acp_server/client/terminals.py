@@ -8,8 +8,9 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, TypeAlias
 
 import anyio
 import anyio.abc
@@ -45,17 +46,20 @@ class Output:
         self.truncated = False
         """Whether older output has been dropped."""
 
-    def feed(self, data: bytes, final: bool = False) -> None:
-        """Add what the command has written; `final`: no more will come, so half a character stays half."""
-        self._kept += self._decoder.decode(data, final).encode()
+    def feed(self, data: bytes, final: bool = False) -> str:
+        """Add what the command has written, and return it as text; `final`: no more will come, so half a character
+        stays half."""
+        text = self._decoder.decode(data, final)
+        self._kept += text.encode()
         excess = len(self._kept) - self._limit
         if excess <= 0:
-            return
+            return text
         self.truncated = True
         # The bytes of a character after its first are 10xxxxxx.
         while excess < len(self._kept) and self._kept[excess] & 0xC0 == 0x80:
             excess += 1
         del self._kept[:excess]
+        return text
 
     @property
     def text(self) -> str:
@@ -77,6 +81,9 @@ _TERMINATED: Final = 1.0
 _KILLED: Final = 2.0
 
 
+_OnText: TypeAlias = "Callable[[str], object] | None"
+
+
 class LocalTerminals:
     """The commands of one agent. All of them are ended when the connection to it is.
 
@@ -84,7 +91,8 @@ class LocalTerminals:
     kept, or fewer if the agent asks for fewer (ACP, Terminals, `outputByteLimit`). There are `commands` terminals at
     once: for one more, the first whose command has ended is released; if all of them run, the command is refused.
     `shell` reads a command that comes without arguments and is not a program, since some agents send a whole command
-    line; None: such a command is refused.
+    line; None: such a command is refused. `on_output` is called with the id of a terminal and a piece of what its
+    command writes, as it comes.
     """
 
     def __init__(
@@ -94,12 +102,14 @@ class LocalTerminals:
         output_bytes: int = OUTPUT_BYTES,
         commands: int = COMMANDS,
         shell: str | None = "sh",
+        on_output: Callable[[str, str], object] | None = None,
     ) -> None:
         self._env = dict(env or {})
         self._output_bytes = output_bytes
         self._commands = commands
         self._starting = 0
         self._shell = shell
+        self._on_output = on_output
         self._terminals: dict[str, _Terminal] = {}
         self._made = 0
 
@@ -112,8 +122,11 @@ class LocalTerminals:
         if request.output_byte_limit is not None:
             limit = min(limit, request.output_byte_limit)
         self._starting += 1
+        self._made += 1
+        id = f"term_{self._made}"
+        on_text = None if self._on_output is None else partial(self._on_output, id)
         try:
-            terminal = await self._start(self._words(request, env), cwd, env, limit)
+            terminal = await self._start(self._words(request, env), cwd, env, limit, on_text)
         finally:
             self._starting -= 1
         try:
@@ -121,8 +134,6 @@ class LocalTerminals:
         except BaseException:
             await terminal.end()
             raise
-        self._made += 1
-        id = f"term_{self._made}"
         self._terminals[id] = terminal
         return CreateTerminalResponse(terminal_id=id)
 
@@ -174,11 +185,13 @@ class LocalTerminals:
             raise ResourceNotFound(data={"terminalId": id})
         return terminal
 
-    async def _start(self, words: list[str], cwd: str | None, env: dict[str, str], limit: int) -> _Terminal:
+    async def _start(
+        self, words: list[str], cwd: str | None, env: dict[str, str], limit: int, on_text: _OnText
+    ) -> _Terminal:
         try:
             # A cancel in the middle would leave a process without an owner.
             with grace(_STARTING):
-                return await _Terminal.start(words, cwd, env, limit)
+                return await _Terminal.start(words, cwd, env, limit, on_text)
         except (OSError, ValueError) as error:
             what = error.strerror if isinstance(error, OSError) else "not a possible command"
             raise InvalidParams(f"The command cannot be started: {what}") from None
@@ -194,8 +207,9 @@ class LocalTerminals:
 class _Terminal:
     """One command."""
 
-    def __init__(self, process: anyio.abc.Process, limit: int) -> None:
+    def __init__(self, process: anyio.abc.Process, limit: int, on_text: _OnText) -> None:
         self.output = Output(limit)
+        self._on_text = on_text
         self.ended = anyio.Event()
         """Set when the command has ended and its output is complete."""
         self._process = process
@@ -207,11 +221,13 @@ class _Terminal:
         self._tasks.spawn(self._wait)
 
     @classmethod
-    async def start(cls, words: list[str], cwd: str | None, env: dict[str, str], limit: int) -> _Terminal:
+    async def start(
+        cls, words: list[str], cwd: str | None, env: dict[str, str], limit: int, on_text: _OnText
+    ) -> _Terminal:
         process = await anyio.open_process(
             words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cwd, env=env, **own_group()
         )
-        return cls(process, limit)
+        return cls(process, limit, on_text)
 
     @property
     def status(self) -> TerminalExitStatus:
@@ -254,11 +270,18 @@ class _Terminal:
         assert self._process.stdout is not None
         try:
             async for data in self._process.stdout:
-                self.output.feed(data)
+                self._heard(self.output.feed(data))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             pass
-        self.output.feed(b"", final=True)
+        self._heard(self.output.feed(b"", final=True))
         self._read_out.set()
+
+    def _heard(self, text: str) -> None:
+        if self._on_text is not None and text:
+            try:
+                self._on_text(text)
+            except Exception:
+                logger.exception("the callback for the output of a command failed")
 
     async def _wait(self) -> None:
         await self._process.wait()

@@ -10,9 +10,23 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from acp_server import Agent, Turn
+from acp_server import Agent, Session, Turn
 from acp_server.errors import AuthRequired, RpcError
-from acp_server.schema import PermissionOption, PlanEntry, ToolCall, ToolCallUpdate
+from acp_server.schema import (
+    AvailableCommand,
+    Content,
+    PermissionOption,
+    PlanEntry,
+    SessionConfigBoolean,
+    SessionConfigSelect,
+    SessionConfigSelectOption,
+    SessionMode,
+    TextContent,
+    ToolCall,
+    ToolCallLocation,
+    ToolCallProgress,
+    ToolCallUpdate,
+)
 
 OPTIONS = [
     PermissionOption(option_id="yes", name="Allow it", kind="allow_once"),
@@ -50,6 +64,14 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
             ask = ToolCallUpdate(tool_call_id="call_1", title="Delete everything")
             answer = await turn.client.request_permission(ask, OPTIONS)
             yield f"allowed: {answer.allowed}, chosen: {answer.option_id}"
+        case "later":
+            yield "waiting"
+            await anyio.to_thread.run_sync(wait_for, Path(turn.session.cwd, "go"))
+            ask = ToolCallUpdate(
+                tool_call_id="call_1", title="Delete everything", raw_input={"path": "/", "force": True}
+            )
+            answer = await turn.client.request_permission(ask, OPTIONS)
+            yield f"allowed: {answer.allowed}, chosen: {answer.option_id}"
         case "two questions":
             answers: list[bool] = []
 
@@ -79,14 +101,44 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
             yield "It does not matter."
         case "plan":
             await turn.plan([PlanEntry(content="Think", priority="high", status="in_progress")])
+        case "markdown":
+            yield "# Heading\n\nSome **bold** words and a [link](https://example.org).\n\n- one\n- two\n\nThe **open"
+            await anyio.to_thread.run_sync(wait_for, Path(turn.session.cwd, "go"))
+            yield "** end."
+        case "tool":
+            place = ToolCallLocation(path="/some/where.py", line=3)
+            text = Content(content=TextContent(text="so far\n"))
+            await turn.update(ToolCall(tool_call_id="t", title="Dig", status="in_progress", locations=[place]))
+            await turn.update(ToolCallProgress(tool_call_id="t", content=[text]))
+            await anyio.to_thread.run_sync(wait_for, Path(turn.session.cwd, "go"))
+            await turn.update(ToolCallProgress(tool_call_id="t", status="completed"))
+        case "long":
+            yield "word " * 100
         case "error":
             raise ValueError("for the log")
         case "refuse":
             turn.stop_reason = "refusal"
+        case "limit":
+            turn.stop_reason = "max_tokens"
         case "exit":
             os._exit(9)
         case text:
             yield f"You said {text}."
+
+
+settled = Agent("settled", version="1")
+settled.prompt(prompt)
+settled.modes(SessionMode(id="ask", name="Ask first"), SessionMode(id="code", name="Go ahead"))
+MODELS = [SessionConfigSelectOption(value=value, name=value.title()) for value in ("small", "large")]
+settled.config_options(
+    SessionConfigSelect(id="model", name="Model", current_value="small", options=MODELS),
+    SessionConfigBoolean(id="loud", name="Loud", current_value=False),
+)
+
+
+@settled.session
+async def offer(session: Session) -> None:
+    await session.set_commands([AvailableCommand(name="search", description="Look for it.")])
 
 
 locked = Agent("locked", version="1")

@@ -1,10 +1,7 @@
-"""`acp-server chat` at a real terminal."""
+"""`acp-server chat` at a terminal that it does not draw on, and at a pipe."""
 
 import os
-import pty
 import select
-import sys
-import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,79 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.processes.driver import Driven, environment, started
-
-CHAT = [sys.executable, "-m", "acp_server", "chat"]
-TALKER = [sys.executable, "-m", "acp_server", "serve", "tests.cli.talker"]
-BUILT_IN = [sys.executable, "-m", "acp_server", "serve", "--store", "memory"]
-PATIENCE = 20.0
-
-# A session of its own with the terminal as its controlling one, as a window gives it to its shell: only so does
-# Ctrl-C become a signal.
-AT_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-
-
-class Terminal:
-    """The user's side."""
-
-    def __init__(self, fd: int, program: Driven) -> None:
-        self.fd = fd
-        self.program = program
-        self._seen = ""
-
-    def type(self, text: str) -> None:
-        os.write(self.fd, text.encode())
-
-    def expect(self, *texts: str) -> str:
-        """Wait until the texts have appeared, in this order; everything up to the last of them."""
-        before = ""
-        end = time.monotonic() + PATIENCE
-        for text in texts:
-            while text not in self._seen:
-                ready, _, _ = select.select([self.fd], [], [], max(0.0, end - time.monotonic()))
-                data = b""
-                if ready:
-                    try:
-                        data = os.read(self.fd, 65536)
-                    except OSError:
-                        pass  # nobody is at the other end any more
-                assert data, f"waited for {text!r} after {before!r}, saw {self._seen!r}"
-                self._seen += data.decode(errors="replace").replace("\r\n", "\n")
-            end_of_text = self._seen.index(text) + len(text)
-            before += self._seen[:end_of_text]
-            self._seen = self._seen[end_of_text:]
-        return before
-
-    def answers(self, key: str) -> bool:
-        """Type something; whether that leads to any output within a second."""
-        self.type(key)
-        return bool(select.select([self.fd], [], [], 1.0)[0])
-
-    def leave(self) -> None:
-        self.type("\x04")
-        assert self.program.exit_code() == 0
-
-
-@contextmanager
-def chat(
-    *arguments: str, agent: list[str] = TALKER, cwd: Path | None = None, colours: bool = False
-) -> Iterator[Terminal]:
-    ours, theirs = pty.openpty()
-    mode = termios.tcgetattr(theirs)
-    mode[3] &= ~termios.ECHO
-    termios.tcsetattr(theirs, termios.TCSANOW, mode)
-    command = [sys.executable, "-c", AT_TERMINAL, *CHAT, *arguments, *agent]
-    env = environment(TERM="dumb", **({} if colours else {"NO_COLOR": "1"}))
-    try:
-        with started(command, stdin=theirs, stdout=theirs, start_new_session=True, env=env, cwd=cwd) as program:
-            os.close(theirs)
-            yield Terminal(ours, program)
-    finally:
-        os.close(ours)
+from tests.agent.processes.driver import started
+from tests.cli.at_terminal import BUILT_IN, CHAT, PATIENCE, TALKER, Terminal, chat
 
 
 def wait_for(file: Path) -> None:
@@ -176,6 +102,20 @@ def test_a_permission_is_asked_for_with_the_offered_options(typed: str, result: 
         user.expect("* Delete everything [pending]", "? Delete everything\n", "1) Allow it\n", "2) Refuse it\n", ": ")
         user.type(typed)
         user.expect(result, "> ")
+        user.leave()
+
+
+def test_lines_that_were_typed_before_a_question_are_prompts_and_no_answer_to_it(tmp_path: Path) -> None:
+    with chat("--cwd", str(tmp_path)) as user:
+        user.expect("> ")
+        user.type("later\n")
+        user.expect("waiting")
+        # The second one without its end, which the user types once the question is there.
+        user.type("1\n1")
+        (tmp_path / "go").touch()
+        user.expect("? Delete everything\n", "2) Refuse it\n", "or Enter for none: ")
+        user.type("\n")
+        user.expect("allowed: False, chosen: None", "> ", "You said 1.", "> ")
         user.leave()
 
 
@@ -319,13 +259,16 @@ def test_without_a_login_there_is_no_conversation(target: str, typed: str) -> No
             user.expect(": ")
             user.type(typed)
         user.expect("Authentication required (-32000)")
-        assert user.program.exit_code() == 1
+        assert user.program.exit_code() == 5
 
 
 def test_a_command_that_does_not_exist_is_said_in_one_line() -> None:
     with chat(agent=["no-such-agent-here"]) as user:
         assert user.program.exit_code() == 2
-        assert user.program.stderr == "acp-server: no-such-agent-here cannot be started: No such file or directory\n"
+        assert user.program.stderr == (
+            "acp-server: no-such-agent-here cannot be started: "
+            "there is no such program (expected FILE.py, module:attribute or a command)\n"
+        )
 
 
 def test_what_the_command_gets_as_options_is_its_own() -> None:

@@ -1,0 +1,115 @@
+"""`acp-server chat`: a conversation at the terminal with the built-in agent, or with any other.
+
+conversation  prompts, turns, questions; commands, those of the chat itself
+opening       the agent started, logged in, and a session opened
+one_shot      one prompt for a script
+user          what a conversation needs of the terminal: plain, line by line; terminal, drawn
+live_screen   what is drawn; markdown, which part of a message is complete
+outcome       the exit status
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+
+from acp_server.cli.agent_command import agent_command
+from acp_server.cli.chat.opening import LAST, Answer, Wishes
+from acp_server.cli.chat.user import User
+from acp_server.cli.screen import use_standard_output
+from acp_server.errors import UsageError
+
+_HELP = """Talk to an agent at the terminal: the built-in one, or the one that AGENT means.
+
+AGENT is a Python file (agent.py, agent.py:attribute), a module (module:attribute), or a command with its arguments.
+
+Ctrl-C stops what the agent is doing; at the prompt it leaves, as does Ctrl-D. /help lists what can be typed.
+
+\b
+Exit status: 0 the user has left, or the prompt is answered; 1 the agent failed;
+2 wrong usage, or the agent cannot be started; 3 the agent refused; 4 it stopped
+at a limit; 5 it wants a login; 130 Ctrl-C. With -p all of them, else 0, 1, 2, 5
+and 130."""
+
+
+@click.command(context_settings={"allow_interspersed_args": False}, help=_HELP)
+@click.option(
+    "--cwd", type=click.Path(exists=True, file_okay=False), default=".", help="The session's folder; here by default."
+)
+@click.option("-p", "--prompt", metavar="TEXT", help="Send one prompt, print the answer, and end; - reads it.")
+@click.option("--json", "as_json", is_flag=True, help="With -p: print everything that happens as JSON, one a line.")
+@click.option("--yes", "answer", flag_value="yes", help="Allow whatever the agent asks for.")
+@click.option("--deny", "answer", flag_value="no", help="Refuse whatever the agent asks for.")
+@click.option("--resume", metavar="ID", help="Go on with a session: its id, the beginning of it, or `last`.")
+@click.option("--continue", "last", is_flag=True, help="The same as --resume last.")
+@click.option("--sessions", is_flag=True, help="List the agent's sessions of the folder, and end.")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Record both directions in this file; `acp-server trace` shows it.",
+)
+@click.option("--plain", is_flag=True, help="One line after the other, also where the terminal can be drawn on.")
+@click.argument("agent", nargs=-1, type=click.UNPROCESSED)
+def chat(
+    cwd: str,
+    prompt: str | None,
+    as_json: bool,
+    answer: Answer | None,
+    resume: str | None,
+    last: bool,
+    sessions: bool,
+    record: Path | None,
+    plain: bool,
+    agent: tuple[str, ...],
+) -> int:
+    """See `_HELP`."""
+    use_standard_output()
+    if as_json and prompt is None and not sessions:
+        raise UsageError("--json goes with -p or --sessions")
+    wishes = Wishes(
+        agent_command(agent),
+        os.path.abspath(cwd),
+        resume=LAST if last else resume,
+        record=record,
+        answer=answer or ("ask" if prompt is None else "no"),
+    )
+    if prompt is not None or sessions:
+        from acp_server.cli.chat import one_shot
+
+        if sessions:
+            return _run(partial(one_shot.list_sessions, wishes, as_json=as_json))
+        text = sys.stdin.read() if prompt == "-" else str(prompt)
+        return _run(partial(one_shot.prompt, wishes, text, as_json=as_json))
+
+    from acp_server.cli.chat.conversation import Conversation
+
+    async def talk() -> int:
+        return await Conversation(_user(plain), wishes).run()
+
+    return _run(talk)
+
+
+def _run(what: Any) -> int:
+    try:
+        return int(anyio.run(what))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _user(plain: bool) -> User:
+    if not plain and os.isatty(0) and os.isatty(1) and os.environ.get("TERM", "") not in ("", "dumb", "unknown"):
+        try:
+            from acp_server.cli.chat.terminal import TerminalUser
+        except ModuleNotFoundError:
+            pass  # without the extra `chat`
+        else:
+            return TerminalUser()
+    from acp_server.cli.chat.plain import PlainUser
+
+    return PlainUser()

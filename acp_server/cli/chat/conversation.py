@@ -1,0 +1,245 @@
+"""A conversation: prompts of the user, turns of the agent, questions in between, until one of them leaves.
+
+How it looks is the user's matter (`acp_server.cli.chat.user`), how the agent is reached that of
+`acp_server.cli.chat.opening`.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Sequence
+
+import anyio
+
+from acp_server.agent.signals import Signals
+from acp_server.cli.chat import opening
+from acp_server.cli.chat.commands import OFFERED, LocalCommands
+from acp_server.cli.chat.opening import Wishes
+from acp_server.cli.chat.outcome import Exit, of_error
+from acp_server.cli.chat.user import User
+from acp_server.client import LocalTerminals, RemoteAgent, RemoteSession, allow_once, reject_once
+from acp_server.client.errors import AgentExited
+from acp_server.client.handlers import PermissionAnswer
+from acp_server.errors import AcpError, AuthRequired, ConnectionClosed
+from acp_server.schema import AvailableCommandsUpdate, RequestPermissionRequest, SessionInfo, SessionUpdate
+
+
+class Conversation:
+    """One chat with one agent. It has one session at a time."""
+
+    def __init__(self, user: User, wishes: Wishes) -> None:
+        self.user = user
+        self.wishes = wishes
+        self.agent: RemoteAgent | None = None
+        self.session: RemoteSession | None = None
+        self._screen = user.screen
+        self._commands = LocalCommands(self)
+        self._whole = anyio.CancelScope()
+        self._exit = Exit.DONE
+        self._at_prompt = False
+        self._stopping = False
+        """Whether the user has stopped the turn that runs."""
+        self._asking = anyio.Lock()
+        """Held while the user is asked something: one thing at a time."""
+        self._heard = False
+        """Whether the agent has written to standard error, which was shown."""
+        self._last_line = ""
+        self._repeated = 0
+        self._undelivered = 0
+        """How often Ctrl-C was pressed that the event loop does not know of."""
+
+    async def run(self) -> Exit:
+        """Talk until the user leaves, or the agent is gone. Raises UsageError if the agent cannot be started."""
+        signals = Signals(self._pressed)
+        signals.take()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(signals.deliver, self._signalled)
+                async with self.user.open(self._interrupted):
+                    with self._whole:
+                        await self._run()
+                tasks.cancel_scope.cancel()
+        finally:
+            signals.release()
+        return self._exit
+
+    async def _run(self) -> None:
+        try:
+            self.user.waiting(f"starting {self.wishes.command.name}")
+            terminals = LocalTerminals(on_output=self._screen.command_wrote)
+            async with opening.started(self.wishes, self._permission, terminals, self._said) as agent:
+                self.agent = agent
+                name = await opening.initialized(agent)
+                self._screen.line(f"{name}, in {self.wishes.cwd}. Ctrl-C stops a turn, Ctrl-D leaves.", bold=True)
+                self.session = await self._opened(agent)
+                self.user.waiting(None)
+                self._offer()
+                await self._converse(agent)
+        except AcpError as error:
+            self.user.waiting(None)
+            self._screen.settle()
+            self._screen.error(opening.without_last_words(error) if self._heard else error)
+            self._exit = of_error(error)
+
+    async def _opened(self, agent: RemoteAgent) -> RemoteSession:
+        try:
+            return await opening.open_session(agent, self.wishes, self._updated)
+        except AuthRequired as error:
+            await opening.logged_in(agent, self._log_in, error)
+            return await opening.open_session(agent, self.wishes, self._updated)
+
+    async def _log_in(self, methods: Sequence[str]) -> int | None:
+        self._screen.line("  ? Log in by", fg="magenta", bold=True)
+        self._screen.answers(methods)
+        return await self.user.choose(len(methods))
+
+    async def _converse(self, agent: RemoteAgent) -> None:
+        while (text := await self._next(agent)) is not None:
+            if text.strip() and not await self._commands.run(text.strip()):
+                await self.turn(text.strip())
+
+    async def _next(self, agent: RemoteAgent) -> str | None:
+        """The next prompt. Raises AgentExited if the agent goes meanwhile."""
+        text: str | None = None
+        gone = False
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                nonlocal gone
+                assert agent.process is not None
+                await agent.process.last_words(math.inf)
+                gone = True
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            self._at_prompt = True
+            try:
+                text = await self.user.read()
+            finally:
+                self._at_prompt = False
+            tasks.cancel_scope.cancel()
+        if gone:
+            assert agent.process is not None
+            raise AgentExited(None, agent.process.exit_code, agent.process.stderr)
+        return text
+
+    async def turn(self, text: str) -> None:
+        """Have the agent answer a prompt. What goes wrong is shown, unless the agent is gone."""
+        assert self.session is not None
+        self._stopping = False
+        self.user.waiting("working")
+        try:
+            answer = await self.session.run(text)
+        except ConnectionClosed:
+            raise
+        except AcpError as error:
+            self._screen.settle()
+            self._screen.error(error)
+        else:
+            self._screen.settle()
+            if answer.stop_reason != "end_turn":
+                self._screen.line(f"  ({answer.stop_reason})", fg="yellow")
+        finally:
+            self._say_repeated()
+            self.user.waiting(None)
+
+    async def load(self, info: SessionInfo | None) -> None:
+        """Go on with another session, or with a new one."""
+        assert self.agent is not None
+        before = self.session
+        self.user.waiting("opening the session")
+        try:
+            if info is None:
+                self.session = await self.agent.new_session(self.wishes.cwd, on_update=self._updated)
+            else:
+                self.session = await opening.take_up(self.agent, info, self._updated)
+        finally:
+            self.user.waiting(None)
+        self._screen.settle()
+        if before is not None and before is not self.session:
+            before.on_update = None
+        self._offer()
+
+    # -- what the agent does
+
+    async def _updated(self, update: SessionUpdate) -> None:
+        self._screen.update(update)
+        if isinstance(update, AvailableCommandsUpdate):
+            self._offer()
+        await self.user.keep_up()
+
+    def _said(self, line: str) -> None:
+        self._heard = True
+        if line == self._last_line:
+            # Of an agent that says the same again and again, the user does not want to see the rest.
+            self._repeated += 1
+            return
+        self._say_repeated()
+        self._last_line = line
+        self._screen.line(line, dim=True)
+
+    def _say_repeated(self) -> None:
+        if self._repeated:
+            self._screen.line(f"(the same {self._repeated:,} times more)", dim=True)
+        self._last_line, self._repeated = "", 0
+
+    async def _permission(self, request: RequestPermissionRequest) -> PermissionAnswer:
+        async with self._asking:
+            if self.wishes.answer != "ask":
+                return await self._answered_already(request)
+            self._screen.question(request)
+            try:
+                chosen = await self.user.choose(len(request.options))
+            except BaseException:
+                if not self._stopping:
+                    self._screen.line("  (the agent does not ask for that any more)", fg="yellow")
+                raise
+            if chosen is None:
+                self._screen.line("    none of them", dim=True)
+                return None
+            return request.options[chosen]
+
+    async def _answered_already(self, request: RequestPermissionRequest) -> PermissionAnswer:
+        self._screen.question(request)
+        answer = await (allow_once if self.wishes.answer == "yes" else reject_once)(request)
+        said = "none of them" if answer is None else getattr(answer, "name", "")
+        self._screen.line(f"    {said} (--{'yes' if self.wishes.answer == 'yes' else 'deny'})", fg="yellow")
+        return answer
+
+    def _offer(self) -> None:
+        commands = [] if self.session is None else self.session.available_commands
+        self.user.offer([*OFFERED, *self._commands.of_agent(commands)])
+
+    # -- what the user does
+
+    def _pressed(self, number: int) -> None:
+        # In the signal handler: the loop may be stuck in writing to a terminal that takes nothing.
+        self._undelivered += number == signal.SIGINT
+        if self._undelivered > 2:
+            raise KeyboardInterrupt
+
+    def _signalled(self, number: int) -> None:
+        self._undelivered = 0
+        if number == signal.SIGINT:
+            self._interrupted()
+        else:
+            self.leave(Exit.CANCELLED)
+
+    def _interrupted(self) -> None:
+        """Ctrl-C: stop the turn; if it is being stopped already, or there is none, leave."""
+        if self._at_prompt:
+            if not self.user.discard_draft():
+                self.leave(Exit.DONE)
+        elif self.session is not None and self.session.turn is not None and not self._stopping:
+            self._stopping = True
+            self._screen.line("  stopping ...", fg="yellow")
+            self.user.take_back()
+            self.session.cancel()
+        else:
+            self.leave(Exit.CANCELLED)
+
+    def leave(self, code: Exit = Exit.DONE) -> None:
+        """End the conversation."""
+        self._exit = code
+        self._whole.cancel()

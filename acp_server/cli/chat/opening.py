@@ -1,0 +1,153 @@
+"""Gets an agent started, initialized and logged in, and a session opened: a new one, or one from before.
+
+What is said in the session is not its matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+
+from acp_server import __version__
+from acp_server.agent.record import RecordedStream, Recorder
+from acp_server.cli.agent_command import AgentCommand
+from acp_server.client import Handlers, LocalFiles, Patience, RemoteAgent, RemoteSession, spawn_agent
+from acp_server.client.errors import AgentExited
+from acp_server.client.handlers import AskPermission, Terminals
+from acp_server.client.session import OnUpdate
+from acp_server.errors import AcpError, AuthRequired, CapabilityMissing, UsageError
+from acp_server.schema import (
+    AuthMethodAgent,
+    BooleanConfigOptionCapabilities,
+    ClientCapabilities,
+    ClientSessionCapabilities,
+    Implementation,
+    SessionConfigOptionsCapabilities,
+    SessionInfo,
+)
+from acp_server.schema.methods import METHODS
+
+LAST: Final = "last"
+"""What stands for the session of this folder that something happened in last."""
+
+_WHO: Final = Implementation(name="acp-server", title="acp-server chat", version=__version__)
+_CAN: Final = ClientCapabilities(
+    session=ClientSessionCapabilities(
+        config_options=SessionConfigOptionsCapabilities(boolean=BooleanConfigOptionCapabilities())
+    )
+)
+_PATIENCE: Final = Patience(closed=2, terminated=1)
+"""A user who leaves sits and waits."""
+_PAGES: Final = 20
+"""Of sessions that are looked through."""
+
+Answer = Literal["ask", "yes", "no"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line says."""
+
+    command: AgentCommand
+    cwd: str
+    resume: str | None = None
+    """The id of a session, or its beginning, or `LAST`."""
+    record: Path | None = None
+    answer: Answer = "ask"
+    """How questions of the agent are answered: by the user, or all alike."""
+
+
+@asynccontextmanager
+async def started(
+    wishes: Wishes, permission: AskPermission, terminals: Terminals, on_stderr: Callable[[str], object]
+) -> AsyncGenerator[RemoteAgent]:
+    """The agent, until the block is left. It may read and write files in the session's folder, and run commands.
+    Raises UsageError if it cannot be started."""
+    handlers = Handlers(permission=permission, files=LocalFiles([wishes.cwd]), terminals=terminals)
+    words, env = wishes.command.words, wishes.command.env
+    recorder = None if wishes.record is None else Recorder(wishes.record)
+    wrap = None if recorder is None else partial(RecordedStream, recorder=recorder, received="out")
+    agents = spawn_agent(words, handlers, cwd=wishes.cwd, env=env, on_stderr=on_stderr, patience=_PATIENCE, wrap=wrap)
+    async with AsyncExitStack() as stack:
+        if recorder is not None:
+            stack.callback(recorder.close)
+        try:
+            agent = await stack.enter_async_context(agents)
+        except OSError as error:
+            raise UsageError(f"{wishes.command.name} cannot be started: {error.strerror}") from None
+        yield agent
+
+
+async def initialized(agent: RemoteAgent) -> str:
+    """Agree with the agent on the protocol; what the agent calls itself."""
+    info = await agent.initialize(client_info=_WHO, capabilities=_CAN)
+    who = info.agent_info
+    return "an agent without a name" if who is None else f"{who.title or who.name} {who.version}"
+
+
+async def logged_in(
+    agent: RemoteAgent, choose: Callable[[Sequence[str]], Awaitable[int | None]] | None, error: AuthRequired
+) -> None:
+    """Have the agent log in by the method that the user chooses. Raises `error` if there is none."""
+    assert agent.info is not None
+    methods = [method for method in agent.info.auth_methods if isinstance(method, AuthMethodAgent)]
+    chosen = await choose([method.name for method in methods]) if methods and choose is not None else None
+    if chosen is None:
+        raise error
+    await agent.authenticate(methods[chosen].id)
+
+
+async def open_session(agent: RemoteAgent, wishes: Wishes, on_update: OnUpdate) -> RemoteSession:
+    """A new session, or the one that the user wants to go on with. Raises UsageError if there is no such session."""
+    if wishes.resume is None:
+        return await agent.new_session(wishes.cwd, on_update=on_update)
+    return await take_up(agent, await find_session(agent, wishes.resume, wishes.cwd), on_update)
+
+
+async def take_up(agent: RemoteAgent, info: SessionInfo, on_update: OnUpdate) -> RemoteSession:
+    """The session with its history, if the agent can say it again, or without."""
+    if agent.link.announced(METHODS["session/load"].capability):
+        return await agent.load_session(info.session_id, info.cwd, on_update=on_update)
+    return await agent.resume_session(info.session_id, info.cwd, on_update=on_update)
+
+
+async def find_session(agent: RemoteAgent, which: str, cwd: str) -> SessionInfo:
+    """The session that `which` means. An agent that cannot list sessions is asked for the id as it is. Raises
+    UsageError."""
+    try:
+        known = await sessions(agent, cwd)
+    except CapabilityMissing:
+        if which == LAST:
+            raise UsageError("the agent cannot list its sessions: name one by its id") from None
+        return SessionInfo(session_id=which, cwd=cwd)
+    if which == LAST:
+        if not known:
+            raise UsageError(f"there is no session of {cwd}")
+        return max(known, key=lambda info: info.updated_at or "")
+    exact = [info for info in known if info.session_id == which]
+    found = exact or [info for info in known if info.session_id.startswith(which)]
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} sessions begin with {which!r}")
+    return found[0] if found else SessionInfo(session_id=which, cwd=cwd)
+
+
+async def sessions(agent: RemoteAgent, cwd: str) -> list[SessionInfo]:
+    """The agent's sessions of this folder, the latest first. Raises CapabilityMissing."""
+    known: list[SessionInfo] = []
+    cursor: str | None = None
+    for _ in range(_PAGES):
+        page = await agent.list_sessions(cwd, cursor)
+        known += page.sessions
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return sorted(known, key=lambda info: info.updated_at or "", reverse=True)
+
+
+def without_last_words(error: AcpError) -> AcpError:
+    """The same, for a user who has seen what the agent wrote to standard error."""
+    return AgentExited(error.method, error.exit_code, "") if isinstance(error, AgentExited) else error

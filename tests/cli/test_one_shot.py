@@ -1,0 +1,102 @@
+"""`acp-server chat -p`: one prompt for a script."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.processes.driver import environment, started
+from tests.cli.at_terminal import CHAT
+
+TALKER = "tests.cli.talker:agent"
+
+
+def chat(*arguments: str, cwd: Path | None = None, text: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*CHAT, *arguments], input=text, cwd=cwd, env=environment(), capture_output=True, encoding="utf-8", timeout=30
+    )
+
+
+def lines(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_what_the_agent_says_is_on_standard_output_and_the_prompt_may_be_read() -> None:
+    done = chat("-p", "-", TALKER, text="hello")
+    assert (done.stdout, done.stderr, done.returncode) == ("You said hello.\n", "", 0)
+
+
+def test_json_has_everything_that_happens(tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    done = chat("--json", "--yes", "--cwd", str(tmp_path), "-p", "later", TALKER)
+    assert done.returncode == 0
+    events = lines(done)
+    assert [event["type"] for event in events] == ["session", "update", "permission", "update", "result"]
+    assert events[0]["agent"] == "Talker 7"
+    assert events[2]["request"]["toolCall"]["rawInput"] == {"path": "/", "force": True}
+    assert events[2]["answer"] == "yes"
+    assert events[-1] == {"type": "result", "stopReason": "end_turn", "text": "waitingallowed: True, chosen: yes"}
+
+
+def test_without_a_word_about_questions_they_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    done = chat("--cwd", str(tmp_path), "-p", "later", TALKER)
+    assert done.stdout == "waitingallowed: False, chosen: no\n"
+    assert done.stderr == "? Delete everything: Refuse it\n"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "agent", "code", "said"),
+    [
+        ("error", TALKER, 1, "Internal error (-32603)"),
+        ("exit", TALKER, 1, "the agent exited with status 9; session/prompt has no answer"),
+        ("hi", "nosuch", 2, "nosuch cannot be started: there is no such program"),
+        ("refuse", TALKER, 3, "(refusal)"),
+        ("limit", TALKER, 4, "(max_tokens)"),
+        ("hi", "tests.cli.talker:locked", 5, "Authentication required (-32000)"),
+    ],
+)
+def test_the_exit_status_says_what_happened(prompt: str, agent: str, code: int, said: str) -> None:
+    done = chat("-p", prompt, agent)
+    assert done.returncode == code
+    assert said in done.stderr
+    # That of the handler which failed is in the agent's own log.
+    assert "Traceback" not in done.stderr or prompt == "error"
+
+
+def test_an_error_is_an_object_too() -> None:
+    (error,) = lines(chat("--json", "-p", "hi", "tests.cli.talker:locked"))
+    assert error == {"type": "error", "message": "Authentication required (-32000)", "code": -32000}
+
+
+def test_ctrl_c_cancels_the_turn() -> None:
+    with started([*CHAT, "-p", "hang", TALKER]) as program:
+        while b"hanging" not in _some(program):
+            pass
+        program.signal(signal.SIGINT)
+        assert program.exit_code() == 130
+        assert "Traceback" not in program.stderr
+
+
+def test_json_alone_is_a_mistake() -> None:
+    done = chat("--json", TALKER)
+    assert (done.returncode, done.stderr) == (2, "acp-server: --json goes with -p or --sessions\n")
+
+
+def test_sessions_are_listed_for_scripts(tmp_path: Path) -> None:
+    agent = [sys.executable, "-m", "acp_server", "serve", "--store", str(tmp_path / "store")]
+    assert chat("-p", "/help", *agent, cwd=tmp_path).returncode == 0
+    (session,) = lines(chat("--sessions", "--json", *agent, cwd=tmp_path))
+    assert session["title"] == "/help"
+    again = chat("--resume", session["sessionId"][:9], "-p", "/read nosuch", *agent, cwd=tmp_path)
+    assert "No such file" in again.stdout
+    assert len(lines(chat("--sessions", "--json", *agent, cwd=tmp_path))) == 1
+
+
+def _some(program: Any) -> bytes:
+    return os.read(program._out_of, 65536)
