@@ -1,7 +1,7 @@
 """What went wrong with a model, in words for its user.
 
 They are our own words, the HTTP status and the provider's code for the error: what a server says may repeat the key or
-the prompt. It reads exceptions of pydantic-ai by their attributes and imports nothing of it.
+the prompt. It reads the exceptions of libraries by their names and attributes, and imports none of them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,26 @@ _WORDS: Final = {
     "OutputTokenLimitExceeded": "The answer is longer than the model may say at once",
     "UnexpectedModelBehavior": "The model has answered in a way that cannot be used",
     "ModelAPIError": "The model's server has failed",
+    # Those of openai and anthropic, which other libraries let through.
+    "AuthenticationError": "The model's server does not accept the key",
+    "PermissionDeniedError": "The model's server does not let this key use it",
+    "NotFoundError": "The model's server does not know this model",
+    "RateLimitError": "The model's server takes no more requests for now; try again later",
+    "InternalServerError": "The model's server has failed; try again later",
+    "APITimeoutError": "The model's server did not answer in time",
+    "APIConnectionError": "The model's server cannot be reached, or the connection broke off",
+    "APIStatusError": "The model's server refuses the request",
+    "APIError": "The model's server has failed",
+    "ModelBehaviorError": "The model has answered in a way that cannot be used",
 }
-"""By the names of the library's exceptions, the special ones before those that they are kinds of."""
+"""By the names of the libraries' exceptions, the special ones before those that they are kinds of."""
+
+_LIBRARIES: Final = {"pydantic_ai", "openai", "anthropic", "agents"}
 
 
 def in_words(error: Exception) -> InternalError | None:
     """The answer to a prompt whose model has failed with this; None for any other error."""
-    kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.startswith("pydantic_ai.")}
+    kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in _LIBRARIES}
     words = next((words for name, words in _WORDS.items() if name in kinds), None)
     if words is None:
         return None
@@ -54,7 +67,7 @@ def _reasons(error: Any) -> list[str]:
     reasons: list[str] = []
     if isinstance(status, int):
         reasons.append(f"HTTP {status} {responses.get(status, '')}".rstrip())
-    code = getattr(error, "provider_error_code", None)
+    code = getattr(error, "provider_error_code", None) or getattr(error, "code", None)
     if isinstance(code, str) and _CODE.fullmatch(code):
         reasons.append(code)
     return reasons

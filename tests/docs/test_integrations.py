@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.integrations.model_server import model_server, tool_call
 from tests.session.editor import END_TURN
 
 from .blocks import opened
@@ -26,3 +27,21 @@ async def test_integrations_pydantic_ai() -> None:
         assert (await editor.ask(session))["stopReason"] == "end_turn"
         assert editor.asked() == ["session/request_permission"]
         assert "a is tidy." in "".join(editor.said())
+
+
+async def test_integrations_openai_agents() -> None:
+    agents = pytest.importorskip("agents", reason="the extra openai-agents is not installed: make test-integrations")
+    agents.set_tracing_disabled(True)
+    async with model_server([tool_call("tidy_up", {"folder": "a"})], ["It is tidy."]) as server:
+        import openai  # pyright: ignore[reportMissingImports]
+
+        client = openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
+        agents.set_default_openai_client(client, use_for_tracing=False)
+        agents.set_default_openai_api("chat_completions")
+        async with opened("openai_agents", "integrations.md") as (editor, session, _):
+            editor.client.answer(
+                "session/request_permission", {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
+            )
+            assert (await editor.ask(session))["stopReason"] == "end_turn"
+            assert editor.asked() == ["session/request_permission"]
+            assert editor.said() == ["It is tidy."]

@@ -98,6 +98,22 @@ async def cut_in_the_middle_of_the_stream(make: Make) -> None:
         assert replayed == "Why?Because of And now?Fine."
 
 
+async def cut_while_the_client_does_not_read(make: Make) -> None:
+    async with model_server(["much " * 40_000, "more ", HANG]) as server, editing(make(server, Tools())) as editor:
+        session = await editor.open()
+        editor.stream.stall_sending()
+        id = await editor.prompt(session, "Why?")
+        await server.hanging.wait()
+        await editor.stream.stalled.wait()
+        begun = time.monotonic()
+        await editor.cancel(session)
+        await server.left.wait()
+        assert time.monotonic() - begun < CLOSED_WITHIN
+        editor.stream.release()
+        assert (await editor.answer(id))["stopReason"] == "cancelled"
+        await _goes_on(editor, session, server)
+
+
 async def cut_in_a_running_tool(make: Make) -> None:
     async with model_server([tool_call("look", {"word": "a"})]) as server:
         tools = Tools()
@@ -153,6 +169,7 @@ CONTRACT: list[Callable[[Make], Awaitable[None]]] = [
     answered_whole,
     cut_before_the_first_token,
     cut_in_the_middle_of_the_stream,
+    cut_while_the_client_does_not_read,
     cut_in_a_running_tool,
     cut_in_a_waiting_approval,
     sessions_do_not_mix,

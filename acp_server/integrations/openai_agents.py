@@ -1,0 +1,208 @@
+"""`from_agent`: an agent of the OpenAI Agents SDK as an agent (extra `openai-agents`).
+
+It runs by `run_native`. A turn that is cut or fails leaves nothing in the history that its model sees, as in
+`Turn.context`. Its events are read by their attributes, and nothing of the SDK is imported before the first turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
+
+import anyio
+
+from acp_server.agent.app import Agent
+from acp_server.errors import UsageError
+from acp_server.integrations.calls_view import REFUSED, CallsView
+from acp_server.integrations.model_errors import in_words
+from acp_server.session.session import Session
+from acp_server.session.turn import Turn
+from acp_server.tasks.native import run_native
+
+_DELTAS: Final = {
+    "response.output_text.delta": "say",
+    "response.refusal.delta": "say",
+    "response.reasoning_summary_text.delta": "think",
+    "response.reasoning_text.delta": "think",
+}
+"""By the type of the model's event: how the turn shows its text."""
+
+
+def from_agent(
+    agent: Any,
+    *,
+    name: str | None = None,
+    context: Any = None,
+    max_turns: int = 50,
+    run_config: Any = None,
+    **options: Any,
+) -> Agent:
+    """An agent whose turns are runs of `agent`, an `agents.Agent`; on asyncio only.
+
+    Text and reasoning are shown as they come, tool calls from their beginning to their result, also those of agents
+    that it hands over to, and the user is asked about tools with `needs_approval`. The model is offered the tools of
+    the session (`Session.tools`) beside its agent's. The history of a session is kept while it is open, and begins with
+    what was said in it (`Turn.context`) when it is loaded.
+
+    `name`: else the agent's. `context`: of its runs; a function gets the `Turn`. `max_turns`: requests to the model in
+    one turn; with more, its stop reason is `max_turn_requests`. `run_config`: an `agents.RunConfig`. `options`: those
+    of `Agent`. Raises UsageError for what is not an agent.
+    """
+    if not (hasattr(agent, "handoffs") and hasattr(agent, "clone")):
+        raise UsageError(f"from_agent takes an agent of the OpenAI Agents SDK, not a {type(agent).__name__}")
+    made = Agent(name or agent.name, **options)
+    histories: WeakKeyDictionary[Session, list[Any]] = WeakKeyDictionary()
+
+    @made.prompt
+    async def prompt(turn: Turn) -> None:
+        async def run() -> None:
+            before = histories.get(turn.session) or _recalled(turn)
+            given = {"context": context(turn) if callable(context) else context, "max_turns": max_turns}
+            try:
+                history = await _Run(turn, given | {"run_config": run_config}).run(agent, before)
+            except Exception as error:
+                if (told := in_words(error)) is not None:
+                    raise told from error
+                raise
+            if history is not None:
+                histories[turn.session] = history
+
+        await run_native(run())
+
+    return made
+
+
+class _Run:
+    """One turn."""
+
+    def __init__(self, turn: Turn, options: dict[str, Any]) -> None:
+        self._library = import_module("agents")
+        self._turn = turn
+        self._options = options
+        self._view = CallsView(turn)
+        self._ours: set[str] = set()
+        """The names of the session's own tools, which show themselves."""
+
+    async def run(self, agent: Any, history: list[Any]) -> list[Any] | None:
+        """The history behind it; None if that stays as it was."""
+        agent = agent.clone(tools=[*agent.tools, *map(self._tool, self._turn.session.tools.describe())])
+        given: Any = [*history, {"role": "user", "content": _content(self._turn.record.prompt)}]
+        try:
+            while True:
+                async with self._running(agent, given) as (result, events):
+                    async for event in events:
+                        await self._show(event)
+                if not result.interruptions:
+                    if result.final_output is not None and not isinstance(result.final_output, str):
+                        await self._turn.say(str(result.final_output))
+                    return result.to_input_list()
+                given = result.to_state()
+                for asked in result.interruptions:
+                    await self._decide(given, asked)
+        except self._library.MaxTurnsExceeded:
+            self._turn.stop_reason = "max_turn_requests"
+            return None
+        finally:
+            self._view.close()
+
+    @asynccontextmanager
+    async def _running(self, agent: Any, given: Any) -> AsyncGenerator[tuple[Any, Any]]:
+        """A run and its events. It is over when the block is left, however it is left."""
+        result = self._library.Runner.run_streamed(agent, given, **self._options)
+        # A state that is gone on with has what was used before it.
+        counted = result.context_wrapper.usage
+        input_tokens, output_tokens = counted.input_tokens, counted.output_tokens
+        ended = anyio.Event()
+
+        def end(_task: Any) -> None:
+            ended.set()
+
+        result.run_loop_task.add_done_callback(end)
+        events = result.stream_events()
+        try:
+            yield result, events
+        finally:
+            # In this order: events that are closed before would wait for the run to come to its end.
+            result.cancel()
+            await ended.wait()
+            await events.aclose()
+            used = result.context_wrapper.usage
+            self._turn.add_usage(
+                input_tokens=used.input_tokens - input_tokens, output_tokens=used.output_tokens - output_tokens
+            )
+
+    async def _show(self, event: Any) -> None:
+        if event.type == "raw_response_event":
+            if (how := _DELTAS.get(event.data.type)) is not None:
+                await getattr(self._turn, how)(event.data.delta)
+        elif event.type == "run_item_stream_event" and event.item.type == "tool_call_item":
+            call = event.item.raw_item
+            if getattr(call, "type", "") == "function_call" and call.name not in self._ours:
+                await self._view.begin(call.call_id, call.name, _arguments(call.arguments))
+        elif event.type == "run_item_stream_event" and event.item.type == "tool_call_output_item":
+            await self._view.end(event.item.raw_item["call_id"], str(event.item.output))
+
+    async def _decide(self, state: Any, asked: Any) -> None:
+        arguments = _arguments(asked.arguments)
+        await self._view.begin(asked.raw_item.call_id, asked.name, arguments)
+        if await self._view.permit(asked.name, arguments):
+            state.approve(asked)
+        else:
+            state.reject(asked, rejection_message=REFUSED)
+
+    def _tool(self, described: dict[str, Any]) -> Any:
+        """A tool of the session as the SDK has tools."""
+        name: str = described["name"]
+        self._ours.add(name)
+
+        async def run(context: Any, arguments: str) -> str:
+            given: Any = _arguments(arguments)
+            read = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+            result = await self._turn.run_tool(name, read, id=context.tool_call_id)
+            return result.message or f"It is {result.status}."
+
+        return self._library.FunctionTool(
+            name=name,
+            description=described["description"],
+            params_json_schema=described["input_schema"],
+            on_invoke_tool=run,
+            strict_json_schema=False,
+        )
+
+
+def _arguments(text: str | None) -> Any:
+    """The arguments that a model has given; what is not JSON as it is."""
+    try:
+        return json.loads(text or "{}")
+    except ValueError:
+        return text
+
+
+def _recalled(turn: Turn) -> list[Any]:
+    """What was said in the session before this turn, as input of the model."""
+    return [
+        {"role": message.role, "content": message.text if message.role == "assistant" else _content(message.content)}
+        for message in turn.context()[:-1]
+    ]
+
+
+def _content(blocks: Sequence[dict[str, Any]]) -> Any:
+    """Content blocks (ACP, Content) as models take them."""
+    pieces: list[dict[str, Any]] = []
+    for block in blocks:
+        if block["type"] == "text":
+            pieces.append({"type": "input_text", "text": block["text"]})
+        elif block["type"] == "image":
+            url = f"data:{block['mimeType']};base64,{block['data']}"
+            pieces.append({"type": "input_image", "image_url": url, "detail": "auto"})
+        elif block["type"] == "resource_link":
+            pieces.append({"type": "input_text", "text": f"[{block['name']}]({block['uri']})"})
+        elif block["type"] == "resource" and "text" in (resource := cast("dict[str, Any]", block["resource"])):
+            pieces.append({"type": "input_text", "text": f"{resource['uri']}:\n{resource['text']}"})
+    if all(piece["type"] == "input_text" for piece in pieces):
+        return "\n".join(piece["text"] for piece in pieces)
+    return pieces

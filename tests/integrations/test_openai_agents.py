@@ -1,0 +1,140 @@
+"""An agent of the OpenAI Agents SDK as an agent."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agents", reason="the extra openai-agents is not installed: make test-integrations")
+
+import agents  # pyright: ignore[reportMissingImports]
+from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
+
+from acp_server import Agent, MemoryStore, UsageError
+from acp_server.integrations.openai_agents import from_agent
+from tests.integrations import contract
+from tests.integrations.model_server import BREAK, ModelServer, Refusal, model_server, tool_call
+from tests.session.agents import setup
+from tests.session.editor import END_TURN, editing
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_traced() -> None:
+    """Without that it sends what it has done to its maker."""
+    agents.set_tracing_disabled(True)
+
+
+def assistant(server: ModelServer, tools: contract.Tools) -> Any:
+    @agents.function_tool
+    async def look(word: str) -> str:
+        """Look for a word."""
+        return await tools.look(word)
+
+    @agents.function_tool(needs_approval=True)
+    async def touch(word: str) -> str:
+        """Touch a word."""
+        return await tools.look(word)
+
+    client = AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
+    model = agents.OpenAIChatCompletionsModel("test", client)
+    settings = agents.ModelSettings(include_usage=True)
+    return agents.Agent(name="assistant", model=model, model_settings=settings, tools=[look, touch])
+
+
+def make(server: ModelServer, tools: contract.Tools, **options: Any) -> Agent:
+    return from_agent(assistant(server, tools), **options)
+
+
+@pytest.mark.parametrize("promise", contract.CONTRACT)
+async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]]) -> None:
+    await promise(make)
+
+
+@pytest.mark.parametrize("option", ["allow_once", "reject_once"])
+async def test_a_tool_that_needs_approval_asks_the_user(option: str) -> None:
+    await contract.approval_decides(make, option)
+
+
+async def test_a_session_that_is_loaded_begins_with_what_was_said() -> None:
+    store = MemoryStore()
+    async with model_server(["one"], ["two"]) as server:
+        for text in ("a", "b"):
+            async with editing(make(server, contract.Tools(), store=store)) as editor:
+                if text == "a":
+                    session = await editor.open()
+                else:
+                    await editor.client.result("session/load", setup(session))
+                assert (await editor.ask(session, text))["stopReason"] == "end_turn"
+        assert [role for role, _ in server.said_to(1)] == ["user", "assistant", "user"]
+        assert server.said_to(1)[1] == ("assistant", "one")
+
+
+async def test_the_tools_of_the_session_are_offered_and_run() -> None:
+    async with model_server([tool_call("stamp", {"word": "x"})], ["Fine."]) as server:
+        agent = make(server, contract.Tools())
+
+        @agent.tool(approval=True)
+        async def stamp(word: str) -> str:
+            """Put a stamp on a word."""
+            return f"{word} stamped"
+
+        async with editing(agent) as editor:
+            allowed = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
+            editor.client.answer(contract.PERMISSION, allowed)
+            assert (await editor.ask(await editor.open()))["stopReason"] == "end_turn"
+            shown = [update for update in editor.client.updates() if update["sessionUpdate"] == "tool_call"]
+            assert [call["toolCallId"] for call in shown] == ["call_1"]
+        assert [m["content"] for m in server.requests[1]["messages"] if m["role"] == "tool"] == ["x stamped"]
+
+
+async def test_a_model_that_never_comes_to_an_end_is_stopped() -> None:
+    replies = [[tool_call("look", {"word": "a"}, f"call_{number}")] for number in range(3)]
+    async with model_server(*replies) as server, editing(make(server, contract.Tools(), max_turns=3)) as editor:
+        session = await editor.open()
+        assert (await editor.ask(session, "Look."))["stopReason"] == "max_turn_requests"
+        server.replies.append(["Fine."])
+        assert (await editor.ask(session, "Go on."))["stopReason"] == "end_turn"
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (Refusal(401, {"message": "sk-secret", "code": "invalid_api_key"}), "does not accept the key (HTTP 401"),
+        (Refusal(404, {"message": "sk-secret"}), "does not know this model (HTTP 404 Not Found)."),
+        (["Well", BREAK], "cannot be reached, or the connection broke off"),
+    ],
+)
+async def test_what_goes_wrong_with_the_model_is_told_in_our_own_words(reply: Any, told: str) -> None:
+    async with model_server(reply) as server, editing(make(server, contract.Tools())) as editor:
+        error = await editor.answer(await editor.prompt(await editor.open(), "Why?"))
+        assert told in error["message"]
+        assert "sk-secret" not in str(editor.client.received)
+
+
+async def test_what_a_prompt_has_beside_text_reaches_the_model() -> None:
+    async with model_server(["Nice."]) as server:
+        agent = make(server, contract.Tools(), accepts=["image", "embedded_context"])
+        async with editing(agent) as editor:
+            prompt = [
+                {"type": "text", "text": "Look:"},
+                {"type": "image", "mimeType": "image/png", "data": "aGk="},
+                {"type": "resource_link", "name": "a.py", "uri": "file:///a.py"},
+                {"type": "resource", "resource": {"uri": "file:///b.py", "text": "pass"}},
+            ]
+            session = await editor.open()
+            answer = await editor.client.result("session/prompt", {"sessionId": session, "prompt": prompt})
+            assert answer["stopReason"] == END_TURN["stopReason"]
+        content = server.said_to(0)[0][1]
+        assert [piece.get("text") or piece["image_url"]["url"] for piece in content] == [
+            "Look:",
+            "data:image/png;base64,aGk=",
+            "[a.py](file:///a.py)",
+            "file:///b.py:\npass",
+        ]
+
+
+async def test_what_is_not_an_agent_is_refused() -> None:
+    with pytest.raises(UsageError, match="OpenAI Agents SDK"):
+        from_agent(object())
