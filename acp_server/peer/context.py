@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.job import Work
 from acp_server.tasks.tree import NOTHING, Node
-from acp_server.tasks.work import Work
 from acp_server.wire.messages import Request, RequestId
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ is, `acp_server.peer.outcome` decides.
 from __future__ import annotations
 
 import logging
+import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,6 +59,7 @@ class Inbound:
         self.spawner = spawner
         self._limits = limits
         self._running = 0
+        self._most_running = math.inf if limits.running is None else limits.running
         self._held = 0
         """Bytes that the requests take whose handlers are not through."""
         self._has_told = False
@@ -90,8 +92,9 @@ class Inbound:
             except Exception as error:
                 self._finish(call, NOTHING, error)
                 return
-        if route.urgent or not (self._queue or self._is_full):
-            self._start(call)
+        if route.urgent or (self._running < self._most_running and not self._queue):
+            self._running += 1
+            self._dispatcher.start(call)
         else:
             self._queue[call] = None
 
@@ -124,14 +127,6 @@ class Inbound:
         refusal = InternalError("Too many requests at once", data={"limit": "requests"})
         self._write(self._endpoint.refuse(request, refusal))
 
-    @property
-    def _is_full(self) -> bool:
-        return self._limits.running is not None and self._running >= self._limits.running
-
-    def _start(self, call: Call) -> None:
-        self._running += 1
-        self._dispatcher.start(call)
-
     async def _serve(self, call: Call, pair: Pair | None) -> None:
         """Run the handler of a request, in these scopes or in its own, and answer. Never raises."""
         try:
@@ -150,8 +145,9 @@ class Inbound:
                 self._finish(call, value, error)
         finally:
             self._running -= 1
-            if self._queue and not self._is_full:
-                self._start(self._queue.popitem(last=False)[0])
+            if self._queue and self._running < self._most_running:
+                self._running += 1
+                self._dispatcher.start(self._queue.popitem(last=False)[0])
 
     async def _resolve(self, call: Call) -> Any:
         if self._resolver is None:
@@ -176,7 +172,11 @@ class Inbound:
         request = call.request
         # The key is the peer's to use again as soon as the answer is out, even if the handler still cleans up.
         self.tree.release(request.id, call.node)
-        result, refusal = outcome(call, value, error)
+        result, refusal = value, None
+        if error is not None or value is NOTHING:
+            # Otherwise it is that, also if it was cancelled: a handler may well answer with what it has (ACP,
+            # Cancellation).
+            result, refusal = outcome(call, error)
         frame = None
         if refusal is None:
             try:

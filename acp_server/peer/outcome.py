@@ -18,14 +18,11 @@ from acp_server.tasks.tree import NOTHING
 logger = logging.getLogger("acp_server.peer")
 
 
-def outcome(call: Call, value: Any, error: BaseException | None) -> tuple[Any, RpcError | None]:
-    """The result, or `NOTHING` and the error to answer with.
+def outcome(call: Call, error: BaseException | None) -> tuple[Any, RpcError | None]:
+    """The partial result, or `NOTHING` and the error to answer with, where the handler has not returned.
 
-    `value` and `error` are what the handler returned (or `NOTHING`) and what it raised (or None).
+    `error` is what it raised, or None.
     """
-    if error is None and value is not NOTHING:
-        # Also when it was cancelled: a handler may well answer with what it has (ACP, Cancellation).
-        return value, None
     cause = call.node.cause
     failures = [] if error is None else list(failures_in(error))
     if cause is not None:

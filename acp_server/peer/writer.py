@@ -42,10 +42,10 @@ class Writer:
         "_scope",
         "_send_now",
         "_signals",
-        "_size",
         "_stream",
         "_taken",
         "_wake",
+        "size",
     )
 
     def __init__(self, stream: Stream, on_broken: Callable[[], None]) -> None:
@@ -53,7 +53,8 @@ class Writer:
         self._on_broken = on_broken
         self._home = threading.get_ident()
         self._frames: list[bytes] = []
-        self._size = 0
+        self.size = 0
+        """Bytes that were put and are not yet written."""
         self._taken = 0
         self._signals = Signals()
         self._wake: Signal | None = None
@@ -67,11 +68,6 @@ class Writer:
         self._closing = False
         self._broken = False
 
-    @property
-    def size(self) -> int:
-        """Bytes that were put and are not yet written."""
-        return self._size
-
     def put(self, frame: bytes) -> int:
         """Queue one frame; the ticket for `take_back`. A frame for a broken stream is thrown away.
 
@@ -82,7 +78,7 @@ class Writer:
         ticket = self._taken + len(self._frames)
         if not self._broken:
             self._frames.append(frame)
-            self._size += len(frame)
+            self.size += len(frame)
             if self._wake is not None and len(self._frames) == 1:
                 if self._send_now is not None and self._flush_soon is not None:
                     self._flush_soon(self._flush)
@@ -101,7 +97,7 @@ class Writer:
         index = ticket - self._taken
         if not 0 <= index < len(self._frames):
             return False
-        self._size -= len(self._frames[index])
+        self.size -= len(self._frames[index])
         self._frames[index] = b""
         return True
 
@@ -113,7 +109,7 @@ class Writer:
 
     async def below(self, limit: int) -> None:
         """Wait until no more than `limit` bytes are on their way, be it because they never will be written."""
-        while self._size > limit:
+        while self.size > limit:
             if self._room is None:
                 self._room = anyio.Event()
             await self._room.wait()
@@ -135,10 +131,10 @@ class Writer:
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             logger.info("the peer no longer reads: %s", type(error).__name__)
         finally:
-            normal = self._closing and not self._size
+            normal = self._closing and not self.size
             self._broken = True
             self._frames.clear()
-            self._size = 0
+            self.size = 0
             self._release_room()
             if not normal:
                 self._on_broken()
@@ -167,7 +163,7 @@ class Writer:
         """Write what is there, as far as that goes without waiting, and leave the rest to `run`."""
         if self._wake is None or not self._frames or self._send_now is None:
             return
-        if self._size > _PORTION:
+        if self.size > _PORTION:
             self._wake_up()
             return
         frames = self._take()
@@ -186,7 +182,7 @@ class Writer:
         return frames
 
     def _written(self, size: int) -> None:
-        self._size -= size
+        self.size -= size
         self._release_room()
 
     def _wake_up(self) -> None:

@@ -16,8 +16,8 @@ from acp_server.errors import ConnectionClosed
 from acp_server.peer.outcome import program_end
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
+from acp_server.tasks.job import Work
 from acp_server.tasks.tree import NOTHING
-from acp_server.tasks.work import Work
 
 if TYPE_CHECKING:
     from acp_server.peer.connection import Connection

@@ -111,7 +111,7 @@ class Turn:
     @property
     def text(self) -> str:
         """The text blocks of the user's message, one below the other."""
-        return "\n".join(block["text"] for block in self._params["prompt"] if block["type"] == "text")
+        return "\n".join([block["text"] for block in self._params["prompt"] if block["type"] == "text"])
 
     @property
     def client(self) -> Client:

@@ -104,6 +104,7 @@ class TurnRecord:
     __slots__ = (
         "__weakref__",
         "_id",
+        "_most",
         "_packed",
         "_prompt",
         "_transcript",
@@ -119,7 +120,9 @@ class TurnRecord:
     def __init__(self, prompt: list[dict[str, Any]], id: str | None = None, most: int = MOST) -> None:
         self._id = id
         self._prompt = prompt
-        self._transcript = Transcript(most)
+        self._most = most
+        self._transcript: Transcript | None = None
+        """What was said, once something was."""
         self._packed: bytes | Sequence[bytes] | Callable[[], bytes] | None = None
         self.status = "created"
         """A state of `acp_server.session.state.TurnState`."""
@@ -171,7 +174,7 @@ class TurnRecord:
     def add_result(self, result: ToolResult) -> None:
         """Keep what came of a tool call."""
         kept = {"id": result.id, "name": result.name, "status": result.status, "message": result.message}
-        self._transcript.note({"sessionUpdate": _RESULT, "result": kept})
+        self._said_so_far().note({"sessionUpdate": _RESULT, "result": kept})
 
     @property
     def contents(self) -> bytes:
@@ -190,7 +193,8 @@ class TurnRecord:
         except EncodeError:
             logger.warning("parts of turn %s are nested too deep to be kept", self.id)
             prompt = codec.encode([block for block in self._prompt if _can_be_written(block)])
-        pieces = [b"[", prompt[:-1], b",", *self._transcript.pieces(), b"]"]
+        said = [b"[]"] if self._transcript is None else self._transcript.pieces()
+        pieces = [b"[", prompt[:-1], b",", *said, b"]"]
         return b"".join(pieces) if sum(map(len, pieces)) < _LONG else pieces
 
     def _contents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -221,11 +225,16 @@ class TurnRecord:
 
     def add_text(self, kind: str, fragment: bytes) -> None:
         """Keep a piece of text, as JSON."""
-        self._transcript.text(kind, fragment)
+        self._said_so_far().text(kind, fragment)
 
     def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
         """Keep an update in its wire form, see `Transcript.add`."""
-        self._transcript.add(update, json)
+        self._said_so_far().add(update, json)
+
+    def _said_so_far(self) -> Transcript:
+        if self._transcript is None:
+            self._transcript = Transcript(self._most)
+        return self._transcript
 
     def pack(self) -> None:
         """Nothing is added any more: keep it as text, which takes less room and spares the garbage collector."""

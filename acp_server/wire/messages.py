@@ -96,25 +96,32 @@ def classify(value: Any) -> Message:
     if type(value) is not dict:
         return Invalid(INVALID_REQUEST, "Invalid request: expected an object")
     message = cast("dict[str, Any]", value)
+    method = message.get("method")
+    if type(method) is str and message.get("jsonrpc") == "2.0" and type(params := message.get("params")) in _PARAMS:
+        # Nearly all that comes is this; what is wrong with anything else is found out below.
+        if "id" not in message:
+            return Notification(method, params)
+        if is_request_id(message["id"]):
+            return Request(message["id"], method, params)
+    return _invalid(message)
+
+
+def _invalid(message: dict[str, Any]) -> Message:
+    """What is neither a request nor a notification."""
     if "method" not in message:
         if "id" in message or "result" in message or "error" in message:
             return _response(message)
         return Invalid(INVALID_REQUEST, "Invalid request: no method")
-    has_id = "id" in message
     id = message.get("id")
     if not is_request_id(id):
         return Invalid(INVALID_REQUEST, _LONG_ID if type(id) is str else _BAD_ID)
     if message.get("jsonrpc") != "2.0":
         return Invalid(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0"', id)
-    method = message["method"]
-    if type(method) is not str:
+    if type(message["method"]) is not str:
         return Invalid(INVALID_REQUEST, "Invalid request: method must be a string", id)
-    params = message.get("params")
-    if type(params) not in _PARAMS:
-        if has_id:
-            return Invalid(INVALID_REQUEST, "Invalid request: params must be an object or an array", id)
-        return Ignored(f"notification {reprlib.repr(method)} with params that are neither object nor array")
-    return Request(id, method, params) if has_id else Notification(method, params)
+    if "id" in message:
+        return Invalid(INVALID_REQUEST, "Invalid request: params must be an object or an array", id)
+    return Ignored(f"notification {reprlib.repr(message['method'])} with params that are neither object nor array")
 
 
 def _response(message: dict[str, Any]) -> Response:

@@ -111,24 +111,20 @@ class Endpoint:
             if isinstance(message, Notification):
                 yield message
 
-    def events(self, line: Line) -> Iterator[Event]:
+    def events(self, line: Line) -> Iterable[Event]:
         """The events in one line, see `receive`."""
         if isinstance(line, TooLong):
-            yield self._event(classify_head(line.head, f"longer than {self._line_limit} bytes"))
-            return
+            return (self._event(classify_head(line.head, f"longer than {self._line_limit} bytes")),)
         try:
             value = codec.decode(line)
         except codec.DecodeError as error:
             message = classify_head(line, "not JSON")
             if isinstance(message, Response):
-                yield self._response(message)
-            else:
-                yield Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error)
-            return
+                return (self._response(message),)
+            return (Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error),)
         if type(value) is list and value:
-            yield from self._batch(cast("list[Any]", value), len(line))
-        else:
-            yield self._event(classify(value), len(line))
+            return self._batch(cast("list[Any]", value), len(line))
+        return (self._event(classify(value), len(line)),)
 
     def _batch(self, values: list[Any], size: int) -> Iterator[Event]:
         if len(values) > BATCH_LIMIT:
