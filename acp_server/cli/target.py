@@ -8,7 +8,9 @@ import inspect
 import logging
 import os
 import sys
+import sysconfig
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +21,7 @@ from acp_server.errors import UsageError
 logger = logging.getLogger("acp_server.cli")
 
 _ATTRIBUTE = "agent"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def load(target: str) -> tuple[Servable, dict[str, Any]]:
@@ -130,4 +133,20 @@ def _servable(value: Any, name: str) -> tuple[Servable, dict[str, Any]]:
 
 def _failed(what: str, error: BaseException) -> UsageError:
     logger.debug("%s failed", what, exc_info=error)
-    return UsageError(f"{what} failed: {type(error).__name__}: {' '.join(str(error).split())}")
+    return UsageError(f"{what} failed: {type(error).__name__}: {' '.join(str(error).split())}{_where(error)}")
+
+
+def _where(error: BaseException) -> str:
+    """The last line of the user's own that was being executed; empty if the error says so itself, or nothing does."""
+    if isinstance(error, SyntaxError):
+        return ""
+    frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    own = [(file, line) for file, line in frames if not file.startswith(("<", _PACKAGE)) and not _is_library(file)]
+    if not own:
+        return ""
+    file, line = own[-1]
+    return f" ({os.path.relpath(file) if file.startswith(os.getcwd() + os.sep) else file}, line {line})"
+
+
+def _is_library(file: str) -> bool:
+    return any(file.startswith(sysconfig.get_path(name) + os.sep) for name in ("stdlib", "purelib", "platlib"))

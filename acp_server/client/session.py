@@ -15,6 +15,7 @@ from acp_server.client.errors import SessionTaken
 from acp_server.client.turn import RemoteTurn
 from acp_server.errors import UsageError
 from acp_server.schema import (
+    AgentMessageChunk,
     AvailableCommand,
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
@@ -97,6 +98,18 @@ class RemoteSession:
                     if inspect.isawaitable(pending):
                         await pending
             return turn.result
+
+    async def ask(self, prompt: Prompt) -> str:
+        """A whole turn: the text that the agent says in it, however the turn ends. Raises like the iteration of a
+        turn."""
+        said: list[str] = []
+
+        def heard(update: SessionUpdate) -> None:
+            if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent):
+                said.append(update.content.text)
+
+        await self.run(prompt, on_update=heard)
+        return "".join(said)
 
     @property
     def turn(self) -> RemoteTurn | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError
 from acp_server.peer.context import Call
+from acp_server.peer.report import in_own_words
 from acp_server.tasks.failure import failures_in, is_time_out
 from acp_server.tasks.tree import NOTHING
 
@@ -27,7 +28,10 @@ def outcome(call: Call, error: BaseException | None) -> tuple[Any, RpcError | No
     failures = [] if error is None else list(failures_in(error))
     if cause is not None:
         if not all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures):
-            logger.warning("%s failed while it was being cancelled (%s)", call.method, cause.value, exc_info=error)
+            if (said := in_own_words(error)) is not None:
+                logger.warning("%s failed while it was being cancelled (%s): %s", call.method, cause.value, said)
+            else:
+                logger.warning("%s failed while it was being cancelled (%s)", call.method, cause.value, exc_info=error)
         offered = call.offered if cause.asked_for else NOTHING
         return offered, None if offered is not NOTHING else RequestCancelled()
     if not failures:
@@ -40,6 +44,8 @@ def outcome(call: Call, error: BaseException | None) -> tuple[Any, RpcError | No
         if only.received:
             # Nobody has raised it on purpose, and to the peer it may look like something else.
             logger.warning("%s failed with the peer's answer to a request of ours: %s", call.method, only)
+        else:
+            logger.info("%s is answered with an error of its handler's: %s", call.method, only)
     elif not isinstance(answer, RequestCancelled):
         logger.error("%s failed", call.method, exc_info=error)
     elif any(map(is_time_out, failures)):

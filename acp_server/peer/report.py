@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from acp_server.errors import ConnectionClosed
+from acp_server.errors import ConnectionClosed, RpcError
 from acp_server.tasks.failure import failures_in
 
 logger = logging.getLogger("acp_server.peer")
@@ -18,5 +18,16 @@ def report(what: str, error: BaseException) -> None:
     failures = list(failures_in(error))
     if failures and all(isinstance(failure, ConnectionClosed) for failure in failures):
         logger.info("%s ended because the connection is closed", what)
+    elif (said := in_own_words(error)) is not None:
+        logger.error("%s failed: %s", what, said)
     else:
         logger.error("%s failed", what, exc_info=error)
+
+
+def in_own_words(error: BaseException | None) -> str | None:
+    """What an author's code says is wrong by raising an RpcError, in one line; None for any other failure, of which the
+    traceback is of use."""
+    failures = [] if error is None else list(failures_in(error))
+    if failures and all(isinstance(failure, RpcError) for failure in failures):
+        return "; ".join(map(str, failures))
+    return None

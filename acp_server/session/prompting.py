@@ -23,6 +23,7 @@ from acp_server.errors import (
 )
 from acp_server.peer.context import Call, Follower
 from acp_server.peer.outcome import program_end
+from acp_server.peer.report import in_own_words
 from acp_server.schema.params import problem, read
 from acp_server.session.hooks import Hooks, PromptHook
 from acp_server.session.session import Session, log_unsaved
@@ -112,7 +113,10 @@ class Prompt(Follower):
             assert error is not None
             raise error
         if error is not None and not all(isinstance(failure, _OF_THE_CANCEL) for failure in failures_in(error)):
-            logger.warning("a turn failed while it was being cancelled (%s)", cause.value, exc_info=error)
+            if (said := in_own_words(error)) is not None:
+                logger.warning("a turn failed while it was being cancelled (%s): %s", cause.value, said)
+            else:
+                logger.warning("a turn failed while it was being cancelled (%s)", cause.value, exc_info=error)
             if program_end(error) is not None:
                 # Raised for the program's sake. The answer is that of a cancelled request all the same.
                 self._call.node.cut(cause)

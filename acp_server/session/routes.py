@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from acp_server.errors import ResourceNotFound
+from acp_server.errors import MethodNotFound, ResourceNotFound
 from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
@@ -89,6 +89,10 @@ class Service:
                 lambda call: call.admitted.serve(), admit=lambda call: self._prompting.admit(call), direct=True
             )
             routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
+        else:
+            # The author has forgotten it: that is to be seen, also from the editor.
+            for name in ("session/new", "session/prompt"):
+                requests[name] = Route(_no_prompt_handler, direct=True)
         if hooks.modes or hooks.set_mode is not None:
             requests["session/set_mode"] = Route(lambda call: self._choosing.set_mode(call), direct=True)
         if hooks.config_options or hooks.auto_approve or hooks.set_config_option is not None:
@@ -142,3 +146,7 @@ class Service:
     async def _close(self) -> None:
         if self._sessions:
             await self._lifecycle.close_all()
+
+
+async def _no_prompt_handler(call: Call) -> NoReturn:
+    raise MethodNotFound("Method not found: no prompt handler, add @agent.prompt", data={"method": call.method})

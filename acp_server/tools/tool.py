@@ -39,6 +39,20 @@ class Arguments(Protocol):
         ...
 
 
+_KINDS: Final = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
+
+
+def _known(kind: str) -> str:
+    # An editor shows a kind that it does not know in no way at all.
+    if kind in _KINDS or kind.startswith("_"):
+        return kind
+    import difflib
+
+    near = difflib.get_close_matches(kind, _KINDS, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(_KINDS)}"
+    raise UsageError(f"there is no kind of tool {kind!r}; {hint}")
+
+
 class Tool(Generic[F]):
     """One tool. Calling it calls the function itself.
 
@@ -94,7 +108,7 @@ class Tool(Generic[F]):
         first = doc.split("\n", 1)[0].strip().removesuffix(".")
         self.title: Final = title or first or self.name
         self.description: Final = doc if description is None else description
-        self.kind: Final = kind
+        self.kind: Final = _known(kind)
         self.approval: Final = approval
         self.auto_approve: Final = auto_approve
         self.asks_each_time: Final = asks_each_time

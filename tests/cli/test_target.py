@@ -86,6 +86,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "leaving.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "torn.py").write_text("def f(:\n")
     (tmp_path / "needs.py").write_text("import something_not_installed\n")
+    (tmp_path / "wants.py").write_text("import json\n\nimport needs\n")
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")
     (tmp_path / "package" / "module.py").write_text("from my_agent import agent\n")
@@ -192,17 +193,21 @@ def test_a_file_named_like_a_module_that_is_in_use_does_not_take_its_place(folde
             "my_agent:coroutine",
             "my_agent:coroutine is an async function; expected an agent or a function that returns one",
         ),
-        ("my_agent:failing", "my_agent:failing() failed: ValueError: no key in the environment"),
-        ("broken", "broken failed: RuntimeError: first line second line"),
-        ("broken.py", "broken.py failed: RuntimeError: first line second line"),
-        ("leaving", "leaving failed: SystemExit: 3"),
+        ("my_agent:failing", "my_agent:failing() failed: ValueError: no key in the environment (my_agent.py, line 14)"),
+        ("broken", "broken failed: RuntimeError: first line second line (broken.py, line 2)"),
+        ("broken.py", "broken.py failed: RuntimeError: first line second line (broken.py, line 2)"),
+        ("wants", "wants failed: ModuleNotFoundError: No module named 'something_not_installed' (needs.py, line 1)"),
+        ("leaving", "leaving failed: SystemExit: 3 (leaving.py, line 1)"),
         (
             "running.py:behind",
             "running.py has no 'behind' where it calls run(): put that call under `if __name__ == \"__main__\":`",
         ),
-        ("failing_behind.py", "failing_behind.py failed: ZeroDivisionError: division by zero"),
+        (
+            "failing_behind.py",
+            "failing_behind.py failed: ZeroDivisionError: division by zero (failing_behind.py, line 7)",
+        ),
         ("torn.py", "torn.py failed: SyntaxError: invalid syntax (torn.py, line 1)"),
-        ("needs", "needs failed: ModuleNotFoundError: No module named 'something_not_installed'"),
+        ("needs", "needs failed: ModuleNotFoundError: No module named 'something_not_installed' (needs.py, line 1)"),
     ],
 )
 def test_a_mistake_is_said_in_one_line(folder: Path, target: str, said: str) -> None:

@@ -36,6 +36,22 @@ async def test_the_updates_of_a_turn_come_in_their_order_and_end_with_its_answer
             await anext(turn)
 
 
+async def test_ask_is_a_turn_of_which_only_the_text_is_wanted() -> None:
+    async with talking() as (agent, peer):
+        session = await agent.new_session("/project")
+        async with anyio.create_task_group() as group:
+            answers: list[str] = []
+
+            async def ask() -> None:
+                answers.append(await session.ask("hello"))
+
+            group.start_soon(ask)
+            prompt = await peer.expect("session/prompt")
+            await peer.update(said("one "), said("two"))
+            await peer.finish(prompt, "end_turn")
+        assert answers == ["one two"]
+
+
 @pytest.mark.parametrize("sizes", [(), itertools.repeat(1)], ids=["one chunk", "one byte at a time"])
 async def test_updates_and_answer_in_one_chunk_or_byte_by_byte_are_the_same(sizes: Any) -> None:
     async with prompted(wrap=lambda stream: FaultyStream(stream, sizes=iter(sizes))) as (_, peer, turn, prompt):

@@ -32,6 +32,13 @@ async def test_an_error_for_the_peer_is_the_answer_and_any_other_only_goes_to_th
     assert "secret" in caplog.text
 
 
+async def test_an_error_that_an_author_answers_with_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    await answer_of(raiser(InvalidParams("no such book")))
+    assert "handle is answered with an error of its handler's: no such book (-32602)" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
 @pytest.mark.behaviour("D4", "A1")
 async def test_a_stray_cancellation_answers_its_request_alone(caplog: pytest.LogCaptureFixture) -> None:
     stray = await stray_cancellation()

@@ -1,0 +1,20 @@
+"""An agent whose author has forgotten the prompt handler says so."""
+
+import sys
+from pathlib import Path
+
+from tests.agent.processes.driver import started
+
+
+def test_a_session_with_an_agent_without_a_prompt_handler_is_refused_with_what_to_add(tmp_path: Path) -> None:
+    (tmp_path / "bare.py").write_text('from acp_server import Agent\nagent = Agent("bare")\n')
+    with started([sys.executable, "-m", "acp_server", "serve", str(tmp_path / "bare.py")]) as agent:
+        agent.call(1, "initialize", protocolVersion=1)
+        for id, method in ((2, "session/new"), (3, "session/prompt")):
+            agent.request(id, method, cwd=str(tmp_path), mcpServers=[])
+            error = agent.answer(id)["error"]
+            assert (error["code"], error["message"]) == (
+                -32601,
+                "Method not found: no prompt handler, add @agent.prompt",
+            )
+        assert agent.finish() == 0
