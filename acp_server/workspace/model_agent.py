@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 from anyio import to_thread
@@ -46,13 +47,18 @@ The project's directory: {cwd}
 
 def model_agent(model: str, *, base_url: str | None = None) -> Agent:
     """The built-in agent, driven by a model that is named as `PROVIDER:NAME`; on asyncio only. `base_url`: of another
-    server than the provider's own. Raises UsageError, see `find_model`."""
+    server than the provider's own. Sessions have the tools of their MCP servers where the extra `mcp` is installed.
+    Raises UsageError, see `find_model`."""
     library = find_model(model, base_url=base_url)
     assistant = import_module("pydantic_ai").Agent(library, instructions=_instructions)
     limits = import_module("pydantic_ai").UsageLimits(request_limit=MOST_REQUESTS)
     answer = prompt_handler(assistant, deps=_turn, usage_limits=limits)
     agent = Agent(
-        "acp-server", version=__version__, title=f"acp-server with {model}", accepts=["image", "embedded_context"]
+        "acp-server",
+        version=__version__,
+        title=f"acp-server with {model}",
+        accepts=["image", "embedded_context"],
+        mcp=find_spec("mcp") is not None,
     )
     add_tools(agent)
     agent.session(open_roots)
@@ -77,7 +83,10 @@ async def _instructions(context: Any) -> str:
     further = "".join(f"Another directory of it: {directory}\n" for directory in roots.directories[1:])
     basics = _BASICS.format(cwd=roots.cwd, more=further, system=sys.platform)
     project = await to_thread.run_sync(_of_project, roots)
-    return f"{basics}\n{INSTRUCTIONS} of the project says:\n\n{project}" if project else basics
+    parts = [basics, f"{INSTRUCTIONS} of the project says:\n\n{project}" if project else ""]
+    if turn.session.mcp_servers:
+        parts.append(turn.session.mcp.instructions)
+    return "\n".join(filter(None, parts))
 
 
 def _of_project(roots: Roots) -> str:

@@ -35,6 +35,22 @@ WORK = [
 """What the model says, to do one piece of work."""
 
 
+CALC = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("calc", instructions="Add up whatever there is.", log_level="CRITICAL")
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    "Add two numbers."
+    return a + b
+
+
+server.run()
+"""
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "notes.txt").write_text("a needle\n")
@@ -117,6 +133,22 @@ async def test_instructions_from_outside_of_the_project_are_not_read(project: Pa
     async with model_server(["Well."]) as server, working(server, project) as (editor, session):
         assert (await editor.ask(session))["stopReason"] == "end_turn"
         assert "a secret" not in str(server.requests)
+
+
+async def test_the_tools_of_the_sessions_mcp_servers_are_offered_and_run_with_approval(project: Path) -> None:
+    pytest.importorskip("mcp", reason="the extra mcp is not installed: make test-integrations")
+    calc = {"name": "calc", "command": sys.executable, "args": ["-c", CALC], "env": []}
+    async with (
+        model_server([tool_call("calc_add", {"a": 1, "b": 2})], ["It is 3."]) as server,
+        editing(make(server), capabilities={}) as editor,
+    ):
+        editor.client.answer(contract.PERMISSION, ALLOWED)
+        session = await editor.open(str(project), mcpServers=[calc])
+        assert (await editor.ask(session, "What is 1 and 2?"))["stopReason"] == "end_turn"
+        assert told(server) == ["3"]
+        assert "calc_add" in [tool["function"]["name"] for tool in server.requests[0]["tools"]]
+        assert "Add up whatever there is." in server.said_to(0)[0][1]
+        assert len(editor.client.all(contract.PERMISSION)) == 1
 
 
 async def test_a_session_is_told_apart_from_another(project: Path) -> None:
