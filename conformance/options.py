@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from .core.case import Case, Registry
-from .core.result import Run
+from .core.result import Level, Run, Verdict
+from .report import jsonfile
 
 JOBS = 3
 """Cases at a time, where nothing else is asked for."""
@@ -27,6 +28,19 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--html", "html_file", type=path, help="Write a page with every case and its wire transcript."),
         click.option("--junit", "junit_file", type=path, help="Write JUnit XML, for continuous integration."),
         click.option("--json", "json_file", type=path, help="Write the whole run, for `compare` and for programs."),
+        click.option("--markdown", "markdown_file", type=path, help="Write a summary for the page of a pull request."),
+        click.option(
+            "--require",
+            type=click.Choice([Level.MUST.value, Level.SHOULD.value]),
+            default=Level.MUST.value,
+            show_default=True,
+            help="Which rules have to be kept for the exit code 0.",
+        ),
+        click.option(
+            "--baseline",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="What an earlier run, written by --json, broke already does not count for the exit code.",
+        ),
         click.option("--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Cases at a time."),
         click.option(
             "--timeout",
@@ -70,12 +84,30 @@ def show(cases: list[Case]) -> None:
         click.echo(f"{case.id:{width}}  {case.level:6}  {case.title}{needs}")
 
 
-def finish(run: Run, *, json_file: Path | None, junit_file: Path | None, html_file: Path | None, **_: Any) -> None:
+def finish(
+    run: Run,
+    *,
+    json_file: Path | None,
+    junit_file: Path | None,
+    html_file: Path | None,
+    markdown_file: Path | None,
+    require: str,
+    baseline: Path | None,
+    **_: Any,
+) -> None:
     """Write the reports that were asked for, and exit with the run's code."""
-    for name, path in (("jsonfile", json_file), ("junit", junit_file), ("html", html_file)):
+    known: set[str] = set()
+    if baseline is not None:
+        try:
+            before = jsonfile.read(baseline)
+        except (OSError, ValueError) as error:
+            raise click.UsageError(f"--baseline {baseline}: {error}") from error
+        known = {case.id for case in before.cases if case.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.UNREACHED)}
+    reports = {"jsonfile": json_file, "junit": junit_file, "html": html_file, "markdown": markdown_file}
+    for name, path in reports.items():
         if path is not None:
             try:
                 import_module(f"conformance.report.{name}").write(run, path)
             except OSError as error:
                 raise click.UsageError(f"cannot write {path}: {error}") from error
-    sys.exit(run.exit_code())
+    sys.exit(run.exit_code(Level(require), known))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypedDict
@@ -106,20 +106,25 @@ class Run:
             counts[case.verdict] += 1
         return counts
 
-    def exit_code(self) -> int:
+    def exit_code(self, require: Level = Level.MUST, known: Container[str] = ()) -> int:
         """What the process that made the run ends with.
 
-        130 if it was interrupted; else 1 if a MUST failed; else 3 if the suite itself was at fault; else 2 if a case
-        could not be run or nothing could be tried at all; else 0.
+        130 if it was interrupted; else 1 if a rule is broken that is required; else 3 if the suite itself was at fault;
+        else 2 if a case could not be run or nothing could be tried at all; else 0.
+
+        Args:
+            require: MUST, or SHOULD: then a warning counts as a failure.
+            known: The ids of cases that may fail.
         """
         if self.interrupted:
             return 130
         counts = self.counts()
-        if counts[Verdict.FAIL]:
+        broken = (Verdict.FAIL,) if require is Level.MUST else (Verdict.FAIL, Verdict.WARN)
+        if any(case.verdict in broken and case.id not in known for case in self.cases):
             return 1
         if counts[Verdict.SUITE_ERROR]:
             return 3
-        tried = counts[Verdict.PASS] + counts[Verdict.WARN] + counts[Verdict.CHOICE]
+        tried = sum(counts[each] for each in (Verdict.PASS, Verdict.FAIL, Verdict.WARN, Verdict.CHOICE))
         return 2 if counts[Verdict.ERROR] or not tried else 0
 
     def to_json(self) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def test_a_command_that_is_not_there_cannot_be_run() -> None:
 
 
 def test_the_reports_that_are_asked_for_are_written(tmp_path: Path) -> None:
-    files = {kind: tmp_path / f"run.{kind}" for kind in ("json", "junit", "html")}
+    files = {kind: tmp_path / f"run.{kind}" for kind in ("json", "junit", "html", "markdown")}
     options = [word for kind, path in files.items() for word in (f"--{kind}", str(path))]
     assert judge("serve()", "--case", "ids/zero", *options).exit_code == 0
     run = json.loads(files["json"].read_text("utf-8"))
@@ -106,6 +106,7 @@ def test_the_reports_that_are_asked_for_are_written(tmp_path: Path) -> None:
     assert [(case["id"], case["verdict"]) for case in run["cases"]] == [("ids/zero", "pass")]
     assert [line["from"] for line in run["cases"][0]["transcript"]][:2] == ["suite", "subject"]
     assert "zero" in files["junit"].read_text("utf-8")
+    assert "1 passed" in files["markdown"].read_text("utf-8")
     assert "ids/zero" in files["html"].read_text("utf-8")
 
 
@@ -113,6 +114,21 @@ def test_a_report_that_cannot_be_written_is_a_mistake_that_is_named(tmp_path: Pa
     result = judge("serve()", "--case", "ids/zero", "--json", str(tmp_path / "none" / "run.json"))
     assert result.exit_code == 2
     assert "cannot write" in result.output
+
+
+def test_with_a_baseline_only_what_is_new_fails(tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
+    assert judge("serve()", "--case", "ids/boolean", "--json", str(before)).exit_code == 1
+    assert judge("serve()", "--case", "ids/boolean", "--baseline", str(before)).exit_code == 0
+    assert judge("serve()", "--case", "ids/boolean", "--case", "ids/array", "--baseline", str(before)).exit_code == 1
+    (tmp_path / "other.json").write_text("{}")
+    wrong = judge("serve()", "--case", "ids/zero", "--baseline", str(tmp_path / "other.json"))
+    assert (wrong.exit_code, "not a report" in wrong.output) == (2, True)
+
+
+def test_what_should_be_can_be_required() -> None:
+    assert judge("serve()", "--case", "batch/survives").exit_code == 0
+    assert judge("serve()", "--case", "batch/survives", "--require", "SHOULD").exit_code == 1
 
 
 def test_two_runs_are_compared(tmp_path: Path) -> None:

@@ -82,6 +82,18 @@ def test_an_interrupted_run_and_a_mistake_of_the_suite_have_exit_codes_of_their_
     assert replace(run([Verdict.FAIL]), interrupted=True).exit_code() == 130
 
 
+def test_a_warning_counts_where_what_should_be_is_required() -> None:
+    assert run([Verdict.PASS, Verdict.WARN]).exit_code() == 0
+    assert run([Verdict.PASS, Verdict.WARN]).exit_code(Level.SHOULD) == 1
+
+
+def test_what_was_broken_before_does_not_count_and_everything_else_does() -> None:
+    broken = run([Verdict.PASS, Verdict.FAIL, Verdict.WARN])
+    assert broken.exit_code(Level.SHOULD, {"ids/fail", "ids/warn"}) == 0
+    assert broken.exit_code(Level.SHOULD, {"ids/fail"}) == 1
+    assert broken.exit_code(Level.MUST, {"ids/warn"}) == 1
+
+
 def test_verdicts_are_counted_also_those_that_never_came() -> None:
     counts = run([Verdict.PASS, Verdict.PASS, Verdict.SKIP]).counts()
     assert list(counts) == list(Verdict)

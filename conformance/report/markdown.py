@@ -1,0 +1,54 @@
+"""A run as a summary in Markdown, for the page of a pull request: the counts, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from conformance.core.result import CaseResult, Run, Verdict
+
+from .words import NAMES, PROBLEMS, command_of, counted, printable, rule_of, subject_of
+
+_MOST_PROBLEMS = 50
+_LONGEST_REASON = 300
+_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]()<>#|~&@!"})
+
+
+def write(run: Run, path: Path) -> None:
+    """Write the summary. Raises OSError."""
+    path.write_text(render(run), "utf-8")
+
+
+def render(run: Run) -> str:
+    """The summary. What the subject said has no mark-up, names nobody and links nowhere."""
+    return "\n".join(_lines(run)) + "\n"
+
+
+def _lines(run: Run) -> Iterator[str]:
+    yield f"## Conformance of {_text(subject_of(run) or run.kind)}"
+    yield ""
+    yield f"{counted(run.cases)} in {run.seconds:.1f} s" + (", interrupted" if run.interrupted else "")
+    yield ""
+    yield _text(command_of(run))
+    problems = [case for verdict in PROBLEMS for case in run.cases if case.verdict is verdict]
+    own = [case for case in problems if case.verdict is not Verdict.UNREACHED]
+    if own:
+        yield ""
+        yield "| | Case | Rule | What came |"
+        yield "| --- | --- | --- | --- |"
+        yield from (_row(run, case) for case in own[:_MOST_PROBLEMS])
+    if len(own) > _MOST_PROBLEMS:
+        yield ""
+        yield f"{len(own) - _MOST_PROBLEMS} more problems are in the other reports."
+
+
+def _row(run: Run, case: CaseResult) -> str:
+    behind = sum(each.root == case.id for each in run.cases)
+    reason = case.reason if len(case.reason) <= _LONGEST_REASON else f"{case.reason[:_LONGEST_REASON]}..."
+    more = f" ({behind} cases were not reached because of it)" if behind else ""
+    rule = f"{_text(case.title)} {_text(rule_of(case))}"
+    return f"| {NAMES[case.verdict]} | {_text(case.id)} | {rule} | {_text(reason)}{more} |"
+
+
+def _text(text: str) -> str:
+    return printable(text).translate(_SPECIAL).replace("://", ":\\//")
