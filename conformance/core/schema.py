@@ -15,7 +15,13 @@ import jsonschema
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
 
-_FOLDER = Path(__file__).resolve().parents[2] / "protocol_schemas" / "v1"
+_HERE = Path(__file__).resolve().parent
+_FOLDER = next(
+    folder
+    for folder in (_HERE.parents[1] / "protocol_schemas" / "v1", _HERE / "v1")
+    if (folder / "schema.json").exists()
+)
+"""In the source tree the files that the runtime exports; where the suite is installed, its own copy of them."""
 
 JsonId = int | str | None
 

@@ -32,8 +32,11 @@ from .words import (
 _MOST_LINES = 400
 """Lines of a conversation that are shown; a flood would make a page that no phone opens."""
 
-_FEW_LINES = 6
+_FEW_LINES = 4
 """The same where nothing is wrong."""
+
+_SHORT_LINE = 200
+"""Characters of a line that are shown there."""
 
 _CLASSES = {verdict: "na" if verdict is Verdict.NOT_APPLICABLE else str(verdict) for verdict in Verdict}
 _SIGNS = {
@@ -169,7 +172,7 @@ def _case(case: CaseResult) -> Iterator[str]:
         rule += f"; {', '.join(case.behaviours)}"
     yield f"<p>{_text(rule)}</p>"
     yield from _transcript(case)
-    if case.stderr:
+    if case.stderr and case.verdict in PROBLEMS:
         yield f"<h3>Standard error</h3><pre>{_text(case.stderr, lines=True)}</pre>"
     yield "</div></details>"
 
@@ -185,10 +188,11 @@ def _transcript(case: CaseResult) -> Iterator[str]:
             left_out = part.start - parts[0].stop
             yield f'<li class="gap">{left_out:,} lines are left out; all are in the JSON report</li>'
         for line in case.transcript[part.start : part.stop]:
+            text = line["text"] if case.verdict in PROBLEMS else line["text"][:_SHORT_LINE]
             sent = line["from"] == "suite"
             yield (
                 f'<li class="{"sent" if sent else "came"}"><span class="at">{line["at"]:.3f}</span>'
-                f'<span class="way">{"to it" if sent else "from it"}</span><code>{_text(line["text"])}</code></li>'
+                f'<span class="way">{"to it" if sent else "from it"}</span><code>{_text(text)}</code></li>'
             )
     yield "</ol>"
 

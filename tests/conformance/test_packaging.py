@@ -1,0 +1,108 @@
+"""The suite by itself: its distribution has all that it needs, and none of the runtime or of what that depends on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = ROOT / "packaging" / "acp-conformance"
+AGENT = """
+const lines = require("readline").createInterface({ input: process.stdin });
+lines.on("line", (line) => {
+  let message;
+  try { message = JSON.parse(line); } catch { return; }
+  if (message.method === undefined || message.id === undefined) return;
+  const answer = message.method === "initialize"
+    ? { result: { protocolVersion: 1, agentCapabilities: {}, agentInfo: { name: "javascript", version: "1" } } }
+    : { error: { code: -32601, message: "Method not found" } };
+  console.log(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...answer }));
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the distribution is unpacked in, as an installer does it."""
+    folder = tmp_path_factory.mktemp("installed")
+    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*wheel, "--no-build-isolation", "--wheel-dir", str(folder), str(PROJECT)], check=True, timeout=120)
+    (path,) = folder.glob("acp_conformance-*.whl")
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def judge(installed: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    # Dependencies come from this environment; the packages of the source tree do not: `-P` and another folder.
+    program = f"import sys; sys.path.insert(0, {str(installed)!r}); from conformance.cli import main; main()"
+    words = [sys.executable, "-P", "-c", program, "agent", "--case", "ids/zero", "--case", "schema/results"]
+    return subprocess.run(
+        [*words, "--", *command], cwd=installed, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.usefixtures("require_npm")
+def test_an_agent_in_another_language_is_judged_by_the_distribution_alone(installed: Path) -> None:
+    (installed / "agent.js").write_text(AGENT)
+    judged = judge(installed, "node", str(installed / "agent.js"))
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+    assert "Conformance of javascript 1 (protocol 1)" in judged.stdout
+    assert "2 passed" in judged.stdout
+
+
+def test_it_has_its_own_copy_of_the_schema_and_nothing_of_the_runtime(installed: Path) -> None:
+    assert (installed / "conformance" / "core" / "v1" / "schema.json").is_file()
+    assert (installed / "conformance" / "agent" / "profiles" / "workspace.toml").is_file()
+    assert (installed / "conformance" / "report" / "page.css").is_file()
+    assert not (installed / "acp_server").exists()
+
+
+def test_it_depends_on_less_than_the_runtime_and_has_its_version() -> None:
+    alone = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
+    whole = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert alone["version"] == whole["version"]
+    assert set(alone["dependencies"]) < {each.split(";")[0].strip() for each in whole["dependencies"]}
+    assert alone["scripts"]["acp-conformance"] == whole["scripts"]["acp-conformance"]
+    assert alone["requires-python"] == whole["requires-python"]
+
+
+def test_the_script_of_the_action_runs_the_suite_and_sums_it_up(tmp_path: Path) -> None:
+    yaml = (ROOT / "contrib" / "github-action" / "action.yml").read_text("utf-8")
+    script = textwrap.dedent(yaml.partition("      run: |\n")[2])
+    told = tmp_path / "told"
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    suite = f'printf "%s\\n" "$@" > {told}; echo summed up > reports/summary.md; exit 1'
+    (tmp_path / "suite").write_text(f"#!/bin/sh\n{suite}\n")
+    (tmp_path / "suite").chmod(0o755)
+    made = f'mkdir -p "$3/bin"; ln -s /bin/true "$3/bin/pip"; ln -s {tmp_path}/suite "$3/bin/acp-conformance"'
+    (fake / "python3").write_text(f"#!/bin/sh\n{made}\n")
+    (fake / "python3").chmod(0o755)
+    inputs = {
+        "KIND": "agent",
+        "COMMAND": "my-agent --say 'two words'",
+        "PROFILE": "",
+        "BASELINE": "before.json",
+        "REQUIRE": "MUST",
+        "PACKAGE": "acp-conformance",
+        "REPORTS": "reports",
+        "RUNNER_TEMP": str(tmp_path / "temp"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        "PATH": f"{fake}:{os.environ['PATH']}",
+    }
+    ran = subprocess.run(["bash", "-c", script], env=inputs, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert ran.returncode == 1, ran.stderr
+    words = told.read_text().splitlines()
+    assert words[0] == "agent"
+    assert words[words.index("--") + 1 :] == ["my-agent", "--say", "two words"]
+    assert words[words.index("--baseline") + 1] == "before.json"
+    assert "--profile" not in words
+    assert (tmp_path / "summary").read_text() == "summed up\n"
