@@ -271,7 +271,9 @@ class Connection:
         self._outbox.lose()
         self._cut(Cause.CLOSED)
         try:
-            with grace(2 * limits.grace + limits.flush + 1):
+            with grace(2 * (limits.grace + limits.flush) + 1):
+                with anyio.move_on_after(limits.flush):
+                    await self._reader.finish(self._inbound.begin)
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
                 self.tree.root.finish_cuts()

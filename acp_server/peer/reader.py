@@ -105,6 +105,22 @@ class Reader:
         for event in self._endpoint.receive_eof():
             self._handle(event)
 
+    async def finish(self, answer: Callable[[Request], None]) -> None:
+        """After `run` was cut: have the requests that have been read answered, and act on nothing else. Waits for a
+        peer that does not read."""
+
+        def handle(event: Event) -> None:
+            if isinstance(event, Request):
+                answer(event)
+            elif isinstance(event, Outgoing):
+                self._writer.put(event.frame)
+
+        self._handle = handle
+        while self._waits and not self._writer.is_broken:
+            await self._writer.below(self._unread)
+            self._slice()
+            await anyio.lowlevel.checkpoint()
+
     @property
     def _waits(self) -> bool:
         return bool(self._lines or self._blocks)

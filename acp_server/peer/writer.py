@@ -68,6 +68,11 @@ class Writer:
         self._closing = False
         self._broken = False
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether the other side has stopped taking frames, or `run` has ended."""
+        return self._broken
+
     def put(self, frame: bytes) -> int:
         """Queue one frame; the ticket for `take_back`. A frame for a broken stream is thrown away.
 
