@@ -67,7 +67,7 @@ class Flooded:
     @property
     def gap(self) -> float:
         """The loop's longest gap, in CPU seconds, as it was noted last."""
-        return max(note["gap"] for note in self.noted.values())
+        return max((note["gap"] for note in self.noted.values()), default=0.0)
 
     @property
     def cut(self) -> float:
