@@ -14,7 +14,9 @@ from typing import Any, TypeAlias, cast
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.langgraph_view import View
+from acp_server.integrations.messages import openai_messages
 from acp_server.session.turn import Turn
+from acp_server.store.records import Message
 from acp_server.tasks.native import run_native
 
 OnInterrupt: TypeAlias = "Callable[[Turn, Any], Awaitable[Any]]"
@@ -99,7 +101,7 @@ class _Run:
         state = await self._graph.aget_state(self._config)
         known: list[Any] = _messages_in(state.values)
         if not known:
-            return [{"role": message.role, "content": _content(message.content)} for message in self._turn.context()]
+            return openai_messages(self._turn.context(tools=True))
         answered = {message.tool_call_id for message in known if message.type == "tool"}
         missing = [
             {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": _CANCELLED, "status": "error"}
@@ -108,7 +110,7 @@ class _Run:
             for call in message.tool_calls
             if call["id"] not in answered
         ]
-        return [*missing, {"role": "user", "content": _content(self._turn.record.prompt)}]
+        return [*missing, *openai_messages([Message("user", self._turn.record.prompt)])]
 
 
 def _messages_in(update: Any) -> list[Any]:
@@ -120,21 +122,3 @@ def _messages_in(update: Any) -> list[Any]:
     found = getattr(found, "value", found)
     several = cast("list[Any]", found if isinstance(found, list) else [] if found is None else [found])
     return [message for message in several if hasattr(message, "type")]
-
-
-def _content(blocks: list[dict[str, Any]]) -> Any:
-    """Content blocks (ACP, Content) as models take them."""
-    pieces: list[dict[str, Any]] = []
-    for block in blocks:
-        if block["type"] == "text":
-            pieces.append({"type": "text", "text": block["text"]})
-        elif block["type"] == "image":
-            url = f"data:{block['mimeType']};base64,{block['data']}"
-            pieces.append({"type": "image_url", "image_url": {"url": url}})
-        elif block["type"] == "resource_link":
-            pieces.append({"type": "text", "text": f"[{block['name']}]({block['uri']})"})
-        elif block["type"] == "resource" and "text" in block["resource"]:
-            pieces.append({"type": "text", "text": f"{block['resource']['uri']}:\n{block['resource']['text']}"})
-    if all(piece["type"] == "text" for piece in pieces):
-        return "\n".join(piece["text"] for piece in pieces)
-    return pieces

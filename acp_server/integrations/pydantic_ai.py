@@ -8,19 +8,27 @@ what goes wrong with its model is told by `model_errors`.
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from importlib import import_module
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from acp_server.agent.app import Agent
-from acp_server.errors import UsageError
+from acp_server.errors import EncodeError, UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.model_errors import in_words
 from acp_server.integrations.pydantic_ai_tools import SessionToolset
 from acp_server.session.session import Session
 from acp_server.session.turn import OwnStopReason, Turn
+from acp_server.store.records import Message
 from acp_server.tasks.native import run_native
+
+logger = logging.getLogger("acp_server.integrations")
+
+_KEY: Final = "pydantic-ai"
+_VERSION: Final = 1
+"""What is kept with each turn, and in which form."""
 
 _STOPS: Final[dict[str | None, OwnStopReason]] = {"length": "max_tokens", "content_filter": "refusal"}
 """By why the model has stopped."""
@@ -33,9 +41,9 @@ def from_agent(
 
     Text and thinking are shown as they come, tool calls from their beginning to their result, and the user is asked
     about tools that need approval. The model is offered the tools of the session (`Session.tools`) beside its agent's.
-    The history of a session is kept while it is open, and begins with what was said in it (`Turn.context`) when it is
-    loaded. `name`: else the agent's. `deps`: of its runs; a function gets the `Turn`. `usage_limits`: of each run, a
-    `pydantic_ai.UsageLimits`. `options`: those of `Agent`. Raises UsageError for what is not an agent.
+    The history of a session is kept with its turns (`Turn.keep`), in whatever store it is. `name`: else the agent's.
+    `deps`: of its runs; a function gets the `Turn`. `usage_limits`: of each run, a `pydantic_ai.UsageLimits`.
+    `options`: those of `Agent`. Raises UsageError for what is not an agent.
     """
     made = Agent(name or getattr(agent, "name", None) or "pydantic-ai", **options)
     made.prompt(prompt_handler(agent, deps=deps, usage_limits=usage_limits))
@@ -58,7 +66,8 @@ def prompt_handler(agent: Any, *, deps: Any = None, usage_limits: Any = None) ->
             history = histories.get(turn.session) or _recalled(turn)
             given = {"deps": deps(turn) if callable(deps) else deps, "usage_limits": usage_limits}
             try:
-                histories[turn.session] = await _run(agent, turn, history, given)
+                histories[turn.session] = behind = await _run(agent, turn, history, given)
+                _keep(turn, history, behind)
             except Exception as error:
                 if (told := in_words(error)) is not None:
                     raise told from error
@@ -139,11 +148,39 @@ async def _say(turn: Turn, kind: str, text: Any) -> None:
         await turn.think(text)
 
 
+def _keep(turn: Turn, before: list[Any], behind: list[Any]) -> None:
+    """Keep with the turn what it has added to the history; or all of it, if it has changed what was there."""
+    adapter = import_module("pydantic_ai.messages").ModelMessagesTypeAdapter
+    whole = behind[: len(before)] != before
+    added = adapter.dump_python(behind if whole else behind[len(before) :], mode="json")
+    try:
+        turn.keep(_KEY, {"whole": whole, "messages": added}, version=_VERSION)
+    except (UsageError, EncodeError):
+        logger.warning("the messages of a turn take too much to be kept; what was said in it is kept")
+
+
 def _recalled(turn: Turn) -> list[Any]:
-    """What was said in the session before this turn, as messages of pydantic-ai."""
+    """The history of the session before this turn: what its turns have kept; of others, what was said in them."""
+    adapter = import_module("pydantic_ai.messages").ModelMessagesTypeAdapter
+    recalled: list[Any] = []
+    for past in turn.session.record.context():
+        if past is turn.record:
+            continue
+        kept = past.kept(_KEY, _VERSION)
+        try:
+            added = _said(past.messages()) if kept is None else adapter.validate_python(kept["messages"])
+        except ValueError:
+            logger.warning("what turn %s has kept cannot be read; what was said in it is used", past.id)
+            kept, added = None, _said(past.messages())
+        recalled = [*([] if kept is not None and kept["whole"] else recalled), *added]
+    return recalled
+
+
+def _said(context: Sequence[Message]) -> list[Any]:
+    """What was said, as messages of pydantic-ai."""
     messages = import_module("pydantic_ai.messages")
     recalled: list[Any] = []
-    for message in turn.context()[:-1]:
+    for message in context:
         if message.role == "user":
             parts = [messages.UserPromptPart(_content(message.content))]
             recalled.append(messages.ModelRequest(parts=parts))

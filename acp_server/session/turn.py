@@ -130,14 +130,32 @@ class Turn:
 
     # -- what is known about it
 
-    def context(self, *, cancelled: bool = False) -> list[Message]:
+    def context(self, *, cancelled: bool = False, tools: bool = False) -> list[Message]:
         """What a model should see: what was said in the turns that count (`SessionRecord.context`), and this message.
         `cancelled`: those that the user cancelled count, too, with what their cancelled tools had found.
 
         Each is a pair of a `role`, `user` or `assistant`, and its `content`, content blocks in their wire form.
+        `tools`: with the tool calls and their results, as blocks `tool_use` and `tool_result` in the shapes of MCP
+        (`acp_server.store.tool_messages`); `acp_server.integrations.messages` turns them into those of models' APIs.
         """
+        if tools:
+            from acp_server.store.tool_messages import messages_with_tools as messages_of
+        else:
+            messages_of = TurnRecord.messages
         turns = [turn for turn in self.session.record.context(cancelled=cancelled) if turn is not self.record]
-        return [message for turn in turns for message in turn.messages()] + [Message("user", self.record.prompt)]
+        return [message for turn in turns for message in messages_of(turn)] + [Message("user", self.record.prompt)]
+
+    def keep(self, key: str, value: Any, *, version: int = 1) -> None:
+        """Keep what a framework needs to go on from this turn: bytes, or anything that JSON can express. It is stored
+        with the turn. If the turn fails or is cancelled, it is dropped.
+
+        `key`: the framework's name. `version`: of what is kept; `TurnRecord.kept(key, version)` of the turns in
+        `session.record.context()` gives what they kept in that version. Keeping under a key replaces what was kept
+        there in this turn. Raises EncodeError, UsageError for more than `Limits.turn` bytes, and TurnEnded.
+        """
+        if self.record.ended_at is not None:
+            raise _too_late()
+        self.record.keep(key, version, value)
 
     @property
     def usage(self) -> Usage | None:
@@ -287,11 +305,11 @@ class Turn:
         (`TurnRecord.tool_results`)."""
         return tuple(self._results)
 
-    def tool_ended(self, result: ToolResult) -> None:
+    def tool_ended(self, result: ToolResult, shown_id: str | None = None) -> None:
         """For the one who carries out the tool calls: this came of one. No effect once the turn has ended."""
         if self.record.ended_at is None:
             self._results.append(result)
-            self.record.add_result(result)
+            self.record.add_result(result, shown_id)
 
     def cancel_tool(self, id: str) -> bool:
         """Cancel one tool call of this turn, which goes on, from any thread. False if none of that id is running."""

@@ -117,11 +117,12 @@ def _check_version(fields: dict[str, Any]) -> None:
         raise ValueError(f"written by a newer version of this package (format {version}, this one reads {VERSION})")
 
 
-def _contents(value: Any) -> list[list[dict[str, Any]]]:
+def _contents(value: Any) -> list[Any]:
     parts = _list(value)
-    if len(parts) != 2:
-        raise ValueError("the contents of a turn are its prompt and its events")
-    return [[_object(item) for item in _list(part)] for part in parts]
+    if len(parts) not in (2, 3):
+        raise ValueError("the contents of a turn are its prompt, its events and what was kept")
+    said = [[_object(item) for item in _list(part)] for part in parts[:2]]
+    return [*said, *({key: _object(item) for key, item in _object(kept).items()} for kept in parts[2:])]
 
 
 def _of(kind: type[T], fields: dict[str, Any], name: str) -> T:

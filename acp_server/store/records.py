@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import os
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import time
 from typing import Any, Final, Literal, NamedTuple
 
-from acp_server.errors import EncodeError
+from acp_server.errors import EncodeError, UsageError
 from acp_server.store.transcript import MOST, Transcript, is_text
 from acp_server.wire import codec
 
@@ -27,7 +28,7 @@ _CALLS: Final = frozenset({"tool_call", "tool_call_update"})
 _UNENDED: Final = frozenset({"pending", "in_progress"})
 """What a tool call is as long as it has not ended."""
 
-_RESULT: Final = "_acp_server/tool_result"
+RESULT: Final = "_acp_server/tool_result"
 """Among what is kept of a turn: what came of a tool call. It is not an update, and is not replayed."""
 
 _LONG: Final = 1024 * 1024
@@ -104,6 +105,7 @@ class TurnRecord:
     __slots__ = (
         "__weakref__",
         "_id",
+        "_kept",
         "_most",
         "_packed",
         "_prompt",
@@ -123,6 +125,7 @@ class TurnRecord:
         self._most = most
         self._transcript: Transcript | None = None
         """What was said, once something was."""
+        self._kept: dict[str, bytes] | None = None
         self._packed: bytes | Sequence[bytes] | Callable[[], bytes] | None = None
         self.status = "created"
         """A state of `acp_server.session.state.TurnState`."""
@@ -169,12 +172,29 @@ class TurnRecord:
     @property
     def tool_results(self) -> list[ToolResult]:
         """What came of its tool calls, in the order in which they ended; without their values and errors."""
-        return [ToolResult(**kept["result"]) for kept in self._said() if kept.get("sessionUpdate") == _RESULT]
+        return [ToolResult(**kept["result"]) for kept in self._said() if kept.get("sessionUpdate") == RESULT]
 
-    def add_result(self, result: ToolResult) -> None:
-        """Keep what came of a tool call."""
+    def add_result(self, result: ToolResult, shown_id: str | None = None) -> None:
+        """Keep what came of a tool call. `shown_id`: the `toolCallId`, if it is not the result's id."""
         kept = {"id": result.id, "name": result.name, "status": result.status, "message": result.message}
-        self._said_so_far().note({"sessionUpdate": _RESULT, "result": kept})
+        self._said_so_far().note({"sessionUpdate": RESULT, "result": kept, "call": shown_id or result.id})
+
+    def keep(self, key: str, version: int, value: Any) -> None:
+        """See `Turn.keep`."""
+        packed = {"bytes": b64encode(value).decode()} if isinstance(value, bytes) else {"value": value}
+        entry = codec.encode({"version": version, **packed})[:-1]
+        others = {other: kept for other, kept in (self._kept or {}).items() if other != key}
+        if sum(map(len, others.values())) + len(entry) > self._most:
+            raise UsageError(f"a turn keeps {self._most} bytes at most")
+        self._kept = {**others, key: entry}
+
+    def kept(self, key: str, version: int) -> Any:
+        """What was kept under `key` in this `version`; None if there is nothing, or another version of it."""
+        _, _, *more = codec.decode(self.contents)
+        entry = more[0].get(key) if more else None
+        if entry is None or entry["version"] != version:
+            return None
+        return b64decode(entry["bytes"]) if "bytes" in entry else entry["value"]
 
     @property
     def contents(self) -> bytes:
@@ -194,12 +214,16 @@ class TurnRecord:
             logger.warning("parts of turn %s are nested too deep to be kept", self.id)
             prompt = codec.encode([block for block in self._prompt if _can_be_written(block)])
         said = [b"[]"] if self._transcript is None else self._transcript.pieces()
-        pieces = [b"[", prompt[:-1], b",", *said, b"]"]
+        pieces = [b"[", prompt[:-1], b",", *said]
+        if self._kept:
+            kept = b",".join(codec.encode_fragment(key) + b":" + entry for key, entry in self._kept.items())
+            pieces += (b",{", kept, b"}")
+        pieces.append(b"]")
         return b"".join(pieces) if sum(map(len, pieces)) < _LONG else pieces
 
     def _contents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        prompt, said = codec.decode(self.contents)
-        return prompt, [event for event in said if event.get("sessionUpdate") != _RESULT]
+        prompt, said, *_ = codec.decode(self.contents)
+        return prompt, [event for event in said if event.get("sessionUpdate") != RESULT]
 
     def _said(self) -> list[dict[str, Any]]:
         return codec.decode(self.contents)[1]
@@ -239,6 +263,8 @@ class TurnRecord:
     def pack(self) -> None:
         """Nothing is added any more: keep it as text, which takes less room and spares the garbage collector."""
         if self._packed is None:
+            if self.status != "completed":
+                self._kept = None
             self._keep(self.pieces)
 
     @property
@@ -264,6 +290,7 @@ class TurnRecord:
         # Not even two empty lists stay: the garbage collector would visit them for every turn that there ever was,
         # which is a fifth of what a short turn costs.
         del self._prompt, self._transcript
+        self._kept = None
 
     def replay(self) -> Iterator[dict[str, Any]]:
         """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's

@@ -280,7 +280,7 @@ class Execution:
         **changes: Any,
     ) -> None:
         self._result = ToolResult(self.given, self._tool.name, status, message, value, error)
-        self._turn.tool_ended(self._result)
+        self._turn.tool_ended(self._result, self.id)
         if self._context.raw_output is not None:
             changes.setdefault("raw_output", shown(self._context.raw_output))
         if status in ("rejected", "cancelled"):
