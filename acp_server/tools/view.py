@@ -99,7 +99,9 @@ class View:
     def change(self, **changes: Any) -> None:
         """Something of it is different. Not shown once it has ended."""
         if not self.ended:
-            self._put(ToolCallProgress(tool_call_id=self._id, **changes))
+            # With the status that it has: for an update without one, some clients break the message that is being said.
+            status = {} if self.status is None else {"status": self.status}
+            self._put(ToolCallProgress(tool_call_id=self._id, **(status | changes)))
 
     def say(self, text: str) -> None:
         """More output, of which the end is shown."""

@@ -62,6 +62,7 @@ async def prepare(session: Session) -> None:
 @agent.prompt
 async def prompt(turn: Turn) -> None:
     """Carry out one command. What cannot be done is said in a sentence; anything that is not a command gets help."""
+    await entitle(turn)
     try:
         match parse_command(turn.text):
             case SearchCommand(pattern, paths):
@@ -82,7 +83,6 @@ async def prompt(turn: Turn) -> None:
                 await turn.say(f"{help_text()}\n")
     except Refusal as refusal:
         await turn.say(f"{refusal}\n")
-    await entitle(turn)
 
 
 async def _do(turn: Turn, tool: Tool[Any], **arguments: Any) -> None:

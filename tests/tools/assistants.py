@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from itertools import groupby
 from typing import Any
 
 from acp_server import Agent, Turn
@@ -86,7 +87,10 @@ class Case:
 
 
 def statuses(editor: session_editor.Editor) -> list[str]:
-    return [update["status"] for update in editor.client.updates() if "status" in update]
+    """One after the other; updates repeat the status that a call has."""
+    return [
+        status for status, _ in groupby(update["status"] for update in editor.client.updates() if "status" in update)
+    ]
 
 
 def located(calls: list[UserAction]) -> Callable[..., Any]:

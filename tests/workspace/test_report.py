@@ -241,6 +241,7 @@ async def test_a_search_that_waits_for_its_client_can_be_cancelled_and_its_last_
     # Whoever waited for a client that is behind would come too late.
     async with talking(Limits(grace=0.9, drain=0.05)) as talk:
         session, other = await talk.open(str(large)), await talk.open(str(large))
+        await talk.tell(other, "/help")  # which gives it its title
         async with crowded(talk, session) as id:
             await cancel(talk, by, session, id)
             await talk.until(lambda: talk.connection.tree.size == 0)
