@@ -100,7 +100,7 @@ class View:
         """Something of it is different. Not shown once it has ended."""
         if not self.ended:
             # With the status that it has: for an update without one, some clients break the message that is being said.
-            status = {} if self.status is None else {"status": self.status}
+            status: dict[str, Any] = {} if self.status is None else {"status": self.status}
             self._put(ToolCallProgress(tool_call_id=self._id, **(status | changes)))
 
     def say(self, text: str) -> None:
