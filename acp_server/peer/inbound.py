@@ -92,7 +92,7 @@ class Inbound:
             except Exception as error:
                 self._finish(call, NOTHING, error)
                 return
-        if route.urgent or (self._running < self._most_running and not self._queue):
+        if route.urgent or self._running < self._most_running:
             self._running += 1
             self._dispatcher.start(call)
         else:

@@ -63,6 +63,46 @@ async def test_large_requests_count_with_their_text() -> None:
         assert (await end.next())["error"] == TOO_MANY
 
 
+async def test_requests_may_take_all_of_the_bound_to_its_last_byte() -> None:
+    size = len(line(request(1, "hang"))) - 1
+    for short, refused in ((0, False), (1, True)):
+        async with serving(Routes({"hang": Route(hang)}), Limits(requests=2 * (EACH + size) - short, drain=0)) as end:
+            end.send(request(1, "hang"), request(2, "hang"))
+            assert len(await end.barrier()) == refused
+
+
+@pytest.mark.behaviour("K3")
+async def test_one_that_ends_work_makes_no_room_for_another_where_all_places_are_taken() -> None:
+    begun: list[Any] = []
+    go_on = anyio.Event()
+
+    async def wait(call: Call) -> None:
+        begun.append(call.id)
+        await (go_on.wait() if call.id == "urgent" else anyio.sleep_forever())
+
+    routes = Routes({"wait": Route(wait), "urgent": Route(wait, urgent=True)})
+    async with serving(routes, Limits(running=1, drain=0)) as end:
+        end.send(request("first", "wait"), request("urgent", "urgent"), request("second", "wait"))
+        await until(lambda: "urgent" in begun)
+        go_on.set()
+        assert await end.next() == result("urgent", None)
+        await anyio.wait_all_tasks_blocked()
+        assert begun == ["first", "urgent"]
+        end.send(cancel("first"))
+        await until(lambda: begun == ["first", "urgent", "second"])
+
+
+@pytest.mark.behaviour("A1")
+async def test_members_of_a_batch_that_are_refused_wait_for_the_others() -> None:
+    async with serving(Routes({"hang": Route(hang)}), Limits(requests=EACH + 1000, drain=0)) as end:
+        members = [request(1, "hang"), request(2, "unknown"), request(3, "hang")]
+        end.send(members)
+        await anyio.wait_all_tasks_blocked()
+        end.send(cancel(1))
+        answers = await end.next()
+    assert [answer["error"]["code"] for answer in answers] == [-32800, -32601, -32603]
+
+
 @pytest.mark.behaviour("I6")
 async def test_a_request_that_ends_work_has_a_place_when_all_are_taken() -> None:
     routes = Routes({"hang": Route(hang), "urgent": Route(ping, urgent=True)})
