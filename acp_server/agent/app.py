@@ -18,8 +18,7 @@ from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks
 from acp_server.session.routes import Service
-from acp_server.tools.tool import Tool
-from acp_server.tools.toolbox import Toolbox
+from acp_server.tools.tool import Tool, Toolbox
 
 if TYPE_CHECKING:
     from pathlib import Path

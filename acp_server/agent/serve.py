@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import anyio
 
-from acp_server.agent.blocked import LoopWatch, is_hung_up
 from acp_server.agent.children import end_children_with_us
 from acp_server.agent.ending import AGAIN, Deadline, Ending, leave, outlast
 from acp_server.agent.loading import current
 from acp_server.agent.log import UnblockedLog
+from acp_server.agent.loop_watch import LoopWatch, is_hung_up
 from acp_server.agent.signals import Signals
 from acp_server.agent.standard_io import Claim
 from acp_server.errors import UsageError

@@ -15,7 +15,7 @@ from acp_server.client.handlers import Handlers
 from acp_server.client.link import Explain, Link, lost_update
 from acp_server.client.routes import Permissions, client_routes
 from acp_server.client.session import OnUpdate, RemoteSession
-from acp_server.client.strays import Strays
+from acp_server.client.update_router import UpdateRouter
 from acp_server.errors import AcpError, CapabilityMissing, ConnectionClosed, RpcError, UsageError
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate
@@ -72,8 +72,8 @@ class RemoteAgent:
         self.process: ChildProcess | None = None
         """What it runs as; None if it was not started here."""
         self._permissions = Permissions(handlers.permission, self._is_cancelling)
-        self._strays = Strays(self.sessions)
-        routes = client_routes(handlers, self._permissions, self._strays.receive)
+        self._router = UpdateRouter(self.sessions)
+        routes = client_routes(handlers, self._permissions, self._router.receive)
         self.link = Link(stream, routes, limits, explain, self._lost, self._dropped)
         if handlers.terminals is not None:
             self.link.connection.on_close(handlers.terminals.aclose)
@@ -129,11 +129,11 @@ class RemoteAgent:
         folder = _absolute(cwd)
         setup = self._setup("session/new", mcp_servers, additional_directories)
         request = NewSessionRequest(cwd=folder, **setup, meta=meta)
-        with self._strays.expecting():
+        with self._router.expecting():
             response: NewSessionResponse = await self.link.call("session/new", request, on_late=self._close_unwanted)
             session = RemoteSession(self, response.session_id, folder, on_update)
             session.opened(response)
-            await self._strays.open(session)
+            await self._router.open(session)
         return session
 
     async def load_session(
@@ -185,7 +185,7 @@ class RemoteAgent:
 
     def knows(self, session_id: str) -> bool:
         """Whether a session of this id is open here, or is being taken up."""
-        return self._strays.knows(session_id)
+        return self._router.knows(session_id)
 
     # -- anything else
 
@@ -243,9 +243,9 @@ class RemoteAgent:
         self, method: str, request: LoadSessionRequest | ResumeSessionRequest, on_update: OnUpdate | None
     ) -> RemoteSession:
         session = RemoteSession(self, request.session_id, request.cwd, on_update)
-        with self._strays.arriving(session):
+        with self._router.arriving(session):
             response = await self.link.call(method, request)
-            self._strays.arrived(session)
+            self._router.arrived(session)
         session.opened(response)
         return session
 
@@ -273,7 +273,7 @@ class RemoteAgent:
         if not isinstance(session_id, str):
             return
         try:
-            self._strays.give(session_id)
+            self._router.give(session_id)
         except SessionTaken as error:
             logger.warning("a session that is not wanted stays open: %s", error)
             return

@@ -18,7 +18,7 @@ import anyio
 import anyio.lowlevel
 
 from acp_server.client.errors import CancelUnanswered, UpdatesDropped
-from acp_server.client.strays import read_update
+from acp_server.client.update_router import read_update
 from acp_server.errors import AcpError, MalformedResponse, RequestCancelled, UsageError
 from acp_server.schema import PromptRequest, PromptResponse, SessionUpdate
 from acp_server.tasks.failure import is_cancellation

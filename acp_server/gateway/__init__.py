@@ -1,10 +1,10 @@
 """The Coze v3 chat API over any agent: programs written for that API talk to an ACP agent instead (extra: `gateway`).
 
-    app             the routes; chat_api and conversation_api answer them, call reads a request
+    app             the routes; endpoints answer them, call reads a request
     server          uvicorn, what signals do, the end
     entrance        how many connections there are, and which one makes room
-    connection      one connection, how long it may be silent; parser makes the form of its requests strict
-    probes          whether it lives, whether it takes chats, its numbers, which are in metrics
+    connection      one connection, how long it may be silent, and how strict the form of its requests is
+    metrics         its numbers for a monitor
     check           every agent started once
     gateway         the parts below, put together
     auth            tokens, what they permit, whose they are
@@ -12,18 +12,16 @@
     errors          the documented codes, and the envelope of every answer
     events          server-sent events and those who listen to them
     chats           the chats that live, and the moves that requests make
-    chat            a chat's states and the one function that moves it
+    records         what is kept of chats and conversations; a chat's states and the one function that moves it
     life            a chat while it lives: events in order, questions, the ending; knows no agent
     reply           from an agent's updates to messages
     actions         an agent's questions as tool calls, and tool outputs as answers
-    work            a chat's turn on its agent
-    waiting         the chats that wait for tool outputs, and how many of them may
+    work            a chat's turn on its agent; how many chats may wait for tool outputs
     bots            the processes of the agents, and their sessions
-    conversation    what is known of one beside its messages
-    conversations   all of them, their sections, which session knows which message
+    conversations   whose they are, their sections, which session knows which message
     messages        messages, and what they are as content for an agent
     store           where all of it is kept
-    ids, log, text  ids in decimal digits; log ids; text that every client can read
+    ids, log        ids in decimal digits; log ids
 
 It speaks to agents through `acp_server.client` alone.
 """

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.form import misfit
-from acp_server.gateway.text import TooDeep, whole_json
+from acp_server.gateway.messages import TooDeep, whole_json
 from acp_server.schema import (
     CreateElicitationResponse,
     ElicitationAcceptAction,

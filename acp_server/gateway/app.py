@@ -11,31 +11,30 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from acp_server.gateway import chat_api, conversation_api
+from acp_server.gateway import endpoints
 from acp_server.gateway.call import Handler, endpoint, refuse
 from acp_server.gateway.gateway import Gateway
 from acp_server.gateway.log import HEADER, Logged
-from acp_server.gateway.probes import probes
 
 ROUTES: Final[tuple[tuple[str, str, str, Handler], ...]] = (
-    ("POST", "/v3/chat", "chat", chat_api.create),
+    ("POST", "/v3/chat", "chat", endpoints.create_chat),
     # Documented as GET, and called with POST by the official clients.
-    ("GET", "/v3/chat/retrieve", "getChat", chat_api.retrieve),
-    ("POST", "/v3/chat/retrieve", "getChat", chat_api.retrieve),
-    ("GET", "/v3/chat/message/list", "listMessage", chat_api.messages),
-    ("POST", "/v3/chat/submit_tool_outputs", "chat", chat_api.submit),
-    ("POST", "/v3/chat/cancel", "cancelChat", chat_api.cancel),
-    ("POST", "/v1/conversation/create", "createConversation", conversation_api.create),
-    ("GET", "/v1/conversation/retrieve", "getConversation", conversation_api.retrieve),
-    ("GET", "/v1/conversations", "listConversation", conversation_api.page),
-    ("PUT", "/v1/conversations/{id}", "updateConversation", conversation_api.rename),
-    ("DELETE", "/v1/conversations/{id}", "deleteConversation", conversation_api.delete),
-    ("POST", "/v1/conversations/{id}/clear", "clearConversation", conversation_api.clear),
-    ("POST", "/v1/conversation/message/create", "createMessage", conversation_api.create_message),
-    ("POST", "/v1/conversation/message/list", "listMessage", conversation_api.list_messages),
-    ("GET", "/v1/conversation/message/retrieve", "getMessage", conversation_api.retrieve_message),
-    ("POST", "/v1/conversation/message/modify", "updateMessage", conversation_api.modify_message),
-    ("POST", "/v1/conversation/message/delete", "deleteMessage", conversation_api.delete_message),
+    ("GET", "/v3/chat/retrieve", "getChat", endpoints.retrieve_chat),
+    ("POST", "/v3/chat/retrieve", "getChat", endpoints.retrieve_chat),
+    ("GET", "/v3/chat/message/list", "listMessage", endpoints.list_chat_messages),
+    ("POST", "/v3/chat/submit_tool_outputs", "chat", endpoints.submit_tool_outputs),
+    ("POST", "/v3/chat/cancel", "cancelChat", endpoints.cancel_chat),
+    ("POST", "/v1/conversation/create", "createConversation", endpoints.create_conversation),
+    ("GET", "/v1/conversation/retrieve", "getConversation", endpoints.retrieve_conversation),
+    ("GET", "/v1/conversations", "listConversation", endpoints.list_conversations),
+    ("PUT", "/v1/conversations/{id}", "updateConversation", endpoints.rename_conversation),
+    ("DELETE", "/v1/conversations/{id}", "deleteConversation", endpoints.delete_conversation),
+    ("POST", "/v1/conversations/{id}/clear", "clearConversation", endpoints.clear_conversation),
+    ("POST", "/v1/conversation/message/create", "createMessage", endpoints.create_message),
+    ("POST", "/v1/conversation/message/list", "listMessage", endpoints.list_messages),
+    ("GET", "/v1/conversation/message/retrieve", "getMessage", endpoints.retrieve_message),
+    ("POST", "/v1/conversation/message/modify", "updateMessage", endpoints.modify_message),
+    ("POST", "/v1/conversation/message/delete", "deleteMessage", endpoints.delete_message),
 )
 
 
@@ -69,7 +68,7 @@ def make_app(gateway: Gateway) -> Starlette:
             _Route(path, endpoint(gateway, path, permission, handler), methods=[method])
             for method, path, permission, handler in ROUTES
         ]
-        + probes(gateway),
+        + endpoints.probes(gateway),
         middleware=[Middleware(Logged, answered=gateway.metrics.answered), *_cors(gateway.allow_origins)],
         exception_handlers={404: refuse, 405: refuse},
         lifespan=lambda _app: gateway.running(),

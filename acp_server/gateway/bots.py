@@ -18,11 +18,11 @@ from anyio.abc import TaskGroup
 
 from acp_server.client import Patience, RemoteAgent, RemoteTurn, SessionTaken, spawn_agent
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
-from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.errors import ApiError, Code, outline
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.process import Held, Process, Sign
+from acp_server.gateway.records import KnownSession
 from acp_server.processes.child import ChildProcess
 from acp_server.schema import Implementation
 

@@ -1,6 +1,6 @@
 """One request to the API: who calls, its parameters, its body; and how its answer is written.
 
-What the answer is, is decided in `chat_api` and `conversation_api`.
+What the answer is, is decided in `endpoints`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from acp_server.gateway.bodies import read
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import EventStream, Listener
 from acp_server.gateway.gateway import Gateway
-from acp_server.gateway.text import TooDeep, whole_json
+from acp_server.gateway.messages import TooDeep, whole_json
 from acp_server.wire.codec import DecodeError, decode
 
 _B = TypeVar("_B", bound=Any)

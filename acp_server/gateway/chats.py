@@ -17,8 +17,6 @@ from acp_server.gateway.actions import CallType
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, ConversationBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bot, Bots
-from acp_server.gateway.chat import RUNNING, Chat, Failure, Status
-from acp_server.gateway.conversation import Conversation, KnownSession
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import ApiError, Code, log_fault
 from acp_server.gateway.events import Listener
@@ -26,9 +24,9 @@ from acp_server.gateway.ids import Ids
 from acp_server.gateway.life import Life, not_cancellable
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import QUESTION, Message
+from acp_server.gateway.records import RUNNING, Chat, Conversation, Failure, KnownSession, Status
 from acp_server.gateway.store import Store
-from acp_server.gateway.waiting import Waiting
-from acp_server.gateway.work import Work
+from acp_server.gateway.work import Waiting, Work
 
 Cancel = Literal["stop", "drain"]
 """What a cancel does to the agent: stop it, or let it end its reply."""
@@ -290,7 +288,7 @@ class Chats:
             raise ApiError(Code.OCCUPIED, _OCCUPIED)
 
     def _check_room(self, caller: Caller) -> None:
-        # Nothing is done for a chat that waits for tool outputs; see `acp_server.gateway.waiting`.
+        # Nothing is done for a chat that waits for tool outputs; see `acp_server.gateway.work`.
         chats = (alive.life.chat for alive in self._alive.values())
         busy = [chat.owner for chat in chats if chat.status is not Status.REQUIRES_ACTION]
         if len(busy) >= self._limits.chats:

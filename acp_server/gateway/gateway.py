@@ -18,13 +18,13 @@ from acp_server.client import Patience
 from acp_server.gateway.actions import CallType
 from acp_server.gateway.auth import Tokens
 from acp_server.gateway.bots import Bot, Bots
-from acp_server.gateway.chat import Status
 from acp_server.gateway.chats import Cancel, Chats
 from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.metrics import Metrics
+from acp_server.gateway.records import Status
 from acp_server.gateway.store import Store
 
 _PATIENCE = Patience(closed=2, terminated=1)

@@ -1,7 +1,4 @@
-"""Messages, and what they are as content for an agent.
-
-Which of them are listed, and which are context, is in `acp_server.gateway.store`.
-"""
+"""Messages, and what they are as content for an agent: text that can be written as UTF-8."""
 
 from __future__ import annotations
 
@@ -12,8 +9,33 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from acp_server.gateway.errors import ApiError, Code
-from acp_server.gateway.text import whole_json
 from acp_server.schema import AvailableCommand, ContentBlock, ResourceLink, TextContent
+
+_DEEPEST: Final = 100
+"""Levels of lists and objects in one another. Whatever the API has needs a handful."""
+
+
+class TooDeep(ValueError):
+    """The value has more levels than a client can need."""
+
+
+def whole(text: str) -> str:
+    """`text`, fit to be written."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def whole_json(value: Any, levels: int = _DEEPEST) -> Any:
+    """`value`, parsed JSON, with all of its texts fit to be written. Raises TooDeep."""
+    if isinstance(value, str):
+        return whole(value)
+    if not isinstance(value, list | dict):
+        return value
+    if not levels:
+        raise TooDeep
+    if isinstance(value, list):
+        return [whole_json(item, levels - 1) for item in cast("list[Any]", value)]
+    return {whole(key): whole_json(item, levels - 1) for key, item in cast("dict[str, Any]", value).items()}
+
 
 TEXT: Final = "text"
 OBJECTS: Final = "object_string"

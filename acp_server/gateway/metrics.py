@@ -1,6 +1,6 @@
 """What a monitor wants to know, in the format of Prometheus. Each gateway has numbers of its own.
 
-Who may read them is decided in `acp_server.gateway.probes`. No label is anything that a client has chosen.
+Who may read them is decided in `acp_server.gateway.endpoints`. No label is anything that a client has chosen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from acp_server.gateway.chat import Status
+from acp_server.gateway.records import Status
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

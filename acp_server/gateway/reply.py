@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from acp_server.gateway import events
-from acp_server.gateway.chat import Chat
 from acp_server.gateway.ids import Ids
-from acp_server.gateway.messages import ANSWER, Message
-from acp_server.gateway.text import whole
+from acp_server.gateway.messages import ANSWER, Message, whole
+from acp_server.gateway.records import Chat
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from acp_server.errors import UsageError
-from acp_server.gateway.chat import Chat, Failure, Status, Usage
-from acp_server.gateway.conversation import Conversation
 from acp_server.gateway.messages import ANSWER, QUESTION, Message, as_context
+from acp_server.gateway.records import Chat, Conversation, Failure, Status, Usage
 from acp_server.store.sqlite_file import PROBLEMS, Format, make_private, migrate, reason, transaction
 
 _FORMAT: Final = Format(

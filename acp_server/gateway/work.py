@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import anyio
 
@@ -17,8 +17,6 @@ from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, Malforme
 from acp_server.gateway.actions import Question
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.bots import Bot
-from acp_server.gateway.chat import Failure, Status, Usage
-from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import Code, log_fault, outline
 from acp_server.gateway.events import Listener
@@ -27,7 +25,7 @@ from acp_server.gateway.life import UNSTORED, Life
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import Message, as_context, blocks, context, is_command
 from acp_server.gateway.process import Held
-from acp_server.gateway.waiting import Waiting
+from acp_server.gateway.records import Failure, KnownSession, Status, Usage
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
 
 logger = logging.getLogger("acp_server.gateway")
@@ -205,7 +203,7 @@ class Work:
                 self._life.take(item)
 
     def dismiss(self) -> None:
-        """See `acp_server.gateway.waiting.Waits`."""
+        """See `acp_server.gateway.work.Waits`."""
         # The last first: those that are not shown yet never will be.
         for question in reversed(self._questions):
             question.settle(None)
@@ -300,3 +298,35 @@ def _failure(error: AcpError | OSError) -> Failure:
     if isinstance(error, MalformedResponse):
         return Failure(Code.INTERNAL, "the agent said something that cannot be read")
     return Failure(Code.INTERNAL, "the agent cannot be used")
+
+
+class Waits(Protocol):
+    """The work of a chat that waits."""
+
+    def dismiss(self) -> None:
+        """Dismiss the questions, so that the chat goes on. Never waits."""
+        ...
+
+
+class Waiting:
+    """The chats that wait, of all users. They do not count as running, for nothing is done for them."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._chats: dict[Waits, str] = {}
+        """Whose they are, the one that has waited longest first."""
+
+    def begin(self, chat: Waits, owner: str) -> None:
+        """Another chat waits. If there are too many, those of the same owner that have waited longest are dismissed:
+        no user loses a question by what others leave unanswered."""
+        self._chats[chat] = owner
+        mine = [other for other, whose in self._chats.items() if whose == owner]
+        while len(mine) > self._limits.waiting_of_one or len(self._chats) > self._limits.waiting:
+            logger.warning("too many chats of %s wait for tool outputs; the questions of one are dismissed", owner)
+            longest = mine.pop(0)
+            self.end(longest)
+            longest.dismiss()
+
+    def end(self, chat: Waits) -> None:
+        """A chat does not wait any more. No effect on one that does not wait."""
+        self._chats.pop(chat, None)

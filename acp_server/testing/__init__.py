@@ -1,7 +1,6 @@
 """Public helpers for testing agents and clients, without processes, sleeps or luck.
 
-    memory       memory_pair: two connected streams in memory
-    faults       FaultyStream: splits, stalls, breaks, read errors, early ends
+    streams      memory_pair: two connected streams in memory; FaultyStream: splits, stalls, breaks, read errors
     scripted     ScriptedClient: raw messages to an agent, and waiting for what it sends; ScriptedAgent, for clients;
                  scripted: an agent in memory with a scripted client in front of it
 
@@ -11,9 +10,8 @@ They work on asyncio and trio, under any test runner.
 """
 
 from acp_server.agent.record import Entry, Transcript, read_recording
-from acp_server.testing.faults import FaultyStream
-from acp_server.testing.memory import MemoryStream, memory_pair
 from acp_server.testing.scripted import ScriptedAgent, ScriptedClient, scripted
+from acp_server.testing.streams import FaultyStream, MemoryStream, memory_pair
 
 __all__ = [
     "Entry",

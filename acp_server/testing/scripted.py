@@ -26,7 +26,7 @@ import anyio
 from acp_server.agent.record import Direction, Transcript
 from acp_server.peer.stream import Stream
 from acp_server.tasks.spawn import Spawner
-from acp_server.testing.memory import memory_pair
+from acp_server.testing.streams import memory_pair
 from acp_server.wire import codec
 from acp_server.wire.framing import LineFramer, TooLong
 

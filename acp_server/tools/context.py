@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.threads import Threads, in_loop
 from acp_server.tools.approval import NOT_ASKED
-from acp_server.tools.backlog import Backlog
+from acp_server.tools.view import Backlog
 
 if TYPE_CHECKING:
     from acp_server.schema.tool_call import ToolCallContent, ToolCallLocation

@@ -21,7 +21,7 @@ from acp_server.tools.tool import Tool
 if TYPE_CHECKING:
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
-    from acp_server.tools.toolbox import Toolbox
+    from acp_server.tools.tool import Toolbox
 
 
 class SessionTools:

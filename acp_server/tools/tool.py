@@ -1,12 +1,9 @@
-"""`Tool`: a function that an agent can do for a model, and what the model and the client are told of it.
-
-It only declares: `acp_server.tools.runner` executes.
-"""
+"""A tool of an author's: its name, its parameters, how it may run; and the tools of one agent by their names."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -15,7 +12,9 @@ from acp_server.tools.annotations import RULE, is_name
 from acp_server.tools.parameters import StrictParameters, annotation_of, name_of
 
 if TYPE_CHECKING:
+    from acp_server.session.hooks import ToolHost
     from acp_server.session.session import Session
+    from acp_server.tools.permission import Approvals
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -177,3 +176,50 @@ def _is_context(function: Callable[..., Any]) -> Callable[[inspect.Parameter], b
         return annotation is ToolContext
 
     return is_context
+
+
+class Toolbox:
+    """The tools of one agent. Iterating gives them in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool[Any]] = {}
+        self.approvals: Approvals | None = None
+        """Where decisions for all further calls are kept, if not with the session."""
+
+    def add(self, tool: Tool[Any]) -> None:
+        """Add a tool. Raises UsageError if there is one of that name."""
+        if tool.name in self._tools:
+            raise UsageError(f"there are two tools named {tool.name}")
+        self._tools[tool.name] = tool
+
+    def __iter__(self) -> Iterator[Tool[Any]]:
+        """All of them."""
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a tool of that name."""
+        return name in self._tools
+
+    def __getitem__(self, name: str) -> Tool[Any]:
+        """The tool of that name. Raises KeyError."""
+        return self._tools[name]
+
+    def get(self, name: str) -> Tool[Any] | None:
+        """The tool of that name, if there is one."""
+        return self._tools.get(name)
+
+    def describe(self, session: Session | None = None) -> list[dict[str, Any]]:
+        """What a model is told of them; see `Tool.describe`. With a `session`: of those that can run there, with those
+        that were added to it."""
+        return [tool.describe() for tool in self] if session is None else session.tools.describe()
+
+    def of(self, session: Session) -> ToolHost:
+        """Those of a session of the agent."""
+        # Not at the top: it brings in what an agent's start does not wait for.
+        from acp_server.tools.session_tools import SessionTools
+
+        return SessionTools(self, session)

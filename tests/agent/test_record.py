@@ -15,7 +15,7 @@ from acp_server.agent import record as module
 from acp_server.agent.record import RecordedStream, Recorder
 from acp_server.errors import UsageError
 from acp_server.testing import read_recording
-from acp_server.testing.memory import memory_pair
+from acp_server.testing.streams import memory_pair
 from tests.agent.processes.driver import plain
 
 

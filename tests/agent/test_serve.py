@@ -15,7 +15,7 @@ import pytest
 from acp_server.agent.serve import Servable, run, serve
 from acp_server.errors import UsageError
 from acp_server.peer.connection import Limits
-from acp_server.testing.memory import memory_pair
+from acp_server.testing.streams import memory_pair
 from tests.agent.processes.driver import PLAIN, line, plain, started
 from tests.agent.processes.plain import Plain
 

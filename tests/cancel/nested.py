@@ -20,7 +20,7 @@ from acp_server.peer.context import Call
 from acp_server.peer.route import Route, Routes
 from acp_server.peer.writer import Writer
 from acp_server.tasks.grace import grace
-from acp_server.testing.memory import MemoryStream, memory_pair
+from acp_server.testing.streams import MemoryStream, memory_pair
 from tests.cancel.stepper import Steps, tasks
 from tests.peer.handlers import CANCELLED
 

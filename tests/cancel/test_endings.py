@@ -13,8 +13,7 @@ from acp_server.peer.route import Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
-from acp_server.testing.faults import FaultyStream
-from acp_server.testing.memory import memory_pair
+from acp_server.testing.streams import FaultyStream, memory_pair
 from tests.peer.handlers import CANCELLED
 from tests.wire.live import Peer, cancel, request, served
 

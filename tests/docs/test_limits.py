@@ -11,9 +11,9 @@ from acp_server import Limits, MemoryStore, SqliteStore
 from acp_server.agent.ending import AGAIN, Deadline, Ending
 from acp_server.client import routes
 from acp_server.client.files import MOST_BYTES
-from acp_server.client.strays import EARLY_BYTES
 from acp_server.client.terminals import COMMANDS, OUTPUT_BYTES
 from acp_server.client.turn import SETTLE_SECONDS, UNTAKEN_BYTES
+from acp_server.client.update_router import EARLY_BYTES
 from acp_server.peer import reader
 from acp_server.wire import framing
 from tests.session.editor import END_TURN, editing

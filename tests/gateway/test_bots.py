@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from acp_server.gateway.bots import Bot
-from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.records import KnownSession
 
 from .inside import PATIENT
 from .serving import BUSY, PATIENCE

@@ -13,9 +13,9 @@ import pytest
 
 from acp_server.client import RemoteSession
 from acp_server.gateway.bots import Bot
-from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.records import KnownSession
 from acp_server.gateway.sessions import Sessions
 from tests.client.talking import EVERYTHING, Scripted, talking
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from acp_server.gateway import ids
-from acp_server.gateway.chat import Chat
-from acp_server.gateway.conversation import Conversation
 from acp_server.gateway.ids import Ids, is_id
 from acp_server.gateway.messages import Message
+from acp_server.gateway.records import Chat, Conversation
 from acp_server.gateway.store import Store
 
 from .inside import Api, listed, say

@@ -15,17 +15,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from acp_server.gateway.actions import Question
 from acp_server.gateway.bodies import ToolOutput
-from acp_server.gateway.chat import MOVES, RUNNING, Chat, Failure, Status, Usage
 from acp_server.gateway.conversations import Lease
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.life import Life
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.messages import Message
-from acp_server.gateway.text import whole
-from acp_server.gateway.waiting import Waiting
-from acp_server.gateway.work import Work
+from acp_server.gateway.messages import Message, whole
+from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Status, Usage
+from acp_server.gateway.work import Waiting, Work
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,

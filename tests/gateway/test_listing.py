@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_server.gateway.chat import Chat, Status
+from acp_server.gateway.records import Chat, Status
 from acp_server.gateway.store import Store
 
 from .inside import Api, Counting, begin, ended, ids, listed, say

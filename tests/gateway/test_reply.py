@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from acp_server.gateway.chat import Chat
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import Message
+from acp_server.gateway.records import Chat
 from acp_server.gateway.reply import Reply
 from acp_server.schema import (
     AgentMessageChunk,

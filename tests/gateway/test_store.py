@@ -7,10 +7,9 @@ import pytest
 
 from acp_server.errors import UsageError
 from acp_server.gateway.auth import one_token
-from acp_server.gateway.chat import Chat, Status
-from acp_server.gateway.conversation import Conversation
 from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.messages import Message
+from acp_server.gateway.records import Chat, Conversation, Status
 from acp_server.gateway.store import Store
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from acp_server.client import Patience
 from acp_server.gateway.bots import Bot
-from acp_server.gateway.conversation import KnownSession
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.records import KnownSession
 
 from .inside import Api, Counting, begin, ended, ids, say
 from .serving import PATIENCE

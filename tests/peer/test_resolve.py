@@ -144,7 +144,7 @@ import sys
 import anyio
 from acp_server.peer.connection import Connection
 from acp_server.peer.route import Route, Routes
-from acp_server.testing.memory import memory_pair
+from acp_server.testing.streams import memory_pair
 
 async def hello(call):
     return "jsonrpcserver" in sys.modules

@@ -15,7 +15,7 @@ import sys
 import anyio
 
 from acp_server import Agent, Session, Turn
-from acp_server.testing.memory import memory_pair
+from acp_server.testing.streams import memory_pair
 
 agent = Agent("quick")
 

@@ -30,8 +30,8 @@ def tables(agent: RemoteAgent) -> list[str]:
         "open questions": len(agent._permissions._open),
         "counted bytes": connection._inbound._held,
         "counted questions": bounds._questions,
-        "early updates": len(agent._strays._kept) + agent._strays._size,
-        "sessions on their way": len(agent._strays._arriving) + agent._strays._expected,
+        "early updates": len(agent._router._kept) + agent._router._size,
+        "sessions on their way": len(agent._router._arriving) + agent._router._expected,
         "turns": sum(session.turn is not None and session.turn.cancelled for session in agent.sessions.values()),
     }
     return [f"{count} {what}" for what, count in counts.items() if count]
@@ -158,7 +158,7 @@ def _turn(notes: list[Note], turn: Any) -> list[str]:
     complaints: list[str] = []
     if turn.seen != sorted(set(turn.seen)):
         complaints.append(f"{turn.prompt} saw its updates in the order {turn.seen}")
-    # Updates go to the last session of this id that is opened, see `acp_server.client.strays`.
+    # Updates go to the last session of this id that is opened, see `acp_server.client.update_router`.
     opened = sum(
         _session(note) == turn.session
         if note.heard and note.message.get("method") in ("session/load", "session/resume")

@@ -7,7 +7,7 @@ import pytest
 
 from acp_server import Agent, Limits, ToolContext
 from acp_server.schema import Content, Diff, ImageContent, TextContent
-from acp_server.tools.backlog import Backlog, size_of
+from acp_server.tools.view import Backlog, size_of
 from tests.session.editor import END_TURN, editing
 from tests.tools.calls import calling, shown, text
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from acp_server import BlockingEditor, Editor, ToolContext, UserAction
 from acp_server.errors import InvalidParams, UsageError
-from acp_server.tools.assistant.registered import Registered
+from acp_server.tools.assistant.functions import Registered
 from tests.tools.assistants import EDIT, PLAIN, Case
 
 pytestmark = pytest.mark.anyio

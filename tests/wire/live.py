@@ -12,7 +12,7 @@ import anyio
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call
 from acp_server.peer.route import Route, Routes
-from acp_server.testing.memory import MemoryStream, memory_pair
+from acp_server.testing.streams import MemoryStream, memory_pair
 
 PATIENCE = 10.0
 """Seconds after which a test that waits for a line has failed. None ever waits that long."""

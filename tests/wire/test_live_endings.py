@@ -11,7 +11,7 @@ from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
-from acp_server.testing.memory import memory_pair
+from acp_server.testing.streams import memory_pair
 from tests.wire.live import PATIENCE, Peer, cancel, notification, request, served
 
 pytestmark = pytest.mark.anyio

@@ -16,9 +16,8 @@ from typing import Any, Final, Protocol, cast
 from acp_server.errors import RpcError, ToolFailed, UsageError
 from acp_server.tools.approval import Approval, UserAction, unexplained
 from acp_server.tools.assistant.approval_request import ApprovalRequest
-from acp_server.tools.assistant.execution import Execution, Trial
+from acp_server.tools.assistant.functions import Execution, Registered, Trial
 from acp_server.tools.assistant.manifest import Manifest
-from acp_server.tools.assistant.registered import Registered
 from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import Editor, EditResult
 from acp_server.tools.output import shown

@@ -1,7 +1,4 @@
-"""`Registered`: a function of an author's, called with those arguments that it takes, in a thread if it is plain.
-
-What it is for is its caller's matter.
-"""
+"""The functions of an `AssistantTool`: called with the arguments that they take, and one execution as they find it."""
 
 from __future__ import annotations
 
@@ -10,11 +7,15 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from functools import cached_property
+from threading import get_ident
+from types import TracebackType
 from typing import Any, Final
 
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.tasks.threads import Threads
+from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import BlockingEditor, Editor
 from acp_server.tools.parameters import annotation_of, name_of
 from acp_server.tools.tool import context_parameter
@@ -148,3 +149,52 @@ def _fitted(shape: Any, params: Any) -> Any:
         problems = explain(error)
         text = "; ".join(f"{problem['path']} {problem['message']}".strip() for problem in problems)
         raise InvalidParams(f"The arguments do not fit: {text}", data={"problems": problems}) from None
+
+
+class Trial:
+    """Stands for the call (`ToolContext`) where a function is only tried: it is never cancelled and does nothing."""
+
+    is_cancelled = False
+    on_cancel: OnCancel | None = None
+
+
+class Execution:
+    """One execution, from the call of the function until it has returned; what it left behind may still know it.
+
+    As a context manager it is among `running` as long as the function itself runs, which in a thread may be longer.
+    """
+
+    def __init__(self, context: ToolContext | Trial, running: set[Execution]) -> None:
+        self.context = context
+        self._running = running
+        self.ended = False
+        self.loop_thread = get_ident()
+        """The thread of the event loop that it runs in."""
+        self._on_cancel: OnCancel | None = None
+
+    def __enter__(self) -> None:
+        self._running.add(self)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.discard(self)
+
+    @property
+    def on_cancel(self) -> OnCancel | None:
+        """What was set, until it has ended."""
+        return None if self.ended else self._on_cancel
+
+    def set_on_cancel(self, function: OnCancel | None, running: ContextVar[Execution | None]) -> None:
+        """Have `function` called when this is cancelled; there `running` is this execution, too."""
+        self._on_cancel = function
+
+        def ask() -> str | None:
+            assert function is not None
+            token = running.set(self)
+            try:
+                return function()
+            finally:
+                running.reset(token)
+
+        self.context.on_cancel = None if function is None else ask

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from acp_server.agent import blocked
-from acp_server.agent.blocked import LoopWatch, is_hung_up
+from acp_server.agent import loop_watch
 from acp_server.agent.ending import Deadline, Ending
+from acp_server.agent.loop_watch import LoopWatch, is_hung_up
 from acp_server.peer.limits import Limits
 from acp_server.tasks.steps import Steps
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocked, "HELD", 0.0)
+    monkeypatch.setattr(loop_watch, "HELD", 0.0)
     monkeypatch.setattr(LoopWatch, "_waited", lambda _: 0.0)
 
 
@@ -112,13 +112,13 @@ async def test_nothing_is_told_of_short_work_or_of_a_loop_that_waits(caplog: pyt
 
 @pytest.mark.anyio
 async def test_the_thread_looks_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocked, "HELD", 0.001)
+    monkeypatch.setattr(loop_watch, "HELD", 0.001)
     looked = threading.Event()
     watch = LoopWatch(Steps.current(), lambda: False, lambda: None)
     monkeypatch.setattr(watch, "look", looked.set)
     watch.start()
     assert looked.wait(20)
-    monkeypatch.setattr(blocked, "HELD", 20.0)
+    monkeypatch.setattr(loop_watch, "HELD", 20.0)
     watch.stop()
     watch.stop()
     assert not watch._thread.is_alive()

@@ -5,7 +5,7 @@ import logging
 import anyio
 import pytest
 
-from acp_server.client.strays import EARLY_BYTES
+from acp_server.client.update_router import EARLY_BYTES
 from acp_server.schema import SessionUpdate
 from tests.client.talking import EVERYTHING, SESSION, said, shown, talking, text
 

@@ -34,7 +34,7 @@ _UNREADABLE: Final = "dropped a session/update that has no session or no kind of
 logger = logging.getLogger("acp_server.client")
 
 
-class Strays:
+class UpdateRouter:
     """Hands the updates of one connection to its `sessions`, and is the only one that adds to them."""
 
     def __init__(self, sessions: dict[str, RemoteSession]) -> None:
