@@ -63,6 +63,7 @@ async def probe(agent: Agent, *, short: float) -> Probe:
 
 
 async def _session(agent: Agent) -> None:
+    await agent.log_in()
     await agent.session()
 
 

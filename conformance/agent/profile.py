@@ -6,6 +6,8 @@
     cwd_files = {"a.txt" = "hello"}       # written into the working directory of each session
     env = {MY_AGENT_MODEL = "scripted"}   # for the agent's process
     mode = "code"                         # session/set_mode after each session/new
+    options = {model = "scripted"}        # session/set_config_option after each session/new
+    authenticate = "api-key"              # the method of `authenticate` after each initialize
 
     [situations.read]
     prompt = "read {cwd}/a.txt"           # `{cwd}` is the working directory of the session
@@ -66,6 +68,10 @@ class Profile:
     cwd_files: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     mode: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Values of config options, set in each session."""
+    authenticate: str | None = None
+    """The way to log in, where sessions want that."""
 
 
 def load(name: str) -> Profile:
@@ -85,7 +91,13 @@ def parse(data: Mapping[str, Any], *, where: str = "profile") -> Profile:
         ProfileError: A key that does not exist, or a value of another type.
     """
     top = tables.read(data, {"name": tables.text, "setup": tables.table, "situations": tables.table}, where)
-    keys = {"cwd_files": _files, "env": tables.strings, "mode": tables.text}
+    keys = {
+        "cwd_files": _files,
+        "env": tables.strings,
+        "mode": tables.text,
+        "options": tables.strings,
+        "authenticate": tables.text,
+    }
     setup = tables.read(top.get("setup", {}), keys, f"{where}: [setup]")
     situations: dict[str, Situation] = {}
     for name, entry in top.get("situations", {}).items():

@@ -156,7 +156,14 @@ class Agent(Conversation):
             pending = await self.ask_initialize(capabilities={**CLIENT_CAPABILITIES, **capabilities})
             result = await pending.result()
         self.initialized = result if isinstance(result, dict) else {}
+        await self.log_in()
         return self.initialized
+
+    async def log_in(self) -> None:
+        """`authenticate`, as the profile has it, which must succeed."""
+        if self.profile.authenticate is not None:
+            with belongs_to("initialize/authenticates"):
+                await (await self.request("authenticate", {"methodId": self.profile.authenticate})).result()
 
     async def session(self, **params: object) -> str:
         """A new session, after `initialize` if that was not done: its id. `params` change those of `session/new`.
@@ -175,6 +182,9 @@ class Agent(Conversation):
         self._has_session = True
         if self.profile.mode is not None:
             await self.set_mode(session, self.profile.mode)
+        for option, value in self.profile.options.items():
+            params = {"sessionId": session, "configId": option, "value": value}
+            await (await self.request("session/set_config_option", params)).result()
         return session
 
     async def set_mode(self, session: str, mode: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
-from conformance.agent.subject import VERSION, Agent, Pending
-from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
+from conformance.agent.subject import AUTH_REQUIRED, VERSION, Agent, Pending
+from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable, skip
 
 SOURCE = "ACP v1"
 SECTION = "Initialization"
@@ -149,3 +149,38 @@ async def session_first(agent: Agent) -> None:
     """A session asked for before initialize is refused or made."""
     answer = await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
     choice(f"refused with {code_of(answer)}" if "error" in answer else "made")
+
+
+AUTHENTICATION = "Authentication"
+
+
+async def _ways(agent: Agent) -> list[str]:
+    """The ids of the ways to log in that the agent offers."""
+    result = await (await agent.ask_initialize()).result()
+    offered = result.get("authMethods") if isinstance(result, dict) else None
+    ways = [str(each.get("id")) for each in offered or () if isinstance(each, dict)]
+    if not ways:
+        not_applicable("it offers no way to log in")
+    return ways
+
+
+@case("initialize/authenticates", level=MUST, source=SOURCE, section=AUTHENTICATION)
+async def authenticates(agent: Agent) -> None:
+    """The way to log in that the profile names is offered, and sessions can be made after it."""
+    way = agent.profile.authenticate
+    if way is None:
+        await _ways(agent)
+        skip("the profile names no way to log in ([setup] authenticate)")
+    if way not in (ways := await _ways(agent)):
+        fail(f"it offers {', '.join(ways)}, and not {way}")
+    await (await agent.request("authenticate", {"methodId": way})).result()
+    answer = await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
+    if code_of(answer) == AUTH_REQUIRED:
+        fail("after authenticate, session/new still wants the user to authenticate")
+
+
+@case("initialize/unknown-authentication", level=SHOULD, source=SOURCE, section=AUTHENTICATION)
+async def unknown_authentication(agent: Agent) -> None:
+    """A way to log in that was not offered is refused."""
+    await _ways(agent)
+    await (await agent.request("authenticate", {"methodId": "conformance-no-such-way"})).error()

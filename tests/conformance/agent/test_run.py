@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -215,3 +216,27 @@ def test_a_run_that_is_stopped_has_its_verdicts_so_far(backend: str) -> None:
     assert sorted(case.verdict for case in judged.cases) == [Verdict.PASS, Verdict.SKIP, Verdict.SKIP]
     assert judged.interrupted
     assert judged.exit_code() == 130
+
+
+def test_a_profile_logs_in_and_chooses_options_before_a_case_begins() -> None:
+    class Chosen(SmallAgent):
+        def take(self, message: Any) -> Iterator[Any]:
+            heard.append((message["method"], message.get("params")))
+            if message["method"] in ("authenticate", "session/set_config_option"):
+                result = {"configOptions": []} if message["method"] != "authenticate" else {}
+                yield {"jsonrpc": "2.0", "id": message["id"], "result": result}
+            else:
+                yield from super().take(message)
+
+    async def makes(agent: Agent) -> None:
+        heard.clear()
+        await agent.session()
+
+    heard: list[tuple[str, Any]] = []
+    profile = replace(PROFILE, authenticate="key", options={"model": "scripted"})
+    run = AgentRun(["small"], profile, timeout=0.4, start=Started(Chosen))
+    (case,) = anyio.run(run.run, [a_case(makes)]).cases
+    assert case.verdict is Verdict.PASS, case
+    assert [method for method, _ in heard] == ["initialize", "authenticate", "session/new", "session/set_config_option"]
+    assert heard[1][1] == {"methodId": "key"}
+    assert (heard[3][1]["configId"], heard[3][1]["value"]) == ("model", "scripted")

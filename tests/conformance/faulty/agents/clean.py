@@ -56,7 +56,7 @@ class Clean(Situations, Peer):
             "protocolVersion": self.negotiated(version),
             "agentCapabilities": self.capabilities(),
             "agentInfo": {"name": "clean", "version": "1"},
-            "authMethods": [],
+            "authMethods": self.ways(),
         }
 
     def negotiated(self, version: int) -> int:
@@ -69,8 +69,13 @@ class Clean(Situations, Peer):
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
         }
 
+    def ways(self) -> list[Json]:
+        return [{"id": "key", "name": "With a key"}]
+
     async def authenticate(self, request: Request) -> Json:
-        raise RpcError(INVALID_PARAMS, "There is no way to authenticate")
+        if self.param(request, "methodId", str) != "key":
+            raise RpcError(INVALID_PARAMS, "There is no such way to authenticate")
+        return {}
 
     def announced(self, name: str) -> bool:
         """Whether the client has a capability, `fs.readTextFile` for example."""

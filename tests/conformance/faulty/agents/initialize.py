@@ -70,3 +70,24 @@ class NoStrangers(Clean):
         if request.params.get("clientCapabilities", {}).keys() - {"fs", "terminal", "_meta"}:
             raise RpcError(-32602, "Unknown capability")
         return await super().initialize(request)
+
+
+class LoginWithoutEffect(Clean):
+    """Wants the user to authenticate, also after that was done."""
+
+    async def new_session(self, request: Request) -> Json:
+        raise RpcError(-32000, "Authentication required")
+
+
+class OffersAnotherWay(Clean):
+    """Takes a way to authenticate that it does not offer."""
+
+    def ways(self) -> list[Json]:
+        return [{"id": "token", "name": "With a token"}]
+
+
+class AnyWayIsFine(Clean):
+    """Takes every way to authenticate."""
+
+    async def authenticate(self, request: Request) -> Json:
+        return {}
