@@ -69,7 +69,7 @@ class Turn:
         """What is kept of it."""
         self.tool_calls: Any = None
         """Those that have not ended, for the agent's `ToolHost`; None before the first one."""
-        self._results: list[ToolResult] = []
+        self._results: list[ToolResult] | None = None
         self._updates = session.updates
         self._pause_at = time.monotonic() + _PACE
 
@@ -303,11 +303,13 @@ class Turn:
         """What came of the tool calls that have ended, in that order, also of those that ended because the turn was
         cancelled: for the `finally` of a handler that never got them. They are kept with the turn
         (`TurnRecord.tool_results`)."""
-        return tuple(self._results)
+        return tuple(self._results or ())
 
     def tool_ended(self, result: ToolResult, shown_id: str | None = None) -> None:
         """For the one who carries out the tool calls: this came of one. No effect once the turn has ended."""
         if self.record.ended_at is None:
+            if self._results is None:
+                self._results = []
             self._results.append(result)
             self.record.add_result(result, shown_id)
 

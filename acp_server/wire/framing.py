@@ -74,7 +74,8 @@ class LineFramer:
             block = data[begin:cut]
             blocks += [block] if len(block) <= self._limit else self._judge(block)
             begin = cut
-        self._hold(data[begin:], blocks)
+        if begin < len(data):
+            self._hold(data[begin:], blocks)
         return blocks
 
     def finish(self) -> bytearray | None:
