@@ -267,10 +267,9 @@ class Agent:
         -32000. Sessions that are open after a `logout` stay usable. That holds for one connection: if credentials are
         kept longer than that, raise `AuthRequired` in a session handler while there are none, instead.
         """
-        from acp_server.schema.authentication import AuthMethodAgent
 
         def register(function: F) -> F:
-            self._hooks.auth_methods.append(AuthMethodAgent(id=id, name=name, description=description))
+            self._hooks.auth_methods.append(_described({"id": id, "name": name}, description))
             self._hooks.authenticate[id] = as_async(function, "call")
             self._hooks.auth_required = self._hooks.auth_required or required
             return function
@@ -288,13 +287,11 @@ class Agent:
     ) -> None:
         """Offer a login that the client runs in an interactive terminal, by starting this program once more with `args`
         and `env` added (ACP, Terminal authentication); exit status 0 means success. Told only to clients that can."""
-        from acp_server.schema.authentication import AuthMethodTerminal
-
-        method = AuthMethodTerminal(id=id, name=name, description=description)
+        method = _described({"type": "terminal", "id": id, "name": name}, description)
         if args:
-            method.args = list(args)
+            method["args"] = list(args)
         if env:
-            method.env = dict(env)
+            method["env"] = dict(env)
         self._hooks.auth_methods.append(method)
 
     def logout(self, function: F) -> F:
@@ -370,6 +367,10 @@ def _behind_servers(hook: PromptHook) -> PromptHook:
         await hook(turn)
 
     return prompt
+
+
+def _described(method: dict[str, Any], description: str | None) -> dict[str, Any]:
+    return method if description is None else {**method, "description": description}
 
 
 async def _nothing(_call: Call) -> dict[str, Any]:

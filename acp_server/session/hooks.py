@@ -12,7 +12,6 @@ from acp_server.peer.route import Notice, Route
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
-    from acp_server.schema.authentication import AuthMethod
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.mcp_host import McpHost
     from acp_server.session.session import Session
@@ -43,7 +42,7 @@ class Hooks:
     set_config_option: Callable[[Session, str, str | bool], Awaitable[None]] | None = None
     modes: list[SessionMode] = field(default_factory=list["SessionMode"])
     config_options: list[Option] = field(default_factory=list["Option"])
-    auth_methods: list[AuthMethod] = field(default_factory=list["AuthMethod"])
+    auth_methods: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     authenticate: dict[str, AuthHook] = field(default_factory=dict[str, "AuthHook"])
     auth_required: bool = False
     """Whether sessions are refused until a client has authenticated."""

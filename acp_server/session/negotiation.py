@@ -100,6 +100,10 @@ class Negotiation:
     def _auth_methods(self) -> list[dict[str, Any]]:
         methods = self._hooks.auth_methods
         # Terminal methods are only for clients that can run them (ACP, Authentication).
-        if any(method.type == "terminal" for method in methods) and not self._profile.capabilities.auth.terminal:
-            methods = [method for method in methods if method.type != "terminal"]
-        return [method.to_wire() for method in methods]
+        if any(_is_terminal(method) for method in methods) and not self._profile.capabilities.auth.terminal:
+            methods = [method for method in methods if not _is_terminal(method)]
+        return methods
+
+
+def _is_terminal(method: dict[str, Any]) -> bool:
+    return method.get("type") == "terminal"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from acp_server import __version__
 from acp_server.agent.app import Agent
+from acp_server.peer.context import Call
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
 from acp_server.workspace import change, report, run
@@ -39,6 +40,11 @@ _SCAN = agent.tool(kind="read", title=report.scan_title)(report.scan)
 _EDIT = agent.tool(kind="edit", title=change.edit_title, approval=change.ask_edit, auto_approve=True)(change.edit)
 _WRITE = agent.tool(kind="edit", title=change.write_title, approval=change.ask_write, auto_approve=True)(change.write)
 _RUN = agent.tool(kind="execute", title=run.run_title, approval=run.ask_run, auto_approve=True)(run.run)
+
+
+@agent.authenticate("none", name="Go on", description="No login is needed: everything stays on this machine.")
+async def no_login(_call: Call) -> None:
+    """The registry of agents takes only those that name a way to log in."""
 
 
 @agent.session

@@ -1,0 +1,72 @@
+"""What `acp-server doctor` says of agents, sound and broken ones."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from acp_server.cli import main
+
+SOUND = """
+import json, sys
+INFO = {"protocolVersion": 1, "agentInfo": {"name": "a", "version": "1"}, "authMethods": [{"id": "x", "name": "X"}],
+        "agentCapabilities": {"loadSession": True, "sessionCapabilities": {"list": {}}}}
+def answer(message):
+    if message["method"] == "initialize":
+        return {"result": INFO}
+    return {"result": {"sessionId": "s"}}
+def main():
+    for line in sys.stdin:
+        message = json.loads(line)
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer(message)}), flush=True)
+"""
+RUN = "main()\n"
+
+
+def examined(tmp_path: Path, source: str, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    (tmp_path / "agent").write_text(source)
+    code = main(["doctor", *options, sys.executable, str(tmp_path / "agent")])
+    return code, capsys.readouterr().out
+
+
+def test_a_sound_agent_has_no_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = examined(tmp_path, SOUND + RUN, capsys)
+    assert (code, "FAULT" in said, "note" in said) == (0, False, False)
+    assert "session/new opens a session" in said
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        (
+            SOUND + 'print("Welcome!", flush=True)\n' + RUN,
+            "initialize: standard output has a line that is not a message: Welcome!",
+        ),
+        (SOUND + 'INFO["authMethods"] = []\n' + RUN, "no authMethods; the registry refuses an agent without one"),
+        (SOUND + 'INFO["protocolVersion"] = 2\n' + RUN, "protocolVersion is 2; editors speak version 1"),
+        (SOUND + 'answer = lambda _: {"error": {"code": -32603, "message": "no key"}}\n' + RUN, "no key"),
+        ('import sys\nsys.exit("no module named torch")\n', "it ended with status 1; it said: no module named torch"),
+        (
+            SOUND
+            + 'good = answer\nanswer = lambda m: good(m) if m["method"] == "initialize" else {"result": {}}\n'
+            + RUN,
+            "session/new: {}",
+        ),
+        (SOUND + RUN + "sys.exit(7)\n", "started without input it ends with status 7; expected 0"),
+        ("import time\ntime.sleep(1000)\n", "initialize: no answer within 1 s"),
+    ],
+    ids=["noise", "no auth", "version", "error", "dies", "no session", "status", "silent"],
+)
+def test_the_fault_of_a_broken_agent_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, fault: str
+) -> None:
+    code, said = examined(tmp_path, source, capsys, *(["--timeout", "1"] if "sleep" in source else []))
+    assert code == 1
+    assert any(line.startswith("FAULT") and fault in line for line in said.splitlines()), said
+
+
+def test_what_is_missing_and_no_fault_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = examined(tmp_path, f"{SOUND}INFO['agentCapabilities'] = {json.dumps({})}\n{RUN}", capsys)
+    assert code == 0
+    assert "note  no loadSession: editors cannot open a conversation again" in said
