@@ -3,6 +3,7 @@
 #   make test     every test
 #   make check    lint, types, stale schema files, tests
 #   make test-integrations: installs the frameworks that there are adapters for, and tests those
+#   make test-install: the wheel in an empty environment of each Python that is here; needs a package index
 #   make test-quick, make check-quick: the same with the tests of the core alone
 # Choose the interpreter with `make PYTHON=python3.13`.
 
@@ -23,7 +24,7 @@ SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
 QUICK := tests/wire tests/tasks tests/schema tests/peer tests/store tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-integrations lint format types schema conformance storm flood mutate bench coverage check check-quick test-quick lock clean
+.PHONY: help run test test-integrations test-install lint format types schema conformance storm flood mutate bench coverage check check-quick test-quick lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -42,6 +43,9 @@ test-quick: $(READY)
 test-integrations: $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r tests/integrations/requirements.txt
 	@$(BIN)/python -m pytest $(or $(ARGS),tests/integrations tests/mcp tests/docs/test_integrations.py tests/docs/test_mcp.py)
+
+test-install: $(READY)
+	@$(BIN)/python -m tests.packaging
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet .

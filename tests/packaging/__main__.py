@@ -1,0 +1,46 @@
+"""`make test-install`: the wheel in an empty environment of each supported Python that is here, with what it needs from
+the package index, and the first steps of the README there."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.packaging.built import SECONDS, build, first_steps, new_environment
+
+NAMES = ("python3.11", "python3.12", "python3.13", "python3.14")
+ANSWER = "You asked for 'a.txt'. It has 2 lines.\n"
+
+
+def main() -> int:
+    tried = 0
+    with tempfile.TemporaryDirectory() as place:
+        wheel = build("wheel", Path(place))
+        for name in NAMES:
+            if not _runs(name):
+                print(f"{name}: is not here")
+                continue
+            began = time.monotonic()
+            folder = Path(place, name)
+            folder.mkdir()
+            programs = new_environment(name, folder / "env", pip=True)
+            for extras in ("", "[chat]"):
+                install = [str(programs / "pip"), "install", "-q", "--disable-pip-version-check", f"{wheel}{extras}"]
+                subprocess.run(install, check=True, timeout=SECONDS)
+                assert first_steps(programs, folder) == ANSWER
+            tried += 1
+            print(f"{name}: installed and answered, {time.monotonic() - began:.0f} s")
+    return 0 if tried else 1
+
+
+def _runs(name: str) -> bool:
+    # A name may be there for a version that is not installed.
+    return (
+        shutil.which(name) is not None and not subprocess.run([name, "-V"], capture_output=True, timeout=30).returncode
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
