@@ -42,7 +42,7 @@ test-quick: $(READY)
 # The frameworks are not in the lock. Once they are there, `make test` runs these tests, too.
 test-integrations: $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r tests/integrations/requirements.txt
-	@$(BIN)/python -m pytest $(or $(ARGS),tests/integrations tests/mcp tests/docs/test_integrations.py tests/docs/test_mcp.py)
+	@$(BIN)/python -m pytest $(or $(ARGS),tests/integrations tests/mcp tests/docs/test_integrations.py tests/docs/test_recipes.py tests/docs/test_embedding.py tests/docs/test_mcp.py)
 
 test-install: $(READY)
 	@$(BIN)/python -m tests.packaging

@@ -11,7 +11,7 @@ from acp_server.errors import UsageError
 
 _VARIABLE: Final = re.compile(r"`([A-Z][A-Z0-9_]+)`")
 _PACKAGES: Final = re.compile(r"pydantic-ai-slim\[([a-z0-9-]+)\]")
-_FORM: Final = "a model is named as PROVIDER:NAME, for example openai:gpt-5 or anthropic:claude-sonnet-4-5"
+_FORM: Final = "a model is named as PROVIDER:NAME, for example openai:gpt-5 or anthropic:claude-sonnet-5"
 
 _CHAT: Final = {"openai": "openai-chat"}
 """Of `openai`, servers of other makers have the chat completions, and seldom more."""

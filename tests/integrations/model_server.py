@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tests.integrations.anthropic_words import Anthropic
+
 
 def tool_call(name: str, arguments: dict[str, Any], id: str = "call_1") -> dict[str, Any]:
     """What a model says to have a tool run."""
@@ -47,12 +49,16 @@ class ModelServer:
         self.left = asyncio.Event()
         """The peer has gone while a reply was not through."""
         self.url = ""
+        self._speak: Anthropic | None = None
+        """The words of another API, once it was asked in those."""
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             lines = (await reader.readuntil(b"\r\n\r\n")).lower().splitlines()
             length = next(int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length"))
             self.requests.append(json.loads(await reader.readexactly(length)))
+            if b"/messages http" in lines[0]:
+                self._speak = Anthropic()
             reply = self.replies.pop(0)
             if isinstance(reply, Refusal):
                 self._refuse(reply, writer)
@@ -86,10 +92,15 @@ class ModelServer:
                 continue
             if isinstance(piece, dict):
                 reason = "tool_calls"
+            if self._speak is not None:
+                self._write(writer, self._speak.piece(piece))
+                await writer.drain()
+                continue
             delta = {"role": "assistant", "content": piece} if isinstance(piece, str) else piece or {}
             self._send(writer, delta, reason if piece is None else None)
             await writer.drain()
-        self._write(writer, b"data: [DONE]\n\n")
+        if self._speak is None:
+            self._write(writer, b"data: [DONE]\n\n")
         writer.write(b"0\r\n\r\n")
         await writer.drain()
 
