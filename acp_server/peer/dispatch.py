@@ -28,7 +28,7 @@ logger = logging.getLogger("acp_server.peer")
 _SLICE: Final = 0.005
 """Seconds for which requests are run before other tasks, the reader above all, get a turn."""
 
-_AT_ONCE: Final = 50
+_AT_ONCE: Final = 25
 """Tasks that are started in one round of the event loop for requests that may well wait, or answer with much."""
 
 Serve = Callable[[Call, Pair | None], Coroutine[Any, Any, None]]
