@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
-from acp_server.integrations.langgraph_view import View
+from acp_server.integrations.langgraph_view import MODELS, View
 from acp_server.integrations.messages import openai_messages
 from acp_server.session.turn import Turn
 from acp_server.store.records import Message
@@ -106,7 +106,7 @@ class _Run:
         missing = [
             {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": _CANCELLED, "status": "error"}
             for message in known
-            if message.type == "ai"
+            if message.type in MODELS
             for call in message.tool_calls
             if call["id"] not in answered
         ]

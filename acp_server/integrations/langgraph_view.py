@@ -5,10 +5,13 @@ It reads messages of LangChain by their attributes and imports nothing of it.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.session.turn import Turn
+
+MODELS: Final = ("ai", "AIMessageChunk")
+"""Types of messages that are a model's: whole ones, and those that a node has put together from pieces."""
 
 
 class View(CallsView):
@@ -20,7 +23,7 @@ class View(CallsView):
 
     async def chunk(self, message: Any) -> None:
         """A piece of a message, or a whole one of a model that does not stream. Only those of models are shown."""
-        if message.type not in ("ai", "AIMessageChunk"):
+        if message.type not in MODELS:
             return
         for block in message.content_blocks:
             if block["type"] == "text":
@@ -31,7 +34,7 @@ class View(CallsView):
     async def messages(self, messages: list[Any]) -> None:
         """What a node has added to the state."""
         for message in messages:
-            if message.type == "ai":
+            if message.type in MODELS:
                 self._count(message)
                 for call in message.tool_calls:
                     await self.begin(call["id"], call["name"], call["args"])

@@ -1,5 +1,6 @@
 """The guide to sessions: its examples run, and its tables are true."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -83,3 +84,14 @@ async def test_sessions_files(tmp_path: Path) -> None:
         await editor.client.ask("session/close", {"sessionId": session})
         assert await editor.client.result("session/load", setup(session)) == {}
         assert editor.said() == ["kept", "kept"]
+
+
+async def test_sessions_tools() -> None:
+    async with opened("tools", "sessions.md") as (editor, session, _):
+        await editor.ask(session, "a")
+        await editor.ask(session, "b")
+        told = json.loads(editor.said()[-1])
+    assert [message["role"] for message in told["openai"]] == ["user", "assistant", "tool", "user"]
+    assert told["openai"][2] == {"role": "tool", "tool_call_id": "call_1", "content": "a: found"}
+    # What the tool found and the next message come from one side.
+    assert [message["role"] for message in told["anthropic"]] == ["user", "assistant", "user"]

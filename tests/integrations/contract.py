@@ -156,6 +156,43 @@ async def approval_decides(make: Make, option: str) -> None:
         assert tools.ran == (["a"] if option == "allow_once" else [])
 
 
+async def cut_at_each_event_in_turn(make: Make) -> None:
+    """Behind each piece that the model says, of the answer that calls a tool and of the one behind the tool."""
+    first: list[Any] = ["Let me ", "see. ", tool_call("look", {"word": "a"})]
+    second: list[Any] = ["It is ", "here."]
+    cuts = [([[*first[:count], HANG]], "".join(first[: min(count, 2)])) for count in range(len(first) + 1)]
+    cuts += [([first, [*second[:count], HANG]], "Let me see. " + "".join(second[:count])) for count in range(3)]
+    for replies, said in cuts:
+        async with model_server(*replies) as server, editing(make(server, Tools())) as editor:
+            session = await editor.open()
+            id = await editor.prompt(session, "Where is a?")
+            await server.hanging.wait()
+            while "".join(editor.said()) != said:
+                await anyio.lowlevel.checkpoint()
+            await _cancelled(editor, session, id, server)
+            await _goes_on(editor, session, server)
+
+
+async def remembers_its_tool_calls(make: Callable[..., Agent], **options: Any) -> None:
+    """A session that is loaded by another program goes on with what its tools were asked and have found."""
+    replies = [["See. ", tool_call("look", {"word": "a"})], ["Here."]]
+    async with model_server(*replies, [HANG], ["Fine."]) as server:
+        async with editing(make(server, Tools(), **options)) as editor:
+            session = await editor.open()
+            assert (await editor.ask(session, "Where is a?"))["stopReason"] == "end_turn"
+            id = await editor.prompt(session, "And b?")
+            await server.hanging.wait()
+            await _cancelled(editor, session, id, server)
+        async with editing(make(server, Tools(), **options)) as editor:
+            await editor.client.result("session/load", setup(session))
+            assert (await editor.ask(session, "And now?"))["stopReason"] == "end_turn"
+        messages = [message for message in server.requests[-1]["messages"] if message["role"] != "system"]
+        assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "user"]
+        [call] = messages[1]["tool_calls"]
+        assert (call["function"]["name"], call["id"]) == ("look", messages[2]["tool_call_id"])
+        assert [messages[at]["content"] for at in (0, 2, 3, 4)] == ["Where is a?", "found a", "Here.", "And now?"]
+
+
 async def sessions_do_not_mix(make: Make, cwd: str = "/project") -> None:
     async with model_server(["one"], ["two"], ["three"]) as server, editing(make(server, Tools())) as editor:
         first, second = await editor.open(cwd), await editor.open(cwd)
@@ -169,6 +206,7 @@ CONTRACT: list[Callable[[Make], Awaitable[None]]] = [
     answered_whole,
     cut_before_the_first_token,
     cut_in_the_middle_of_the_stream,
+    cut_at_each_event_in_turn,
     cut_while_the_client_does_not_read,
     cut_in_a_running_tool,
     cut_in_a_waiting_approval,

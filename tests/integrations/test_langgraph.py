@@ -25,7 +25,9 @@ from tests.session.editor import END_TURN, editing
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 
-def graph(server: ModelServer, tools: contract.Tools) -> Any:
+def graph(server: ModelServer, tools: contract.Tools, how: str = "ainvoke") -> Any:
+    """`how` its node calls the model: in one go, piece by piece, or in a graph of its own."""
+
     @tool
     async def look(word: str) -> str:
         """Look for a word."""
@@ -42,10 +44,14 @@ def graph(server: ModelServer, tools: contract.Tools) -> Any:
     bound = model.bind_tools([look, touch])
 
     async def call_model(state: dict[str, Any]) -> dict[str, Any]:
-        return {"messages": [await bound.ainvoke(state["messages"])]}
+        if how != "astream":
+            return {"messages": [await bound.ainvoke(state["messages"])]}
+        pieces = [piece async for piece in bound.astream(state["messages"])]
+        return {"messages": [sum(pieces[1:], pieces[0])]}
 
+    inner = StateGraph(MessagesState).add_node("call", call_model).add_edge(START, "call").compile()
     built = StateGraph(MessagesState)
-    built.add_node("model", call_model)
+    built.add_node("model", inner if how == "subgraph" else call_model)
     built.add_node("tools", ToolNode([look, touch]))
     built.add_edge(START, "model")
     built.add_conditional_edges("model", tools_condition)
@@ -53,13 +59,18 @@ def graph(server: ModelServer, tools: contract.Tools) -> Any:
     return built.compile()
 
 
-def make(server: ModelServer, tools: contract.Tools) -> Agent:
-    return from_graph(graph(server, tools))
+def make(server: ModelServer, tools: contract.Tools, how: str = "ainvoke", **options: Any) -> Agent:
+    return from_graph(graph(server, tools, how), **options)
 
 
+@pytest.mark.parametrize("how", ["ainvoke", "astream", "subgraph"])
 @pytest.mark.parametrize("promise", contract.CONTRACT)
-async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]]) -> None:
-    await promise(make)
+async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]], how: str) -> None:
+    await promise(lambda server, tools: make(server, tools, how))
+
+
+async def test_a_session_that_the_graph_has_forgotten_remembers_its_tool_calls() -> None:
+    await contract.remembers_its_tool_calls(make, store=MemoryStore())
 
 
 @pytest.mark.parametrize("option", ["allow_once", "reject_once"])

@@ -62,6 +62,10 @@ async def test_a_session_that_is_loaded_begins_with_what_was_said() -> None:
         assert server.said_to(1) == [("user", "a"), ("assistant", "one"), ("user", "b")]
 
 
+async def test_a_session_that_is_loaded_remembers_its_tool_calls() -> None:
+    await contract.remembers_its_tool_calls(make, store=MemoryStore())
+
+
 async def test_what_is_no_agent_is_refused() -> None:
     with pytest.raises(UsageError, match="pydantic-ai"):
         from_agent(object())
