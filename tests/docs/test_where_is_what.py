@@ -1,0 +1,50 @@
+"""The page "where is what" in CONTRIBUTING names files that are there, and what they have."""
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+
+
+def _table(heading: str) -> list[list[str]]:
+    section = TEXT.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def _names(path: Path) -> set[str]:
+    """What a file defines: `name`, `Class.method`."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+        elif isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        if isinstance(node, ast.ClassDef):
+            methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+            found |= {f"{node.name}.{method.name}" for method in methods}
+    return found
+
+
+@pytest.mark.parametrize(("duty", "file", "names"), _table("Where is what"))
+def test_each_file_has_what_the_page_says(duty: str, file: str, names: str) -> None:
+    assert duty
+    path = ROOT / "acp_server" / file.strip("`")
+    assert path.is_file()
+    named = re.findall(r"`([^`]+)`", names)
+    assert named
+    assert _names(path).issuperset(named)
+
+
+def test_the_page_says_of_every_dependency_why_it_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = project["dependencies"] + project["optional-dependencies"]["gateway"]
+    names = {re.split(r"[^A-Za-z0-9-]", need)[0] for need in needed}
+    assert names == {name for row in _table("Why each dependency") for name in row[0].split(", ")}
