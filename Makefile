@@ -4,6 +4,7 @@
 #   make check    lint, types, stale schema files, tests
 #   make test-integrations: installs the frameworks that there are adapters for, and tests those
 #   make test-install: the wheel in an empty environment of each Python that is here; needs a package index
+#   make docs     the documentation as a site, in build/site
 #   make test-quick, make check-quick: the same with the tests of the core alone
 # Choose the interpreter with `make PYTHON=python3.13`.
 
@@ -24,7 +25,7 @@ SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
 QUICK := tests/wire tests/tasks tests/schema tests/peer tests/store tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-integrations test-install lint format types schema conformance storm flood mutate bench coverage check check-quick test-quick lock clean
+.PHONY: help run test test-integrations test-install lint format types docs schema conformance storm flood mutate bench coverage check check-quick test-quick lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -49,6 +50,7 @@ test-install: $(READY)
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
 	@$(BIN)/ruff format --check --quiet . || { echo "lint: run 'make format'" >&2; exit 1; }
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 
@@ -58,6 +60,11 @@ format: $(READY)
 
 types: $(READY)
 	@$(BIN)/pyright --pythonpath $(BIN)/python
+
+# The tools for it are not in the lock. Once they are there, the build needs no network.
+docs: $(READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r docs/requirements.txt
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict $(ARGS)
 
 schema: $(READY)
 	@$(BIN)/acp-server schema $(ARGS)
