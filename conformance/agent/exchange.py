@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -40,6 +40,26 @@ class Received:
     line: bytes
     message: Any
     """The JSON value; None where the line is not JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One `session/update` of the agent."""
+
+    position: int
+    """Index in `agent.received`."""
+    session: str
+    kind: str
+    """Its `sessionUpdate`."""
+    body: Mapping[str, Any]
+    """`params.update`."""
+
+    @property
+    def text(self) -> str:
+        """The text of a message or thought chunk; empty for everything else."""
+        content = self.body.get("content")
+        text = content.get("text") if isinstance(content, dict) else None
+        return text if isinstance(text, str) else ""
 
 
 class Side(Protocol):

@@ -18,7 +18,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +30,7 @@ from conformance.core.schema import announced
 
 from .conversation import Conversation
 from .editor import HOLD, Editor, Refuse
-from .exchange import Ended, Incoming, NoAnswer, Pending, Received
+from .exchange import Ended, Incoming, NoAnswer, Pending, Received, Update
 from .profile import Profile
 
 __all__ = [
@@ -63,26 +62,6 @@ SPEECH = frozenset({"agent_message_chunk", "agent_thought_chunk", "tool_call", "
 """Updates that a turn brings forth; others may come at any time."""
 
 CLIENT_CAPABILITIES: Mapping[str, Any] = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """One `session/update` of the agent."""
-
-    position: int
-    """Index in `agent.received`."""
-    session: str
-    kind: str
-    """Its `sessionUpdate`."""
-    body: Mapping[str, Any]
-    """`params.update`."""
-
-    @property
-    def text(self) -> str:
-        """The text of a message or thought chunk; empty for everything else."""
-        content = self.body.get("content")
-        text = content.get("text") if isinstance(content, dict) else None
-        return text if isinstance(text, str) else ""
 
 
 class Agent(Conversation):
