@@ -60,11 +60,12 @@ async def tool_call_first(observed: Observed) -> None:
 async def session_before_updates(agent: Agent) -> None:
     """Updates of a new session come after the answer that names it, which clients rely on, or before."""
     session = await agent.session()
-    made = next(
+    found = (
         entry.position
         for entry in agent.received
         if isinstance(entry.message, dict) and entry.message.get("result") is agent.new_session
     )
+    made = next(found, 0)  # an answer in an array, which another case is about, is taken for the first
     await agent.fence()
     early = [each for each in agent.updates(session) if each.position < made]
     if early:
