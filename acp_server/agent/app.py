@@ -48,9 +48,9 @@ class Agent:
     """An agent for any ACP client.
 
     `name`, `title`, `version`: told to clients. `accepts`: content beyond text and links that prompts may have:
-    `image`, `audio`, `embedded_context`. `mcp`: True connects each session to the MCP servers that the client names
-    for it, over stdio, HTTP and SSE, and offers their tools in it (`Session.mcp`, extra `mcp`); a turn begins when they
-    are there, or 10 s after the session. Or which transports beyond stdio your own code connects to: `http`, `sse`.
+    `image`, `audio`, `embedded_context`. `mcp`: True connects each session to the MCP servers that the client names for
+    it, over stdio, HTTP and SSE, and offers their tools in it (`Session.mcp`, extra `mcp`). A turn begins when they are
+    there, or 10 s after the session. Or which transports beyond stdio your own code connects to: `http`, `sse`.
     `store`: where sessions are kept; in memory by default. `approvals`: where it is kept what the user decided about a
     tool for good; by default that holds until the session is closed. Raises UsageError for anything else in `accepts`
     or `mcp`, and for `mcp=True` without the extra.
@@ -122,8 +122,8 @@ class Agent:
         An async generator opens things before its one `yield` and closes them behind it, whatever ends the session.
         Both happen in one task, which lives as long as the session. What it yields becomes `session.data`, unless it is
         None. A function that returns an async context manager does the same. Others hand what they open to
-        `Session.enter` or `Session.on_close`. If a handler raises, or the client cancels the request meanwhile, there
-        is no session. What it tells the client of the session comes right behind the answer.
+        `Session.enter` or `Session.on_close`. If a handler raises, or the client cancels the request meanwhile, the
+        session does not come to be. What it tells the client of the session comes right behind the answer.
         """
         self._hooks.open_session.append(session_hook(function))
         # It may add tools to its sessions, which is told to clients before there is one.

@@ -1,7 +1,7 @@
 """The MCP servers of a session: started or reached, followed, and ended with it (ACP, MCP Servers; extra `mcp`).
 
 `servers` is `Session.mcp`. All servers of a session live in one task group, which the session holds open
-(`Session.enter`); each has a task of its own in it (`server`), in which the official package's client is entered and
+(`Session.enter`). Each has a task of its own in it (`server`), in which the official package's client is entered and
 left. Its tools become tools of the session (`tools`), what they return becomes content (`results`), and what the server
 asks the user goes to the client (`questions`). A call is awaited where the tool runs, so a cut of the tool call is a
 cancel of the MCP request, and the package sends `notifications/cancelled`.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _SHORTEST: Final = 6
-"""Characters. Shorter values are no secrets, and are in most texts by chance."""
+"""Characters. Shorter values are not secrets, and are in most texts by chance."""
 
 _LONGEST_TEXT: Final = 500
 """Characters of what is told."""

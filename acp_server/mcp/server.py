@@ -108,7 +108,7 @@ class Server:
             self._fail(problem if self._exit_code is None else _ending(self._exit_code))
 
     def close(self) -> None:
-        """Have it end. One that is not connected has nothing to say good-bye to."""
+        """Have it end. If it is not connected, there is nothing to say good-bye to."""
         self._closing.set()
         if self.state == "connecting":
             self._connecting.cancel()
@@ -154,7 +154,7 @@ class Server:
         subscriptions = import_module("mcp.client.subscriptions")
         try:
             async with client.listen(tools_list_changed=True) as events:
-                # What has changed before that is told by nobody.
+                # What has changed before that is not told.
                 self._changed.set()
                 async for _ in events:
                     self._changed.set()

@@ -108,7 +108,7 @@ class Servers:
         try:
             self._session.updates.send(notice.to_wire())
         except (SessionClosed, ConnectionClosed):
-            pass  # nobody is left to tell
+            pass  # there is no client left to tell
 
 
 def _shown(server: Server) -> ToolCall:

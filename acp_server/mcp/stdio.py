@@ -32,7 +32,7 @@ MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of the longest message that is read."""
 
 _WRITING: Final = 2.0
-"""Seconds for a server to take a message. One that does not read is of no use, and is ended."""
+"""Seconds for a server to take a message. A server that does not read is of no use, and is ended."""
 
 _PATIENCE: Final = Patience(closed=1.5, terminated=1.0, killed=1.0)
 """It has to end within the time that a session has to close."""
@@ -52,7 +52,7 @@ async def program(
     process = await ChildProcess.start(
         [spec.command, *spec.args],
         cwd=cwd,
-        # Not all of ours: keys in it are none of the server's business, unless the client passes them on.
+        # Not all of ours: keys in it do not concern the server, unless the client passes them on.
         env=safe | {variable.name: variable.value for variable in spec.env},
         on_stderr=heard,
     )
@@ -74,7 +74,7 @@ class _Stream:
 
 
 class Reader(_Stream):
-    """What the server says, message by message. Lines that are no messages are left out: programs greet, and warn."""
+    """What the server says, message by message. Lines that are not messages are left out: programs greet, and warn."""
 
     def __init__(self, process: ChildProcess, name: str, on_end: Callable[[int | None], None]) -> None:
         self._process = process
@@ -106,11 +106,11 @@ class Reader(_Stream):
         try:
             return self._parse(bytes(line), by_name=False)
         except ValueError:
-            logger.debug("the MCP server %r wrote a line that is no message", self._name)
+            logger.debug("the MCP server %r wrote a line that is not a message", self._name)
             return None
 
     def _too_long(self, line: TooLong) -> Any:
-        """An error in place of the answer that somebody waits for."""
+        """An error in place of the answer that a caller waits for."""
         words = f"a message of more than {MESSAGE} bytes"
         logger.warning("the MCP server %r sent %s", self._name, words)
         head = classify_head(line.head, words)

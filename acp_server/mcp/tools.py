@@ -130,8 +130,8 @@ class ServerTools:
 
 
 def exposed(server: str, tool: str, is_taken: Callable[[str], bool]) -> str:
-    """A name that models take, and that no other tool has: the server's and the tool's. One that had to be changed for
-    that ends in a hash, which is the same for the same tool at all times."""
+    """A name that models take, and that no other tool has: the server's and the tool's. A name that had to be changed
+    for that ends in a hash, which is the same for the same tool at all times."""
     plain = f"{server}_{tool}"
     name = "".join(letter if letter in CHARACTERS else "_" for letter in plain)
     if name == plain and len(name) <= LONGEST and not is_taken(name):

@@ -94,8 +94,8 @@ class Connection:
 
         Being cancelled meanwhile withdraws the request: the peer gets one `$/cancel_request`, unless it has not seen
         the request or has answered it. `timeout`: seconds until the same happens with RequestTimeout. `on_late`: takes
-        the result if it comes when nobody waits for it any more, to release what it created; it must not wait.
-        `on_over`: called once nothing more will come of a request that nobody waits for.
+        the result if it comes when the caller waits no more, to release what it created; it must not wait.
+        `on_over`: called once nothing more will come of a request whose caller waits no more.
 
         Raises RpcError for the peer's error answer (RequestCancelled for -32800), ConnectionClosed, RequestTimeout,
         MalformedResponse, and EncodeError for params that JSON cannot express.
@@ -142,7 +142,7 @@ class Connection:
         if self._begun:
             raise RuntimeError("a connection runs only once")
         self._begun = True
-        # Its requests need not wait less because it was started by the handler of somebody else's notification.
+        # Its requests need not wait less because it was started by the handler of another connection's notification.
         token = in_notification.set(False)
         self._house.spawn(self.writer.run)
         try:
@@ -318,7 +318,7 @@ class Connection:
             self._failed(f"the cleanup {node.label}", error)
 
     async def _call_closers(self) -> None:
-        # Whoever waited for an answer goes on first.
+        # Let tasks that were woken by an answer run before the close callbacks.
         await anyio.lowlevel.checkpoint()
         while self._closers:
             try:

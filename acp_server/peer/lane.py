@@ -1,7 +1,7 @@
 """Runs the handlers of notifications one after the other, in the order of arrival.
 
-Plain functions are called on the spot. As soon as one has to wait, what arrives behind it waits too, and so do the
-answers to our own requests, so that no caller sees an answer before the notifications that were sent before it.
+Plain functions are called on the spot. As soon as one has to wait, what arrives behind it waits too. So do the answers
+to our own requests: no caller sees an answer before the notifications that were sent before it.
 
 What waits is bounded in bytes. Beyond the bound the notifications that arrive are dropped, and the log says so. The
 reader does not pause for them: the handler that all wait for may itself wait for an answer of the peer, and cancels
@@ -83,7 +83,7 @@ class Lane:
             self._steps.append((None, wake, 0))
 
     def stop(self) -> None:
-        """Cut what is running and forget what is left, except that nobody is left waiting for a delivery."""
+        """Cut what is running and forget what is left, except that no caller is left waiting for a delivery."""
         self._stopped = True
         self._forget()
         if self._scope is not None and self._inner is not None:

@@ -1,7 +1,8 @@
 """Our own requests and notifications: sending, waiting, withdrawing, late answers, the loss of the connection.
 
-Withdrawing follows from where a cancel really lands: a caller inside a shielded scope keeps waiting, one that is cut
-takes its request back, with a `$/cancel_request` if the peer may have seen it. It never waits for the peer to agree.
+Withdrawing follows from where a cancel really lands: a caller inside a shielded scope keeps waiting, a caller that is
+cut takes its request back, with a `$/cancel_request` if the peer may have seen it. It never waits for the peer to
+agree.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ raise."""
 
 
 class Outbound(Asked):
-    """One request of ours. `on_late` gets a result that nobody waits for any more, so that what it created is
-    released; `on_over` is told when there is nothing left to come of such a request."""
+    """One request of ours. `on_late` gets a result for which the caller waits no more, so that what it created
+    is released; `on_over` is told when there is nothing left to come of such a request."""
 
     def __init__(self, method: str, on_late: OnLate | None, on_over: OnOver | None, signal: Signal) -> None:
         super().__init__(method, on_late is not None or on_over is not None)
@@ -148,7 +149,7 @@ class Outbox:
         self._writer.put(self._endpoint.notify(method, params))
 
     def answered(self, event: Answered) -> None:
-        """An answer has arrived. Whoever waits for it goes on after the notifications that came before it."""
+        """An answer has arrived. Its caller goes on after the notifications that came before it."""
         asked = event.asked
         assert isinstance(asked, Outbound)
         asked.response = event.response
@@ -160,7 +161,7 @@ class Outbox:
             self._deliver(asked.wake)
 
     def lose(self) -> None:
-        """The peer will not answer any more: whoever waits is told, and nothing more is asked. Idempotent."""
+        """The peer will not answer any more: callers that wait are told, and nothing more is asked. Idempotent."""
         self._lost = True
         for asked in self._endpoint.ledger.lose_all():
             assert isinstance(asked, Outbound)

@@ -1,7 +1,7 @@
 """Which answer a finished request gets.
 
-The cause recorded on its node decides, never the type of an exception: a stray CancelledError in a request that nobody
-cancelled is the handler's fault. A time limit of the handler's own that it lets end the request is an internal
+The cause recorded on its node decides, never the type of an exception: a stray CancelledError in a request that was
+not cancelled is the handler's fault. A time limit of the handler's own that it lets end the request is an internal
 cancellation (ACP, Cancellation). Writing the answer is not done here.
 """
 
@@ -36,13 +36,13 @@ def outcome(call: Call, error: BaseException | None) -> tuple[Any, RpcError | No
         return offered, None if offered is not NOTHING else RequestCancelled()
     if not failures:
         # Internal cancellation looks to the peer like any other (ACP, Cancellation).
-        logger.warning("%s was cancelled from inside, though nobody asked for it", call.method, exc_info=error)
+        logger.warning("%s was cancelled from inside, and neither side asked for it", call.method, exc_info=error)
         return NOTHING, RequestCancelled()
     answer = refusal(error)
     only = failures[0] if len(failures) == 1 else None
     if isinstance(only, RpcError):
         if only.received:
-            # Nobody has raised it on purpose, and to the peer it may look like something else.
+            # The author has not raised it on purpose, and to the peer it may look like something else.
             logger.warning("%s failed with the peer's answer to a request of ours: %s", call.method, only)
         else:
             logger.info("%s is answered with an error of its handler's: %s", call.method, only)
@@ -56,7 +56,7 @@ def outcome(call: Call, error: BaseException | None) -> tuple[Any, RpcError | No
 
 
 def refusal(error: BaseException | None) -> RpcError:
-    """The error that a request is answered with if nobody cancelled it and its handler raised this."""
+    """The error that a request is answered with if it was not cancelled and its handler raised this."""
     failures = [] if error is None else list(failures_in(error))
     if all(isinstance(failure, ConnectionClosed) or is_time_out(failure) for failure in failures):
         return RequestCancelled()

@@ -54,8 +54,8 @@ _SLOW: Final = 0.02
 
 class Reader:
     """Reads `stream` to its end. `handle` acts on one event. `hurry` applies a notification ahead of its turn if that
-    is a cancel. Nothing is handled while more than `unread` bytes of `writer` have not been taken by the peer; when
-    the input has ended, what waits is forgotten if the peer takes none of them for `flush` seconds."""
+    is a cancel. Nothing is handled while more than `unread` bytes of `writer` have not been taken by the peer. When the
+    input has ended, what waits is forgotten if the peer takes none of them for `flush` seconds."""
 
     def __init__(
         self,

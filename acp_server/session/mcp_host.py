@@ -24,7 +24,7 @@ class McpServerState(Protocol):
 
     @property
     def state(self) -> Literal["connecting", "connected", "failed"]:
-        """How far it is. One that has failed stays so in this session."""
+        """How far it is. A server that has failed stays so in this session."""
         ...
 
     @property

@@ -1,4 +1,5 @@
-"""What was said in a turn with the tool calls in it, for a model. It has the shapes of MCP, which are no framework's.
+"""What was said in a turn with the tool calls in it, for a model. It has the shapes of MCP, which belong to no
+framework.
 
 A call is a block `{"type": "tool_use", "id", "name", "input"}` of the agent's message. What came of it is a block
 `{"type": "tool_result", "toolUseId", "content", "isError"}` of a user's message behind that, with `content` blocks.

@@ -21,7 +21,7 @@ from acp_server.tasks.tree import NOTHING, Node
 logger = logging.getLogger("acp_server.tasks")
 
 _SLACK: Final = 1.0
-"""Seconds more than the watch's patience, for whoever waits although it was cancelled itself."""
+"""Seconds more than the watch's patience, for a caller that waits although it was cancelled itself."""
 
 
 class Work(ABC):
@@ -62,7 +62,7 @@ class Work(ABC):
             self._watch.add(self.overdue)
 
     def ended(self) -> None:
-        """It is through: nobody looks after it any more."""
+        """It is through: it is not looked after any more."""
         if self._watched:
             self._watch.drop(self.overdue)
 
@@ -82,8 +82,8 @@ class Job(Work):
     async def run(self, body: Callable[[], Awaitable[Any]], then: Callable[[Any, BaseException | None], None]) -> None:
         """Execute `body` and wait until it has ended, or was cut and does not end.
 
-        `then` gets its value and its error (see `Node.run`) in the same step in which it ends, before anybody can cut
-        it any more. Being cancelled cuts the node; then its time for cleaning up is waited for all the same.
+        `then` gets its value and its error (see `Node.run`) in the same step in which it ends, before it can be
+        cut any more. Being cancelled cuts the node; then its time for cleaning up is waited for all the same.
         """
         self._spawner.spawn(self._serve, body, then)
         try:

@@ -36,7 +36,7 @@ async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float = DEF
     scope of the caller's, nor a time limit, reaches into the task in another way. Inside, asyncio is all there is to
     use, and so is all that belongs to the turn: `turn.say`, `turn.run_tool`, `turn.client`.
 
-    Raises RequestCancelled if the task was cancelled by somebody else, for that is no cancel of the caller; and
+    Raises RequestCancelled if the task was cancelled by another task, for that does not cancel the caller; and
     UsageError on trio.
     """
     library = sniffio.current_async_library()
@@ -64,7 +64,7 @@ async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float = DEF
         raise
     finally:
         if task.cancelled():
-            # It may have been so before its first step, and then nobody has awaited this.
+            # It may have been so before its first step, and then this was not awaited.
             coroutine.close()
     if task.cancelled():
         raise RequestCancelled("what ran in a task of its own was cancelled there")
@@ -80,7 +80,7 @@ async def _caught(coroutine: Coroutine[Any, Any, T]) -> tuple[Any, BaseException
     except asyncio.CancelledError:
         raise
     except BaseException as error:
-        # Also what ends the program, which otherwise would leave the loop, past whoever has to clean up.
+        # Also what ends the program, which otherwise would leave the loop, past the tasks that have to clean up.
         return None, error
 
 
@@ -92,6 +92,6 @@ def _leave(task: asyncio.Task[tuple[Any, BaseException | None]], coroutine: Coro
     def over(task: asyncio.Task[tuple[Any, BaseException | None]]) -> None:
         _left.discard(task)
         if not task.cancelled() and (error := task.result()[1]) is not None:
-            logger.error("%s, which nobody waited for any more, failed", name, exc_info=error)
+            logger.error("%s failed after its caller had stopped waiting", name, exc_info=error)
 
     task.add_done_callback(over)

@@ -1,7 +1,7 @@
 """What is done in any case before this process ends: by itself, or by force while its event loop hangs.
 
-A signal that cannot be caught leaves no time for it. Nobody's turn to clean up is decided here: this is for what nobody
-has come to clean up.
+A signal that cannot be caught leaves no time for it. When something is cleaned up is not decided here: this is for what
+has not been cleaned up by then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ logger = logging.getLogger("acp_server.tasks")
 
 _functions: Final[list[Callable[[], object]]] = []
 _whose: int | None = None
-"""The process whose end it is. One that was forked off and ends is not."""
+"""The process whose end it is. The end of a forked process is not meant."""
 
 
 def before_the_end(function: Callable[[], object]) -> None:

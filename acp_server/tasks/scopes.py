@@ -66,7 +66,7 @@ class Scopes:
     def cancel(self, pair: Pair) -> None:
         """Cancel all that runs in it, once, however many nodes it stands for. Only with `has_room`.
 
-        On asyncio it is done a moment later, by the loop, for all that are cancelled meanwhile: there anyio notes in
+        On asyncio it is done a moment later, by the loop, for all that are cancelled meanwhile. There anyio notes in
         each cancel by which task it was, in words, and that takes longer than the cancel.
         """
         if pair.cut:

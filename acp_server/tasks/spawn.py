@@ -1,7 +1,7 @@
 """Starts tasks that outlive the function that started them, and knows which of them are still there.
 
-Tasks of our own are started here and nowhere else: on asyncio one costs 2 us where a task group of anyio costs 14
-(CPython 3.11), and no task group can be left while one of its tasks refuses to end, which a bounded shutdown must be
+Tasks of our own are started here and nowhere else. On asyncio one costs 2 us where a task group of anyio costs 14
+(CPython 3.11). And no task group can be left while one of its tasks refuses to end, which a bounded shutdown must be
 able to do. It cancels nothing: the task tree does.
 """
 

@@ -1,7 +1,7 @@
 """The steps of tasks from one await to the next, noted so that another thread can see one that holds the event loop.
 
-It delays no step. A task that was kept from its next step for the sake of others would have to be told of a cancel in
-between, and what it had waited for must not be lost to that: it was tried, and cancels were lost.
+It delays no step. A task that is kept from its next step for the sake of others must be told of a cancel in between,
+and must not lose what it had waited for. It was tried, and cancels were lost.
 """
 
 from __future__ import annotations

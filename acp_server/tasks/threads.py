@@ -1,8 +1,8 @@
 """Plain functions in threads that can be left behind.
 
-The threads are daemons and are not used again: one that never ends costs its memory, and holds up neither the loop, nor
-the process, nor other functions. anyio's own are no daemons, and keep their place in the pool for as long as they run.
-What a function may do once it is left behind is its caller's matter.
+The threads are daemons and are not used again. A thread that never ends costs its memory, and holds up neither the
+loop, nor the process, nor other functions. anyio's own are not daemons, and keep their place in the pool for as long as
+they run. What a function may do once it is left behind is its caller's matter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RUNNING: Final = 40
 """Functions that run at once and are waited for; more wait their turn."""
 
 ABANDONED: Final = 64
-"""Functions that may go on although nobody waits for them. From there on `run` starts no new ones."""
+"""Functions that may go on although their callers wait no more. From there on `run` starts no new ones."""
 
 ASKED: Final = 256
 """Functions that run at once for `ask`. From there on it starts no new ones."""
@@ -58,7 +58,7 @@ class Threads:
         self._until: float | None = None
         self.home: Final = threading.get_ident()
         self.abandoned = 0
-        """How many threads run for nobody."""
+        """How many threads run without a caller."""
         self.asked = 0
         """How many threads run for `ask`."""
 
@@ -80,7 +80,7 @@ class Threads:
         try:
             self._soon(_guarded, function)
         except RuntimeError:
-            pass  # the loop has ended, and nobody is left whom it would concern
+            pass  # the loop has ended, and its tasks with it
 
     async def run(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call `function` in a thread and wait for what comes of it. Being cancelled leaves it behind at once.
@@ -179,7 +179,7 @@ class Worker:
             self._news = anyio.Event()
 
     def abandon(self) -> None:
-        """Nobody waits for it any more. What it wants of the loop from here on is refused. Idempotent."""
+        """Its caller waits no more. What it wants of the loop from here on is refused. Idempotent."""
         with self._lock:
             running = not (self._abandoned or self.ended.is_set())
             self._abandoned = self._abandoned or running
@@ -211,7 +211,7 @@ class Worker:
         """For the thread: see `in_loop`."""
         job: Future[Any] = Future()
         with self._lock:
-            # Whoever asks does not wait for it in the loop, which may even be standing still for it.
+            # The caller does not wait for it in the loop, which may even be standing still for it.
             if self._abandoned or self._asked or self.ended.is_set():
                 raise RequestCancelled
             self._jobs.append((job, function, args))
@@ -245,7 +245,7 @@ _nested: contextvars.ContextVar[bool] = contextvars.ContextVar("acp_server neste
 
 
 def _guarded(function: Callable[[], object]) -> None:
-    # In a bare callback there is nobody to raise to, and trio ends over it.
+    # In a bare callback there is no caller to raise to, and trio ends over it.
     try:
         function()
     except Exception:
@@ -253,10 +253,11 @@ def _guarded(function: Callable[[], object]) -> None:
 
 
 def in_loop(function: Callable[..., Any], *args: Any) -> Any:
-    """From a function that `Threads.run` called: call `function(*args)` in the loop and await it if it is async, in the
-    place of whoever waits for this thread, so that a cut cuts it as well. Raises what it raises, RequestCancelled once
-    the function is abandoned or has ended and in one of `Threads.ask`, and RuntimeError in any other thread. A thread
-    that the function has started is such another one, unless it runs in a copy of its context."""
+    """From a function that `Threads.run` called: call `function(*args)` in the loop and await it if it is async. That
+    happens in the place of the task that waits for this thread, so that a cut cuts it as well. Raises what it raises,
+    RequestCancelled once the function is abandoned or has ended and in one of `Threads.ask`, and RuntimeError in any
+    other thread. A thread that the function has started is such another one, unless it runs in a copy of its
+    context."""
     worker = _worker.get(None)
     if worker is None:
         raise RuntimeError("not in a thread that a plain function runs in")

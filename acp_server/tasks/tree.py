@@ -56,7 +56,7 @@ class Node:
         self.closed = False
         self.on_cut: Callable[[Node], None] | None = None
         """Called at once when this very node or one above it is cut; not if it is made in one that is cut already. It
-        must be quick and must not wait. One that the stack is too deep for is called again by the event loop."""
+        must be quick and must not wait. If the stack is too deep for it, the event loop calls it again."""
         self._pair: Pair | None = None
         """The scopes of its run."""
         if parent is None:
@@ -82,8 +82,8 @@ class Node:
     async def run(self, body: Callable[..., Awaitable[Any]], *args: Any) -> tuple[Any, BaseException | None]:
         """Execute `body(*args)` in this node's scope: what it returned, or `NOTHING`; and what it raised, or None.
 
-        A body that was cut before it began is not executed. One that was cut and gave in to it has neither value nor
-        error. Nothing is ever raised from here, so that whoever called can always answer.
+        A body that was cut before it began is not executed. A body that was cut and gave in to it has neither value
+        nor error. Nothing is ever raised from here, so that the caller can always answer.
         """
         make = self._scopes.make
         try:
@@ -198,7 +198,7 @@ class Node:
     def let_be(self) -> None:
         """Leave alone what was cut, here and in all that is nested, and has not ended: it is not cut any more.
 
-        Nobody waits for it from now on. Without this it could take all of the processor by refusing to end.
+        Its caller waits no more from now on. Without this it could take all of the processor by refusing to end.
         """
         if self.cause is not None and self._pair is not None:
             let_be_in(self._pair.inner)

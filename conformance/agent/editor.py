@@ -121,7 +121,7 @@ class Editor:
             real = Path(path).resolve()
             if real.is_relative_to(self.cwd.resolve()) and real.is_file():
                 return real.read_text("utf-8")
-        except (OSError, ValueError) as error:  # no file can have such a name, or it is no text
+        except (OSError, ValueError) as error:  # no file can have such a name, or it is not text
             raise Refuse(-32002, f"Resource cannot be read: {path:.200}") from error
         raise Refuse(-32002, f"Resource not found: {path:.200}")
 

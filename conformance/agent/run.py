@@ -1,10 +1,10 @@
 """Runs cases, a few at a time, each bounded; makes the `Run` that reports read.
 
-Before the cases, the *probe* finds out whether the command can be run at all, so that one broken command gives one
-clear reason instead of a hundred time-outs, and how long the agent takes, from which every wait follows. Each case has
-a process of its own, except those that are `shared`: they follow each other in one process as long as they pass, and
-one that does not is judged again in a fresh process. Cases of the whole run are judged last, over all conversations and
-the *tour*. It shows nothing itself: see `Progress`.
+Before the cases, the *probe* finds out whether the command can be run at all, so that a broken command gives one clear
+reason instead of a hundred time-outs. It also finds out how long the agent takes, from which every wait follows. Each
+case has a process of its own, except those that are `shared`. They follow each other in one process as long as they
+pass, and a case that fails is judged again in a fresh process. Cases of the whole run are judged last, over all
+conversations and the *tour*. It shows nothing itself: see `Progress`.
 """
 
 from __future__ import annotations

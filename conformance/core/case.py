@@ -105,7 +105,7 @@ class Case:
     needs: tuple[str, ...]
     """Situations of the profile without which the case is skipped."""
     after: str
-    """The case without which this one proves nothing: if that one fails, a failure of this one is no news."""
+    """The case without which this one proves nothing: if that one fails, a failure of this one says nothing new."""
     shared: bool
     """Whether one process of the subject serves it after others: a fresh one proves nothing more."""
     strict: Level

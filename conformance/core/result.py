@@ -109,8 +109,8 @@ class Run:
     def exit_code(self, require: Level = Level.MUST, known: Container[str] = ()) -> int:
         """What the process that made the run ends with.
 
-        130 if it was interrupted; else 1 if a rule is broken that is required; else 3 if the suite itself was at fault;
-        else 2 if a case could not be run or nothing could be tried at all; else 0.
+        130 if it was interrupted; else 1 if a rule is broken that is required; else 3 if the suite itself was at fault.
+        Else it is 2 if a case could not be run or nothing could be tried at all, and 0 otherwise.
 
         Args:
             require: MUST, or SHOULD: then a warning counts as a failure.

@@ -20,7 +20,7 @@ def write(run: Run, path: Path) -> None:
 
 
 def render(run: Run) -> str:
-    """The summary. What the subject said has no mark-up, names nobody and links nowhere."""
+    """The summary. What the subject said has no mark-up, names no person and links nowhere."""
     return "\n".join(_lines(run)) + "\n"
 
 

@@ -60,7 +60,7 @@ async def test_a_stray_cancellation_answers_its_request_alone(caplog: pytest.Log
         assert await peer.ping() == []
         go.set()
         assert await peer.answer(2) == "unharmed"
-    assert logged(caplog, logging.WARNING) == ["leak was cancelled from inside, though nobody asked for it"]
+    assert logged(caplog, logging.WARNING) == ["leak was cancelled from inside, and neither side asked for it"]
 
 
 @pytest.mark.behaviour("D4")

@@ -44,7 +44,7 @@ _TRUE: Final = {"on": True, "true": True, "yes": True, "off": False, "false": Fa
 
 
 class LocalCommands:
-    """What a line that begins with `/` does here. One that begins with `//` is the agent's, without the first slash."""
+    """What a line that begins with `/` does here. One more slash in front, and the rest goes to the agent."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
@@ -67,7 +67,7 @@ class LocalCommands:
         ]
 
     async def run(self, text: str) -> bool:
-        """Do it; False if it is none of these. What goes wrong is shown, unless the agent is gone."""
+        """Do it; False if it is not one of these. What goes wrong is shown, unless the agent is gone."""
         if text.startswith("//"):
             await self._conversation.turn(text[1:])
             return True

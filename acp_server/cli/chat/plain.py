@@ -24,7 +24,7 @@ _LONGEST: Final = 1 << 24
 """Characters of a line. What is longer is taken in pieces."""
 
 PAUSE: Final = 0.5
-"""Seconds between a question and the first answer to it: whoever is typing just then does not mean the question."""
+"""Seconds between a question and the first answer to it: a user who is typing just then does not mean the question."""
 
 
 class PlainUser:
@@ -144,7 +144,7 @@ class _Lines:
             try:
                 soon(partial(self._take, data))
             except RuntimeError:
-                pass  # the loop is gone, and with it whoever wanted the line
+                pass  # the loop is gone, and with it the task that wanted the line
 
         threading.Thread(target=read, name="acp_server input", daemon=True).start()
 

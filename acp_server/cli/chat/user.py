@@ -29,7 +29,7 @@ class User(Protocol):
     async def choose(self, answers: int) -> int | None:
         """Which one of so many answers the user chooses, now that the question is on the screen; None for none.
 
-        What was typed or pasted before the question could be seen is no answer to it.
+        What was typed or pasted before the question could be seen does not answer it.
         """
         ...
 

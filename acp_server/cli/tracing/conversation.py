@@ -1,8 +1,8 @@
 """Follows a recording from message to message: what begins, what ends, what is nested in what, what a cancel cuts.
 
 A request of the agent's belongs to the tool call that it names or whose terminal it uses; else to the only tool call
-that is open in its session; else to the turn. One that names no session belongs to the only request of the client's
-that is open. What is wrong with all that is for `acp_server.cli.tracing.anomalies` to say.
+that is open in its session; else to the turn. A request that names no session belongs to the only request of the
+client's that is open. What is wrong with all that is for `acp_server.cli.tracing.anomalies` to say.
 """
 
 from __future__ import annotations

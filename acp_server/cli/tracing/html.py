@@ -35,7 +35,7 @@ def page(conversation: Conversation, found: Sequence[Anomaly], title: str, *, fu
         "script": script,
         "data": _as_json(_data(conversation, found, None if full else LONGEST)),
     }
-    # In one go: what one part says is no place for another.
+    # In one go: what one part says is not a place for another.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: filled[place[1]], _part("page.html"))
 
 

@@ -16,11 +16,11 @@ Mark: TypeAlias = Literal["request", "answer", "cancelled", "failed", "cancel", 
 
 @dataclass(slots=True)
 class Message:
-    """One message, or a line that is none.
+    """One message, or a line that does not hold one.
 
     Attributes:
         t: seconds since the first one. It never falls, even if the clock was set back meanwhile.
-        value: the message; empty if it is none.
+        value: the message; empty if there is none.
         text: what was on the wire, a member of a batch by itself.
         title: what it is, in a few words.
         rest: what it says, which may be long.

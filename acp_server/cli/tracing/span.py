@@ -18,7 +18,7 @@ class Span:
 
     Attributes:
         number: its place, from the top down, once `numbered`.
-        dir: which way a request goes; None for what is no request.
+        dir: which way a request goes; None for what is not a request.
         begin, end: seconds since the beginning of the recording. `end` is None as long as nothing has ended it.
         method: of a request or turn.
     """

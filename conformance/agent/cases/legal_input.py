@@ -52,7 +52,7 @@ async def linked_resource(agent: Agent) -> None:
     "turns/embedded-blob", level=MUST, source=ACP, section=f"{CONTENT}, Embedded Resource", needs="quick", shared=True
 )
 async def embedded_blob(agent: Agent) -> None:
-    """An agent that takes embedded resources takes those that are no text, too."""
+    """An agent that takes embedded resources takes those that are not text, too."""
     await agent.initialize()
     if not agent.can("promptCapabilities.embeddedContext"):
         not_applicable("promptCapabilities.embeddedContext is not announced")

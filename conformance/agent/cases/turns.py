@@ -227,7 +227,7 @@ async def plans_are_complete(agent: Agent) -> None:
         not_applicable("the turn reported no plan twice")
     for number, steps in enumerate(plans):
         before, after = set().union(*plans[:number]), set().union(*plans[number + 1 :])
-        # A step that is dropped for good is a plan that has changed; one that comes back was left out.
+        # A step that is dropped for good is a plan that has changed; a step that comes back was left out.
         if left_out := (before & after) - steps:
             fail(f"update {number + 1} of the plan lacks the step {min(left_out)!r:.100}, which comes again later")
 
