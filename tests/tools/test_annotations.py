@@ -81,7 +81,8 @@ def made_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 def test_a_check_of_a_plain_type_can_be_built(annotation: Any) -> None:
     if is_plain(annotation):
         # Inside of another type, as a parameter is: a model by itself has a config of its own.
-        TypeAdapter[Any](types.GenericAlias(list, (annotation,)), config=ConfigDict(arbitrary_types_allowed=True))
+        inside: Any = types.GenericAlias(list, (annotation,))
+        TypeAdapter[Any](inside, config=ConfigDict(arbitrary_types_allowed=True))
 
 
 @pytest.mark.parametrize(
