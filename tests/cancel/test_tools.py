@@ -1,5 +1,6 @@
 """A tool call is cancelled at each point of its life, in each way, whatever sort of function it has."""
 
+from itertools import groupby
 from typing import Any
 
 import anyio
@@ -36,7 +37,10 @@ def _named(session: str) -> dict[str, str]:
 
 
 def statuses(editor: Editor) -> list[str]:
-    return [u["status"] for u in editor.client.updates() if u.get("toolCallId") == ID and "status" in u]
+    """One after the other; updates repeat the status that a call has. A final one is not repeated."""
+    all_of_them = [u["status"] for u in editor.client.updates() if u.get("toolCallId") == ID and "status" in u]
+    assert sum(status in ("completed", "failed") for status in all_of_them) <= 1
+    return [status for status, _ in groupby(all_of_them)]
 
 
 def finals(editor: Editor) -> list[Any]:
