@@ -23,6 +23,7 @@ from acp_server.peer.reader import Reader
 from acp_server.peer.report import report
 from acp_server.peer.route import NoticeHandler, Routes
 from acp_server.peer.stream import Stream
+from acp_server.peer.tracing import tracing
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
@@ -49,6 +50,7 @@ class Connection:
         self._stream = stream
         self._routes = routes
         self._threads = Threads.current()
+        self.tracing: Final = tracing()
         # What the peer has us do, what we do after it, and what all that needs.
         self.work: Final = Spawner(self._crashed, Steps.current())
         """The tasks of what runs for the peer; each must run inside a node of the tree, where a cut reaches it."""

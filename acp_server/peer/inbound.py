@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.errors import EncodeError, InternalError, MethodNotFound
@@ -133,6 +134,8 @@ class Inbound:
             if not call.node.closed:
                 route = call.route
                 handler = route.handler if route.direct and route.handler is not None else self._resolve
+                if (tracing := self._connection.tracing) is not None:
+                    handler = partial(tracing.request, handler)
                 try:
                     value, error = await (
                         call.node.run(handler, call) if pair is None else call.node.run_in(pair, handler, call)

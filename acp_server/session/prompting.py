@@ -138,7 +138,12 @@ class Prompt(Follower):
         turn.move(TurnState.IN_PROGRESS)
         self._unsaved = True
         session.begin(turn)
-        await self._handler(turn)
+        if (tracing := self._call.connection.tracing) is None:
+            await self._handler(turn)
+            return
+        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": session.id}
+        with tracing.span("invoke_agent", turn.node, attributes):
+            await self._handler(turn)
 
     async def _wait_for_others(self) -> None:
         """Wait for the turns before this one, all of them cancelled, to clean up; but not for ever."""

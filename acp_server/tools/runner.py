@@ -141,7 +141,11 @@ class Execution:
             arguments[tool.takes_context] = context
         context.executing = True
         try:
-            return await self._execute(arguments)
+            if (tracing := self._turn.client.connection.tracing) is None:
+                return await self._execute(arguments)
+            attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool.name}
+            with tracing.span(f"execute_tool {tool.name}", self.node, attributes | {"gen_ai.tool.call.id": self.id}):
+                return await self._execute(arguments)
         finally:
             context.executing = False
 
