@@ -16,6 +16,7 @@ from referencing.exceptions import Unresolvable
 
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.tools.parameters import name_of
+from acp_server.tools.patterns import Patterns
 
 _ARGUMENTS: Final = "arguments"
 """The one parameter of the function that gets them."""
@@ -48,7 +49,8 @@ class SchemaParameters:
         except SchemaError as error:
             raise UsageError(f"this is not a JSON Schema: {error.message}") from error
         # Without this registry it would fetch what a schema refers to from the network.
-        self._validator: Any = kind(self._schema, registry=_NO_OTHERS)
+        self._patterns = Patterns()
+        self._validator: Any = self._patterns.validator(kind, self._schema, registry=_NO_OTHERS)
 
     @property
     def json_schema(self) -> dict[str, Any]:
@@ -58,10 +60,13 @@ class SchemaParameters:
     def read(self, params: Any) -> dict[str, Any]:
         """See `Arguments.read`."""
         arguments: Any = dict(cast("Mapping[str, Any]", params)) if isinstance(params, Mapping) else params
+        self._patterns.begin()
         try:
             problems = [_told(error) for error in islice(self._validator.iter_errors(arguments), _PROBLEMS)]
         except Unresolvable as error:
             problems = [{"path": "", "message": f"the schema refers to what is not in it: {error.ref}"[:_MESSAGE]}]
+        except TimeoutError:
+            problems = [{"path": "", "message": "a pattern of the schema takes too long to match"}]
         except RecursionError:
             problems = [{"path": "", "message": "too deeply nested"}]
         if problems:
