@@ -1,4 +1,4 @@
-"""Every flood in full, and what it made: `python -m tests.flood [--seconds N] [WORD ...]`, those whose name has a WORD.
+"""Every flood in full, and what it made: `python -m tests.flood [--over PIPE] [WORD ...]`, those whose name has a WORD.
 
 Sent and peak are in MB. The longest gap of the loop, and the time from a cancel's arrival until its request is cut and
 until its answer is here, are milliseconds of the process's CPU time. The exit code is 1 if something went wrong, or a
@@ -9,14 +9,17 @@ import argparse
 import sys
 
 from tests.flood import mixed
-from tests.flood.cases import CASES, run
-from tests.flood.flooded import Flooded
+from tests.flood.cases import CASES, cases, run
+from tests.flood.flooded import Flooded, Pipe
 
 MOST = 300_000_000
 """Bytes of memory that a process may take."""
 
+_PIPES: dict[str, list[Pipe]] = {"pipe": ["64 KiB pipe"], "socket": ["socket pair"], "large-pipe": ["1 MiB pipe"]}
+_PIPES["all"] = [pipe for pipes in _PIPES.values() for pipe in pipes]
+
 _HEAD = ("case", "backend", "sent", "peak", "gap", "cut", "answer", "what the peer got")
-_ROW = "{:42} {:8} {:>8} {:>8} {:>7} {:>7} {:>10}  {}"
+_ROW = "{:47} {:8} {:>8} {:>8} {:>7} {:>7} {:>10}  {}"
 
 
 def main() -> int:
@@ -24,12 +27,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.flood", description="Flood agents and clients.")
     parser.add_argument("words", nargs="*", metavar="WORD", help="only floods whose name has one of these")
     parser.add_argument("--backend", action="append", choices=["asyncio", "trio"], help="only on this one")
+    over = "each flood over this; otherwise over a pipe of 64 KiB, and an agent's bad lines over all"
+    parser.add_argument("--over", choices=list(_PIPES), help=over)
     parser.add_argument("--seconds", type=float, default=mixed.SECONDS, help="how long mixed traffic lasts (600)")
     options = parser.parse_args()
     mixed.SECONDS = options.seconds
     print(_ROW.format(*_HEAD), flush=True)
     bad = 0
-    for case in CASES:
+    for case in cases(_PIPES[options.over]) if options.over else CASES:
         if options.words and not any(word in case.name for word in options.words):
             continue
         for backend in options.backend or ("asyncio", "trio"):

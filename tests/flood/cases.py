@@ -1,7 +1,7 @@
-"""All floods: an agent's over each kind of pipe where that makes a difference, and a client's."""
+"""All floods, each over a pipe; that of an agent with bad lines over each kind, where it makes the most difference."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 
 from tests.flood import agent_cases, client_cases
@@ -29,14 +29,19 @@ class Case:
     @property
     def name(self) -> str:
         """What it is called in reports."""
-        words = self.flood.__name__.replace("_", " ")
-        return f"{self.side}: {words}" + ("" if self.pipe == "64 KiB pipe" else f", {self.pipe}")
+        return f"{self.side}: {self.flood.__name__.replace('_', ' ')}, {self.pipe}"
 
 
 CASES = [Case("agent", flood) for flood in agent_cases.CASES]
 CASES += [Case("agent", agent_cases.bad_lines, pipe) for pipe in ("socket pair", "1 MiB pipe")]
 CASES += [Case("agent with a store", mixed_traffic)]
 CASES += [Case("client", flood) for flood in (*client_cases.CASES, agent_cases.bad_lines)]
+
+
+def cases(pipes: Sequence[Pipe]) -> list[Case]:
+    """Each flood over each of these."""
+    floods = dict.fromkeys(replace(case, pipe=pipes[0]) for case in CASES)
+    return [replace(case, pipe=pipe) for case in floods for pipe in pipes]
 
 
 def run(case: Case, backend: str, *, full: bool) -> tuple[Flooded, Exception | None]:

@@ -216,18 +216,23 @@ def cancel(id: str) -> bytes:
     return notification("$/cancel_request", requestId=id)
 
 
+def _ends(pipe: Pipe) -> tuple[int, int]:
+    """Two descriptors: what is written to the second one is read from the first."""
+    if pipe == "socket pair":
+        source, sink = socket.socketpair()
+        return source.detach(), sink.detach()
+    ends = os.pipe()
+    if pipe == "1 MiB pipe":
+        fcntl.fcntl(ends[1], _F_SETPIPE_SZ, 1 << 20)
+    return ends
+
+
 @contextmanager
 def flooded(side: Side, backend: str, pipe: Pipe, folder: str) -> Iterator[Flooded]:
-    """Start it. At the end it is killed, if it has not ended."""
-    if pipe == "socket pair":
-        near, far = socket.socketpair()
-        into, its_in = near.detach(), far.detach()
-    else:
-        its_in, into = os.pipe()
-        if pipe == "1 MiB pipe":
-            fcntl.fcntl(into, _F_SETPIPE_SZ, 1 << 20)
+    """Start it, with such a pipe or pair of sockets each way. At the end it is killed, if it has not ended."""
+    its_in, into = _ends(pipe)
+    out_of, its_out = _ends(pipe)
     os.set_blocking(into, False)
-    out_of, its_out = os.pipe()
     notes, its_notes = os.pipe()
     module, *how = side.split(" with a ")
     command = [sys.executable, "-m", f"tests.flood.{module}", backend, str(its_notes), folder, *how]
