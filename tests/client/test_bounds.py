@@ -22,6 +22,7 @@ from acp_server.schema import (
 from acp_server.testing import FaultyStream
 from tests.client.talking import SESSION, Scripted, permission, prompted, talking
 from tests.client.test_handlers import FORM
+from tests.peer.ends import until
 
 pytestmark = pytest.mark.anyio
 
@@ -106,7 +107,7 @@ async def test_questions_beyond_the_bound_are_refused_and_a_cancel_of_the_turn_m
             error = (await peer.response(id))["error"]
             assert (error["code"], error["data"]) == (-32603, {"limit": "questions"})
         assert (await peer.ask("elicitation/create", FORM))["error"]["data"] == {"limit": "questions"}
-        assert shown == QUESTIONS
+        await until(lambda: shown == QUESTIONS)
         turn.cancel()
         for id in ids[:QUESTIONS]:
             assert (await peer.response(id))["result"] == {"outcome": {"outcome": "cancelled"}}
@@ -114,7 +115,8 @@ async def test_questions_beyond_the_bound_are_refused_and_a_cancel_of_the_turn_m
         await turn.wait()
         again = await ask_often(peer, "session/request_permission", QUESTIONS + 1, permission())
         assert (await peer.response(again[-1]))["error"]["data"] == {"limit": "questions"}
-        assert shown == 2 * QUESTIONS
+        # Refusals do not wait for the handlers before them to begin.
+        await until(lambda: shown == 2 * QUESTIONS)
     assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
 
 
