@@ -14,6 +14,7 @@ import anyio.lowlevel
 import pytest
 import sniffio
 
+from acp_server.errors import InvalidParams
 from acp_server.peer import dispatch
 from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
@@ -126,6 +127,17 @@ async def test_a_scope_that_a_handler_leaves_open_fails_its_request_and_no_other
     assert answers[1]["error"] == INTERNAL
     assert (answers[2], answers[3]) == (result(2, "waited"), result(3, "waited"))
     assert "leave failed" in caplog.text
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # on trio a scope left open is an error in itself
+async def test_an_error_of_a_handler_counts_more_than_a_scope_that_it_left_open() -> None:
+    async def refuse(_call: Call) -> str:
+        anyio.CancelScope().__enter__()
+        raise InvalidParams("no such book")
+
+    async with serving(Routes({"refuse": Route(refuse)})) as end:
+        end.send(request(1, "refuse"))
+        assert (await end.next())["error"] == {"code": -32602, "message": "no such book"}
 
 
 async def test_a_request_that_is_cut_while_it_runs_leaves_the_next_one_alone() -> None:

@@ -1,5 +1,6 @@
 """The peer ends its input: waiters fail, handlers are stopped within a bound, what is ready gets out."""
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -112,13 +113,16 @@ async def test_a_request_that_is_not_yet_written_at_the_end_of_input_fails_too()
     async with serving(limits=Limits(flush=0)) as end, anyio.create_task_group() as group:
         end.faults.stall_sending()
         answers = Answers(end.connection)
+        over: list[str] = []
         for name in ("half written", "queued"):
-            group.start_soon(answers.ask, name)
+            group.start_soon(partial(answers.ask, name, on_over=partial(over.append, name)))
             await end.faults.stalled.wait()
         await until(lambda: end.connection.endpoint.ledger.outgoing == 2)
         end.send_eof()
         await until(lambda: len(answers.of) == 2)
         assert all(isinstance(outcome, ConnectionClosed) for outcome in answers.of.values())
+        # Their callers are still there and know it from the error.
+        assert over == []
 
 
 @pytest.mark.behaviour("G4")

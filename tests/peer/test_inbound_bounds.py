@@ -57,6 +57,17 @@ async def test_a_single_request_may_be_larger_than_the_bound() -> None:
         assert await end.next() == result(1, "pong")
 
 
+async def test_requests_that_are_cancelled_before_they_begin_make_no_more_room_than_they_took() -> None:
+    async with serving(Routes({"hang": Route(hang)}), Limits(requests=2 * (EACH + 100), drain=0)) as end:
+        for id in range(5):
+            end.send(request(id, "hang"), cancel(id))
+            assert (await end.next())["error"] == CANCELLED
+            assert await end.barrier() == []
+        end.send(*(request(id, "hang") for id in "abc"), request("d", "ping"))
+        refused = await end.next()
+        assert (refused["id"], refused.get("error")) == ("c", TOO_MANY)
+
+
 async def test_large_requests_count_with_their_text() -> None:
     async with serving(Routes({"hang": Route(hang)}), Limits(requests=10 * EACH, drain=0)) as end:
         end.send(request(1, "hang", {"text": "x" * 9 * EACH}), request(2, "hang"))
