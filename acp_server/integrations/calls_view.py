@@ -25,27 +25,39 @@ class CallsView:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._open: dict[str, tuple[str, Any]] = {}
-        """The name and the arguments of the tool calls that were shown and have no result."""
+        self._open: dict[str, tuple[str, str, Any]] = {}
+        """The `toolCallId`, the name and the arguments of the tool calls that were shown and have no result."""
+        self._refused: set[str] = set()
+        """The `toolCallId` of those that the user did not allow."""
 
     async def begin(self, id: str, name: str, arguments: Any) -> None:
         """A tool call is there. No effect if it was shown."""
         if id not in self._open:
-            self._open[id] = (name, arguments)
-            call = ToolCall(tool_call_id=id, title=name, name=name, status="in_progress", raw_input=shown(arguments))
+            # Models count their calls from 0 again.
+            shown_id = self._turn.session.tools.shown_id(id)
+            self._open[id] = (shown_id, name, arguments)
+            call = ToolCall(
+                tool_call_id=shown_id, title=name, name=name, status="in_progress", raw_input=shown(arguments)
+            )
             await self._turn.update(call)
 
     async def end(self, id: str, text: str, *, failed: bool = False) -> None:
         """It has a result. No effect if it was not shown."""
-        if self._open.pop(id, None) is not None:
-            status = "failed" if failed else "completed"
-            shown_text = Content(content=TextContent(text=text))
-            await self._turn.update(ToolCallProgress(tool_call_id=id, status=status, content=[shown_text]))
+        if (call := self._open.pop(id, None)) is not None:
+            shown_id = call[0]
+            refused = shown_id in self._refused
+            update = ToolCallProgress(
+                tool_call_id=shown_id,
+                status="failed" if failed or refused else "completed",
+                content=[Content(content=TextContent(text=text))],
+                meta={"outcome": "rejected"} if refused else None,
+            )
+            await self._turn.update(update)
 
     async def permit(self, name: str, arguments: Any, question: str | None = None) -> bool:
         """Whether the user allows something, which is a call that was shown if it has its name and arguments."""
         raw = shown(arguments)
-        id = next((id for id, call in self._open.items() if call == (name, arguments)), f"ask_{self._turn.id}")
+        id = next((call[0] for call in self._open.values() if call[1:] == (name, arguments)), f"ask_{self._turn.id}")
         call = ToolCallUpdate(
             tool_call_id=id,
             title=name if question is None else question,
@@ -53,11 +65,14 @@ class CallsView:
             raw_input=raw,
             content=[Content(content=TextContent(text=question or unexplained(name, raw).message))],
         )
-        return (await self._turn.client.request_permission(call, _OPTIONS)).allowed
+        allowed = (await self._turn.client.request_permission(call, _OPTIONS)).allowed
+        if not allowed:
+            self._refused.add(id)
+        return allowed
 
     def close(self) -> None:
         """The turn is over: what has no result gets none."""
-        for id in self._open:
+        for id, _, _ in self._open.values():
             update = ToolCallProgress(tool_call_id=id, status="failed", meta={"outcome": "cancelled"})
             try:
                 self._turn.put(update)

@@ -96,6 +96,10 @@ class ToolHost(Protocol):
         """What a model is told of those that can run in this session, the agent's own first; see `Tool.describe`."""
         ...
 
+    def shown_id(self, id: str | None) -> str:
+        """The `toolCallId` of a new call that its caller calls `id`."""
+        ...
+
     async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
         """See `Turn.run_tool`."""
         ...

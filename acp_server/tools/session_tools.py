@@ -86,7 +86,7 @@ class SessionTools:
             turn.tool_ended(result)
             await anyio.lowlevel.checkpoint()
             return result
-        shown_id = self._shown_id(id)
+        shown_id = self.shown_id(id)
         given = shown_id if id is None else id
         found = self._tool(tool)
         if found is None:
@@ -106,7 +106,7 @@ class SessionTools:
         execution = Calls.of(turn).shown(id)
         return execution is not None and (execution.cancel(Cause.USER) or execution.is_cancelled)
 
-    def _shown_id(self, id: str | None) -> str:
+    def shown_id(self, id: str | None) -> str:
         """The `toolCallId`: the caller's `id`, unless an earlier call had it. Models count their calls from 0 again,
         and what the client was shown of the earlier one has its final status."""
         if id is None or id in self._used:

@@ -18,6 +18,7 @@ from langgraph.types import interrupt  # pyright: ignore[reportMissingImports]
 from acp_server import Agent, MemoryStore, Turn, UsageError
 from acp_server.integrations.langgraph import from_graph
 from tests.integrations import contract
+from tests.integrations.conforming import conforms
 from tests.integrations.model_server import ModelServer, model_server
 from tests.session.agents import setup
 from tests.session.editor import END_TURN, editing
@@ -67,6 +68,11 @@ def make(server: ModelServer, tools: contract.Tools, how: str = "ainvoke", **opt
 @pytest.mark.parametrize("promise", contract.CONTRACT)
 async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]], how: str) -> None:
     await promise(lambda server, tools: make(server, tools, how))
+
+
+@pytest.mark.timeout(400)
+async def test_the_conformance_suite_finds_nothing_wrong_with_it() -> None:
+    await conforms(make)
 
 
 async def test_a_session_that_the_graph_has_forgotten_remembers_its_tool_calls() -> None:

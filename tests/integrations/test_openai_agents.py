@@ -13,6 +13,7 @@ from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
 from acp_server import Agent, MemoryStore, UsageError
 from acp_server.integrations.openai_agents import from_agent
 from tests.integrations import contract
+from tests.integrations.conforming import conforms
 from tests.integrations.model_server import BREAK, ModelServer, Refusal, model_server, tool_call
 from tests.session.agents import setup
 from tests.session.editor import END_TURN, editing
@@ -50,6 +51,11 @@ def make(server: ModelServer, tools: contract.Tools, **options: Any) -> Agent:
 @pytest.mark.parametrize("promise", contract.CONTRACT)
 async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]]) -> None:
     await promise(make)
+
+
+@pytest.mark.timeout(400)
+async def test_the_conformance_suite_finds_nothing_wrong_with_it() -> None:
+    await conforms(make)
 
 
 @pytest.mark.parametrize("option", ["allow_once", "reject_once"])
