@@ -41,7 +41,9 @@ class Arguments(Protocol):
 _KINDS: Final = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 
 
-def _known(kind: str) -> str:
+def _known(kind: Any) -> str:
+    if not isinstance(kind, str):
+        raise UsageError(f"the kind of a tool is a string, and not {kind!r}")
     # An editor shows a kind that it does not know in no way at all.
     if kind in _KINDS or kind.startswith("_"):
         return kind

@@ -15,6 +15,8 @@ def test_a_kind_that_no_editor_knows_is_refused_with_the_nearest_one() -> None:
         Tool(tool, kind="edti")
     with pytest.raises(UsageError, match="there is no kind of tool 'zzz'; expected one of read, edit"):
         Tool(tool, kind="zzz")
+    with pytest.raises(UsageError, match="the kind of a tool is a string, and not 5"):
+        Tool(tool, kind=5)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_kind_of_the_protocol_and_one_of_an_extension_are_kinds() -> None:
