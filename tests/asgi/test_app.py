@@ -32,7 +32,7 @@ def globals_of_the_process() -> dict[str, Any]:
         "logging": {name: value for name, value in loggers.items() if name == "" or value[1]},
         "streams": (sys.stdin, sys.stdout, sys.stderr, sys.excepthook),
         "descriptors": [os.fstat(number).st_ino for number in range(3)],
-        "garbage": (gc.get_threshold(), gc.get_freeze_count()),
+        "garbage": (gc.isenabled(), gc.get_threshold()),
         "cwd": Path.cwd(),
     }
 

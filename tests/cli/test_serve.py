@@ -93,7 +93,8 @@ def test_a_program_that_takes_standard_output_for_itself_is_refused_and_says_so_
     done = run("serve", "taking.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "acp-server: taking.py failed: UsageError: standard input and output serve an agent already\n"
+        "acp-server: taking.py failed: UsageError: standard input and output serve an agent already "
+        "(taking.py, line 5)\n"
     )
 
 
@@ -111,7 +112,8 @@ def test_the_traceback_of_a_failed_import_is_shown_at_log_level_debug(tmp_path: 
     done = run("serve", "broken.py", "--log-level", "debug", cwd=tmp_path)
     assert done.returncode == 2
     assert 'broken.py", line 1, in <module>' in done.stderr
-    assert done.stderr.splitlines()[-1] == "acp-server: broken.py failed: ZeroDivisionError: division by zero"
+    why = "ZeroDivisionError: division by zero (broken.py, line 1)"
+    assert done.stderr.splitlines()[-1] == f"acp-server: broken.py failed: {why}"
 
 
 def test_a_closed_standard_input_is_one_line_and_exit_code_2() -> None:

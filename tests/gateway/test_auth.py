@@ -80,7 +80,7 @@ def test_only_the_machine_itself_is_loopback(host: str, loopback: bool) -> None:
         (["--host", "0.0.0.0"], "give a --token-file"),
         (["--agent", "no-such-program-anywhere"], "there is no program"),
         (["--agent", ""], "empty"),
-        (["--agent", "'"], "no command"),
+        (["--agent", "'"], "not a command"),
         (["--bot", "x"], "expected ID=COMMAND"),
         (["--bot", "1=true", "--bot", "2=true", "--bot", "1=false"], "'1' is there twice"),
         (["--token-file", "/nowhere/at/all"], "cannot be read"),

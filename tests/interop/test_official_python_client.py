@@ -166,7 +166,7 @@ async def test_the_workspace_agent_streams_what_it_finds_with_its_places(project
         assert answer.stop_reason == "end_turn"
         assert "second line" in editor.said[session]
     kinds = [update.session_update for update in editor.updates[session]]
-    assert kinds[:2] == ["available_commands_update", "tool_call"]
+    assert kinds[:3] == ["available_commands_update", "session_info_update", "tool_call"]
 
 
 @pytest.mark.behaviour("F1", "F7")
