@@ -73,5 +73,6 @@ def _cost(count: int) -> float:
 
 
 def test_a_page_costs_the_same_however_many_sessions_there_are() -> None:
-    few = min(_cost(200) for _ in range(3))
-    assert min(_cost(50_000) for _ in range(2)) < 10 * few
+    # The least of several is what it costs; more is what else the machine does.
+    few = min(_cost(200) for _ in range(5))
+    assert min(_cost(50_000) for _ in range(5)) < 10 * few
