@@ -118,6 +118,9 @@ class Writer:
             if self._room is None:
                 self._room = anyio.Event()
             await self._room.wait()
+            # On asyncio a cancel passes over a task that is just being woken. The writer wakes a producer in each round
+            # of the loop, so it would never be cancelled.
+            await self._signals.checkpoint_if_cancelled()
 
     def close(self) -> None:
         """Write what is there, then let `run` return."""
