@@ -110,9 +110,9 @@ def mixed_traffic(wire: Flooded, full: bool) -> None:
     """Ten minutes in full: the memory at the end is that after a tenth of the time, but for a fifth."""
     seconds = SECONDS if full else 0
     traffic = Mixed(wire)
-    traffic.go_on(seconds * 0.1, rounds=40)
+    traffic.go_on(seconds * 0.1, rounds=24)
     first = max(traffic.resident[-10:])
-    traffic.go_on(seconds * 0.9, rounds=25)
+    traffic.go_on(seconds * 0.9, rounds=16)
     last = min(traffic.resident[-10:])
     wire.resident = first, last
     wire.stop()
