@@ -12,7 +12,9 @@ import acp_server
 _COMMANDS: Final = {
     "serve": "Serve an agent to an editor over standard input and output.",
     "chat": "Talk to an agent at the terminal.",
+    "new": "Make a folder with an agent, a test of it, and the settings for editors.",
     "doctor": "Say what would go wrong with an agent in an editor or in the ACP registry.",
+    "package": "Write an agent's entry for the ACP registry.",
     "demo": "Show a session with the built-in agent, cancel and partial result included.",
     "gateway": "Serve the Coze v3 chat API over an agent.",
     "record": "Start an agent, and record what it and its editor say to each other.",

@@ -12,10 +12,11 @@ import pytest
 import acp_server
 import acp_server.client
 import acp_server.testing
+from acp_server.testing import scripted
 from tests.agent.processes.driver import environment
 from tests.session.editor import END_TURN
 
-from .blocks import DOCS, blocks, opened
+from .blocks import DOCS, blocks, opened, run
 
 ROOT = DOCS.parent
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("*/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
@@ -67,6 +68,15 @@ async def test_migration_echo() -> None:
     async with opened("echo", "migration.md") as (editor, session, _):
         assert await editor.ask(session, "a b c") == END_TURN
         assert editor.said() == ["a b c"]
+
+
+@pytest.mark.anyio
+async def test_deployment_login() -> None:
+    agent = run("deployment.md", "login")["agent"]
+    async with scripted(lambda stream: agent.connect(stream).run()) as client:
+        answer = await client.result("initialize", {"protocolVersion": 1})
+        assert answer["authMethods"] == [{"id": "none", "name": "Go on", "description": "No login is needed."}]
+        assert await client.result("authenticate", {"methodId": "none"}) == {}
 
 
 def test_the_settings_of_pytest_are_those_that_the_guide_names(tmp_path: Path) -> None:

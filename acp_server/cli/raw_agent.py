@@ -1,0 +1,84 @@
+"""An agent's process that is asked one thing at a time, in plain JSON.
+
+A client of the library would hide what it forgives.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, cast
+
+import anyio
+import anyio.abc
+
+_LONGEST_LINE: Final = 1 << 24
+
+
+class Silent(Exception):
+    """There is no answer; the text says what there is instead."""
+
+
+class RawAgent:
+    """A process that is asked one thing at a time."""
+
+    def __init__(self, process: anyio.abc.Process, timeout: float) -> None:
+        self.process = process
+        self._timeout = timeout
+        self._rest = b""
+        self._said = ""
+        self._asked = 0
+
+    async def listen(self) -> None:
+        """Keep the end of what it writes to standard error."""
+        assert self.process.stderr is not None
+        async for data in self.process.stderr:
+            self._said = (self._said + data.decode(errors="replace"))[-2_000:]
+
+    async def ask(self, method: str, params: Any) -> dict[str, Any]:
+        """The answer as it came. Raises Silent if the next thing that should be it is not."""
+        self._asked += 1
+        request = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
+        assert self.process.stdin is not None
+        try:
+            with anyio.fail_after(self._timeout):
+                await self.process.stdin.send(json.dumps(request).encode() + b"\n")
+                while True:
+                    answer = _message(await self._line())
+                    if answer.get("id") == self._asked and "method" not in answer:
+                        return answer
+        except TimeoutError:
+            raise Silent(f"no answer within {self._timeout:g} s") from None
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            raise Silent(await self._died()) from None
+
+    async def _line(self) -> bytes:
+        assert self.process.stdout is not None
+        while b"\n" not in self._rest:
+            if len(self._rest) > _LONGEST_LINE:
+                raise Silent("standard output has a line without an end")
+            self._rest += await self.process.stdout.receive()
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    async def _died(self) -> str:
+        with anyio.move_on_after(1):
+            await self.process.wait()
+        code = self.process.returncode
+        what = "it closed its output" if code is None else f"it ended with status {code}"
+        return f"{what}; it said: {self._said.strip()}" if self._said.strip() else what
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise Silent(f"standard output has a line that is not a message: {short(line.decode(errors='replace'))}")
+    return cast("dict[str, Any]", value)
+
+
+def short(value: Any) -> str:
+    """`value` as text, cut."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 200 else f"{text[:200]} ..."
