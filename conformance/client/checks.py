@@ -6,12 +6,12 @@ requests are still open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.core.checker import Checker
-from conformance.core.result import Subject
+from conformance.core.result import Subject, clean
 from conformance.core.schema import announced
 
 _CONTENT = {
@@ -48,6 +48,11 @@ class Seen:
     findings: dict[str, list[Finding]] = field(default_factory=dict)
     """By rule."""
 
+    def wrong_in(self, case: str, rules: Collection[str]) -> tuple[str, Finding] | None:
+        """The first finding of a case against one of these rules, with the rule."""
+        found = ((rule, each) for rule in rules for each in self.findings.get(rule, ()) if each.case == case)
+        return next(found, None)
+
 
 class Watch:
     """Looks at the messages of one conversation, in order."""
@@ -71,7 +76,9 @@ class Watch:
         for each in message if isinstance(message, list) else [message]:
             if not isinstance(each, dict) or "id" not in each:
                 continue
-            key = (type(each["id"]), each["id"])
+            if not isinstance(id := each["id"], int | float | str | None):
+                continue  # the answer to a request whose id is of no such type
+            key = (type(id), id)
             if "method" in each:
                 self._asked[key] = str(each["method"])
             elif self._open.pop(key, None) == "initialize" and isinstance(each.get("result"), dict):
@@ -135,7 +142,7 @@ def _subject(params: dict[str, Any]) -> Subject:
     name, version = (info.get("name"), info.get("version")) if isinstance(info, dict) else (None, None)
     spoken = params.get("protocolVersion")
     return {
-        "name": name if isinstance(name, str) else None,
-        "version": version if isinstance(version, str) else None,
+        "name": clean(name) if isinstance(name, str) else None,
+        "version": clean(version) if isinstance(version, str) else None,
         "protocolVersion": spoken if isinstance(spoken, int) and not isinstance(spoken, bool) else None,
     }

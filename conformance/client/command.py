@@ -15,6 +15,7 @@ from conformance.report.terminal import Terminal
 
 from . import cases
 from . import profile as profiles
+from .pace import Pace
 from .program import AGENT
 from .run import Stop, run
 from .stage import Setting
@@ -45,7 +46,7 @@ def main(
         profile = profiles.load(profile_name) if profile_name else profiles.Profile()
     except ProfileError as error:
         raise click.UsageError(str(error)) from error
-    setting = Setting(command, profile, patience=rest["timeout"] / 2, here=here)
+    setting = Setting(command, profile, Pace(rest["timeout"] / 2), here=here)
     stop = Stop()
     progress = Terminal(sys.stdout)
     result = anyio.run(interruptible, lambda: run(setting, chosen, progress, jobs=rest["jobs"], stop=stop), stop.pull)

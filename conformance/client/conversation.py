@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 import anyio
 
 from conformance.core.lines import Framer, TooLong, Transcript
-from conformance.core.schema import announced, encoded, methods, same_id
+from conformance.core.schema import announced, encoded, errors_of, methods, same_id
 
 from .checks import Watch
 from .link import Gone, Link
+from .pace import Pace
 
 MAX_MESSAGES = 20_000
 """Messages of one conversation beyond which the client floods."""
@@ -31,7 +32,12 @@ T = TypeVar("T")
 
 
 class Silent(Exception):
-    """The client has not sent in time what was waited for."""
+    """The client has not sent in time what was waited for; `ready` tells whether it has come since."""
+
+    def __init__(self, what: str, seconds: float, ready: Callable[[], object] = lambda: None) -> None:
+        super().__init__(f"{what} did not come within {seconds:.3g} s")
+        self.what = what
+        self.ready = ready
 
 
 class Ended(Exception):
@@ -72,8 +78,8 @@ class Ask:
 class Conversation:
     """One agent process. `run` reads; everything else is for a case."""
 
-    def __init__(self, link: Link, watch: Watch, transcript: Transcript, patience: float) -> None:
-        self.patience = patience
+    def __init__(self, link: Link, watch: Watch, transcript: Transcript, pace: Pace) -> None:
+        self.pace = pace
         self.capabilities: dict[str, Any] = {}
         """What the suite, as the agent, has announced."""
         self.first: dict[str, Any] | None = None
@@ -100,6 +106,11 @@ class Conversation:
         self._ending = "the client closed the connection"
         self._written = anyio.Event()
         self._changed = anyio.Event()
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the client may take for one answer."""
+        return self.pace.patience
 
     # -- in the background
 
@@ -178,7 +189,15 @@ class Conversation:
                 if self.closed.is_set():
                     raise Ended(f"{self._ending}; {what} was to come")
                 await self._changed.wait()
-        raise Silent(f"{what} did not come within {patience:g} s")
+        raise Silent(what, patience, ready)
+
+    async def comes_late(self, missing: Silent) -> bool:
+        """Whether something comes after all that was given up: in as much time again."""
+        try:
+            await self.until(missing.ready, missing.what)
+        except (Silent, Ended):
+            return False
+        return True
 
     async def receive(self, method: str, patience: float | None = None) -> Message:
         """Wait for the next request or notification of the client by this name; raises like `until`."""
@@ -229,12 +248,14 @@ class Conversation:
         await self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def reply(self, request: Message, result: Any) -> None:
-        """Answer a request."""
-        await self.send({"jsonrpc": "2.0", "id": request.value["id"], "result": result})
+        """Answer a request; what came without an id is not answered."""
+        if request.is_request:
+            await self.send({"jsonrpc": "2.0", "id": request.value["id"], "result": result})
 
     async def refuse(self, request: Message, code: int, message: str) -> None:
-        """Answer a request with an error."""
-        await self.send({"jsonrpc": "2.0", "id": request.value["id"], "error": {"code": code, "message": message}})
+        """Answer a request with an error; what came without an id is not answered."""
+        if request.is_request:
+            await self.send({"jsonrpc": "2.0", "id": request.value["id"], "error": {"code": code, "message": message}})
 
     # -- the agent process itself
 
@@ -265,7 +286,12 @@ class Conversation:
     # -- what no case is about
 
     async def answer_by_itself(self, message: Message) -> None:
-        """Answer a request as a simple agent does."""
+        """Answer a request as a simple agent does, which refuses params that the schema does not allow."""
+        known = methods().get(message.method)
+        params = {} if message.params is None else message.params
+        if known is not None and known["receiver"] == "agent" and errors_of(known["params"], params):
+            await self.refuse(message, -32602, "Invalid params")
+            return
         match message.method:
             case "initialize":
                 await self.reply(message, {"protocolVersion": 1})
@@ -274,7 +300,6 @@ class Conversation:
             case "session/prompt":
                 await self.reply(message, {"stopReason": "end_turn"})
             case method:
-                known = methods().get(method)
                 if known is None or known["receiver"] == "client" or not self._announces(known["capability"]):
                     await self.refuse(message, -32601, "Method not found")
                 else:

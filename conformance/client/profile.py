@@ -8,6 +8,9 @@
     [situations.prompt]                # makes the client prompt; without it the client prompts by itself
     stdin = ["hello"]
 
+    [situations.again]                 # makes it prompt once more, after a prompt that has ended
+    stdin = ["go on"]
+
     [situations.cancel]                # the user stops the turn that is running
     signal = "SIGINT"
 
@@ -43,6 +46,7 @@ INCLUDED = Path(__file__).parent / "profiles"
 
 SITUATIONS: Mapping[str, str] = {
     "prompt": "the client sends a prompt",
+    "again": "the user sends a second prompt when the first has ended",
     "cancel": "the user stops the turn that is running",
     "approve": "the user says yes to a permission request",
     "reject": "the user says no to a permission request",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import anyio
@@ -16,12 +17,22 @@ from conformance.core.result import CaseResult, Line, Run, Verdict, clean
 
 from .checks import Seen
 from .conversation import Ended, Silent
-from .stage import STARTING, NotStarted, Setting, Stage, set_up
+from .stage import NotStarted, Setting, Stage, set_up
 from .subject import Client
 
 JOBS = 2
-_STEPS = 5
+_ACCUSING = (Verdict.FAIL, Verdict.WARN, Verdict.SLOW)
+_STEPS = 6
 """How often a case may wait for as long as the client may take, before it is ended."""
+
+_SHAPES = {
+    "request": "schema/params",
+    "update": "schema/params",
+    "result": "schema/results",
+    "error-object": "envelope/error",
+    "kind": "envelope/kind",
+}
+"""The case that is about messages of the wrong shape: a case that meets one knows no better than to end."""
 
 
 class Stop:
@@ -54,6 +65,7 @@ async def run(
     began, started = time.monotonic(), datetime.now(UTC)
     seen = Seen()
     results: dict[str, CaseResult] = {}
+    ended = {case.id: anyio.Event() for case in cases}
     limiter = anyio.Semaphore(jobs)
 
     if progress is not None:
@@ -63,10 +75,17 @@ async def run(
         async with limiter:
             if progress is not None:
                 progress.started(case.id)
-            add(await run_case(setting, case, seen))
+            result = await run_case(setting, case, seen)
+        # One fault, one accusation: the case without which this one proves nothing tells first.
+        if result.verdict in _ACCUSING and case.after in ended:
+            await ended[case.after].wait()
+            if results[case.after].verdict in _ACCUSING:
+                result = replace(result, verdict=Verdict.UNREACHED, root=case.after)
+        add(result)
 
     def add(result: CaseResult) -> None:
         results[result.id] = result
+        ended[result.id].set()
         if progress is not None:
             progress.finished(result)
 
@@ -110,44 +129,56 @@ async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
     """Run one case; what goes wrong with it is its verdict."""
     began = time.monotonic()
     stage: Stage | None = None
-    verdict, reason = Verdict.SUITE_ERROR, ""
-    limit = 2 * STARTING + _STEPS * setting.patience
+    verdict, reason, root = Verdict.SUITE_ERROR, "", ""
+    pace = setting.pace
+    limit = 2 * pace.starting + _STEPS * pace.patience
     try:
         with anyio.move_on_after(limit) as scope:
             async with set_up(setting, case.needs, seen, case.id) as stage:
-                verdict, reason = await _play(case, stage)
+                verdict, reason, root = await _play(case, stage, seen)
         if scope.cancelled_caught:
-            verdict, reason = Verdict.SLOW, f"the case did not come to its end within {limit:g} s"
+            verdict, reason = Verdict.SLOW, f"the case did not come to its end within {limit:.3g} s"
     except Exception as error:  # the suite's own mistakes are told, and end no run
         verdict, reason = Verdict.SUITE_ERROR, traceback.format_exc(limit=-3)
         if isinstance(cause := _only(error), CannotStart):
             verdict, reason = Verdict.ERROR, str(cause)
     lines = () if stage is None else stage.transcript.lines()
     printed = "" if stage is None else stage.program.printed
-    return _result(case, verdict, reason, time.monotonic() - began, lines, printed)
+    return replace(_result(case, verdict, reason, time.monotonic() - began, lines, printed), root=root)
 
 
-async def _play(case: Case, stage: Stage) -> tuple[Verdict, str]:
+async def _play(case: Case, stage: Stage, seen: Seen) -> tuple[Verdict, str, str]:
+    """The verdict, its reason, and the case that stands for this one if it was not reached."""
     reason = ""
     while True:
         try:
             conversation = await stage.agent()
         except NotStarted as error:
-            return (Verdict.SKIP, reason) if reason else (Verdict.ERROR, str(error))
+            return (Verdict.SKIP, reason, "") if reason else (Verdict.ERROR, str(error), "")
         client = Client(stage, conversation)
         try:
             await case.function(client)
-            return Verdict.PASS, ""
+            return Verdict.PASS, "", ""
         except Outcome as outcome:
-            return case.judged(outcome), outcome.reason
-        except Silent as error:
-            return (case.broken(), str(error)) if client.trying else (Verdict.SKIP, str(error))
+            return case.judged(outcome), outcome.reason, ""
+        except Silent as missing:
+            if not client.trying:
+                return Verdict.SKIP, str(missing), ""
+            if await conversation.comes_late(missing):
+                return Verdict.SLOW, f"{missing.what} came later than the suite waits", ""
+            return case.broken(), str(missing), ""
         except Ended as error:
             if client.trying:
-                return case.broken(), _with_status(str(error), stage)
+                return case.broken(), _with_status(str(error), stage), ""
             # Some clients start an agent to see what it can do, end it, and start it again.
             reason = str(error)
             await conversation.exit(0)
+        except Exception:
+            # A case that is wrong is the suite's fault, unless it was told what has no meaning.
+            if wrong := seen.wrong_in(case.id, _SHAPES):
+                rule, finding = wrong
+                return Verdict.UNREACHED, f"{finding.what}: {finding.line:.200}", _SHAPES[rule]
+            raise
 
 
 def _with_status(reason: str, stage: Stage) -> str:

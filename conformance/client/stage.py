@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -20,11 +20,9 @@ from . import program
 from .checks import Seen, Watch
 from .conversation import Conversation
 from .link import Links, listen
+from .pace import Pace
 from .profile import Action, Profile
 from .program import Program
-
-STARTING = 20.0
-"""Seconds that a client may take until it starts its agent, at least."""
 
 
 class NotStarted(Exception):
@@ -37,8 +35,7 @@ class Setting:
 
     command: Sequence[str]
     profile: Profile
-    patience: float
-    """Seconds that the client may take for one answer."""
+    pace: Pace = field(default_factory=Pace)
     here: bool = False
     """Start it in the present folder instead of an empty one."""
     start: Start = spawn
@@ -55,6 +52,7 @@ class Stage:
         """An empty folder, which is also where the client was started."""
         self.program = program
         self.transcript = Transcript()
+        self.began = anyio.current_time()
         self._links = links
         self._group = group
         self._watch = watch
@@ -65,13 +63,13 @@ class Stage:
         Raises:
             NotStarted: It has ended, or time is up.
         """
-        starting = max(STARTING, 2 * self.setting.patience)
+        starting = self.setting.pace.starting
         started: list[Conversation] = []
 
         async def connect() -> None:
             link = await self._links.next()
             watch = Watch(*self._watch)
-            started.append(Conversation(link, watch, self.transcript, self.setting.patience))
+            started.append(Conversation(link, watch, self.transcript, self.setting.pace))
             waiting.cancel_scope.cancel()
 
         async def give_up() -> None:
@@ -117,7 +115,7 @@ class Stage:
 
     async def exited(self, patience: float | None = None) -> bool:
         """Whether the client ends in time."""
-        with anyio.move_on_after(self.setting.patience if patience is None else patience):
+        with anyio.move_on_after(self.setting.pace.patience if patience is None else patience):
             await self.program.exited.wait()
         return self.program.exited.is_set()
 

@@ -17,11 +17,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from conformance.core.case import fail, not_applicable, skip
 from conformance.core.schema import announced
 
 from .conversation import Ask, Conversation, Message
-from .stage import STARTING, Stage
+from .stage import Stage
 
 INFO = {"name": "conformance", "title": "Conformance suite", "version": "1"}
 PROBE = "_conformance/are_you_there"
@@ -64,8 +66,8 @@ class Client:
 
     async def greeting(self) -> Message:
         """The `initialize` request, not answered yet."""
-        patience = max(STARTING, 2 * self.stage.setting.patience)
-        request = await self.conversation.receive("initialize", patience)
+        request = await self.conversation.receive("initialize", self.conversation.pace.starting)
+        self.conversation.pace.started(anyio.current_time() - self.stage.began)
         capabilities = request.param("clientCapabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         return request
@@ -79,7 +81,7 @@ class Client:
 
     async def session(self) -> Message:
         """Answer `session/new`; the request."""
-        request = await self.conversation.receive("session/new")
+        request = await self._step("session/new")
         cwd = request.param("cwd")
         self.cwd = cwd if isinstance(cwd, str) else ""
         await self.conversation.release("session/new")
@@ -95,7 +97,7 @@ class Client:
 
     async def prompted(self) -> Message:
         """Wait for the prompt, which stays open; the request."""
-        self._turn = await self.conversation.receive("session/prompt")
+        self._turn = await self._step("session/prompt")
         self.begin_trial()
         await self.conversation.release("session/prompt")
         return self._turn
@@ -104,6 +106,14 @@ class Client:
         """Answer the prompt."""
         assert self._turn is not None
         await self.conversation.reply(self._turn, {"stopReason": reason})
+
+    async def _step(self, method: str) -> Message:
+        """The next request of the opening, whose time is measured; it may take long as long as no rule is tried."""
+        began = anyio.current_time()
+        pace = self.conversation.pace
+        request = await self.conversation.receive(method, None if self.trying else pace.starting)
+        pace.answered(anyio.current_time() - began)
+        return request
 
     # -- while a turn is under way
 
@@ -173,7 +183,10 @@ class Client:
 
     def outside(self, answer: Answer) -> None:
         """End the case if a file may have been refused because it is not in the client's session."""
-        inside = self.cwd and self.folder.is_relative_to(Path(self.cwd).resolve())
+        try:
+            inside = bool(self.cwd) and self.folder.is_relative_to(Path(self.cwd).resolve())
+        except (OSError, ValueError):  # no folder can have such a name
+            inside = False
         if "error" in answer and not inside:
             skip(f"the session is in {self.cwd}, and {self.folder} was refused: name {{cwd}} in the command")
 

@@ -59,5 +59,6 @@ async def batch(client: Client) -> None:
     except Ended:
         choice("ends")
     except Silent:
+        await client.alive()
         choice("does not answer it")
     choice("answers every request in it" if all(ask.answers for ask in asks) else "refuses it")

@@ -46,6 +46,7 @@ async def allowed_answer(client: Client) -> None:
     try:
         await client.answer(ask)
     except Silent:
+        await client.alive()
         choice("does not support it: the request goes on")
     _allowed(ask)
 
@@ -76,6 +77,7 @@ async def permission(client: Client) -> None:
     try:
         await client.answer(ask)
     except Silent:
+        await client.alive()
         choice("does not support it: the user is still asked")
     _allowed(ask)
     await client.alive()
@@ -115,9 +117,11 @@ async def malformed(client: Client) -> None:
 
 @case("cancel-request/same-type", level=MUST, source=_SOURCE, section="Schema, RequestId", behaviours=["A2"])
 async def same_type(client: Client) -> None:
-    """The withdrawal of "70007" does not concern request 70007."""
-    ask, _ = await _pending_wait(client, id=70_007)
-    await _cancel(client, "70007")
-    await client.alive()
-    if ask.answers:
-        fail(f"request 70007 was answered with {brief(ask.answers[0])} when '70007' was withdrawn")
+    """The withdrawal of "70007" does not concern request 70007, nor that of 70008 request "70008"."""
+    first, terminal = await _pending_wait(client, id=70_007)
+    second = await client.ask("terminal/wait_for_exit", {"terminalId": terminal}, id="70008")
+    for ask, other in ((first, "70007"), (second, 70_008)):
+        await _cancel(client, other)
+        await client.alive()
+        if ask.answers:
+            fail(f"request {ask.id!r} was answered with {brief(ask.answers[0])} when {other!r} was withdrawn")

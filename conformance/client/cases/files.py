@@ -70,6 +70,21 @@ async def relative_path(client: Client) -> None:
         fail(f"'relative.txt' was read: {brief(answer)}")
 
 
+@case("files/keeps-line-ends", level=MUST, source=_ACP, section=_READING)
+async def keeps_line_ends(client: Client) -> None:
+    """A file is read with the ends of lines that it has: CRLF, LF, and none at its end."""
+    await client.prompt()
+    client.require("fs.readTextFile")
+    text = "one\r\ntwo\nthree\r\nfour"
+    path = client.folder / "mixed.txt"
+    path.write_bytes(text.encode())
+    answer = await client.call("fs/read_text_file", {"path": str(path)})
+    client.outside(answer)
+    result = answer.get("result")
+    if not isinstance(result, dict) or result.get("content") != text:
+        fail(f"the file has {text!r}, the answer is {brief(answer)}")
+
+
 async def _write(client: Client, content: str) -> str:
     path = client.folder / "written.txt"
     answer = await client.call("fs/write_text_file", {"path": str(path), "content": content})
@@ -87,6 +102,16 @@ async def creates(client: Client) -> None:
     await client.prompt()
     client.require("fs.writeTextFile")
     text = "ä line\nanother 🙂, without an end"
+    if (found := await _write(client, text)) != text:
+        fail(f"written was {text!r}, in the file is {found!r}")
+
+
+@case("files/writes-line-ends", level=MUST, source=_ACP, section=_WRITING)
+async def writes_line_ends(client: Client) -> None:
+    """A file is written with the ends of lines that the agent sends."""
+    await client.prompt()
+    client.require("fs.writeTextFile")
+    text = "one\r\ntwo\nthree"
     if (found := await _write(client, text)) != text:
         fail(f"written was {text!r}, in the file is {found!r}")
 

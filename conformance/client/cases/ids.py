@@ -50,5 +50,6 @@ async def null(client: Client) -> None:
     except Ended:
         choice("ends")
     except Silent:
+        await client.alive()
         choice("does not answer it")
     choice("answers it")

@@ -2,7 +2,6 @@
 
 from conformance.client.conversation import Ended, Silent
 from conformance.client.registry import case
-from conformance.client.stage import STARTING
 from conformance.client.subject import Client, brief
 from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
 
@@ -13,7 +12,9 @@ _ACP = "ACP v1"
 async def first(client: Client) -> None:
     """The first message of a client is an initialize request."""
     conversation = client.conversation
-    message = await conversation.until(lambda: conversation.first, "a message of the client", STARTING)
+    message = await conversation.until(
+        lambda: conversation.first, "a message of the client", conversation.pace.starting
+    )
     if message.get("method") != "initialize" or "id" not in message:
         fail(f"the first message was {brief(message)}")
 
@@ -68,7 +69,13 @@ async def unsupported_version(client: Client) -> None:
     fail("the agent answered version 9999, and the client went on with session/new")
 
 
-@case("initialize/lower-version", level=CHOICE, source=_ACP, section="Initialization, Version Negotiation")
+@case(
+    "initialize/lower-version",
+    level=CHOICE,
+    source=_ACP,
+    section="Initialization, Version Negotiation",
+    after="initialize/unsupported-version",
+)
 async def lower_version(client: Client) -> None:
     """What a client does if the agent answers with a lower version than it asked for."""
     request = await client.greeting()
@@ -80,8 +87,6 @@ async def lower_version(client: Client) -> None:
         await client.conversation.receive("session/new")
     except Ended:
         choice(f"asked for {asked}, answered {version}: closes the connection")
-    except Silent:
-        choice(f"asked for {asked}, answered {version}: neither uses nor closes the connection")
     choice(f"asked for {asked}, answered {version}: goes on")
 
 

@@ -30,6 +30,8 @@ async def _decided(client: Client, situation: str, kind: str, *kinds: str) -> tu
     ask = await _ask(client, options)
     wanted = next(option for option in options if option["kind"] == kind)
     number = options.index(wanted) + 1
+    # A user answers what is shown: the client has read the question by then.
+    await client.alive()
     await client.user(situation, number=number, option=wanted["optionId"], name=wanted["name"])
     outcome = _outcome(await client.answer(ask))
     found = [option["kind"] for option in options if option["optionId"] == outcome.get("optionId")]
@@ -98,9 +100,12 @@ async def each_its_own(client: Client) -> None:
     await client.prompt()
     offers = [_options(prefix, "reject_once", "allow_once") for prefix in ("first", "second")]
     asks = [await _ask(client, options, f"call-{number}") for number, options in enumerate(offers, 1)]
-    # It has read both before its user decides.
-    await client.alive()
-    for options in offers:
+    for answered, options in enumerate(offers):
+        # It has read both before its user decides, and may show the second only when the first is decided.
+        await client.conversation.until(
+            lambda wanted=answered: sum(bool(ask.answers) for ask in asks) >= wanted or None, "the first decision"
+        )
+        await client.alive()
         await client.user("approve", number=2, option=options[1]["optionId"], name=options[1]["name"])
     for ask, options in zip(asks, offers, strict=True):
         outcome = _outcome(await client.answer(ask))

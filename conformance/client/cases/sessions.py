@@ -44,6 +44,7 @@ async def authenticates_as_offered(client: Client) -> None:
         except Ended:
             choice("does not authenticate by itself: ends")
         except Silent:
+            await client.alive()
             choice("does not authenticate by itself: waits")
         if message.method == "authenticate":
             if message.param("methodId") != _LOGIN:

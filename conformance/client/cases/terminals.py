@@ -70,6 +70,28 @@ async def exit_status(client: Client) -> None:
         fail(f"the command exits with 7; the answer is {brief(result)}")
 
 
+@case("terminals/exit-status-with-output", level=MUST, source=_ACP, section="Terminals, Getting Output")
+async def exit_status_with_output(client: Client) -> None:
+    """When a command has ended, its exit status comes with its output."""
+    await _ready(client)
+    terminal = await start(client, "raise SystemExit(7)")
+    await _ended(client, terminal)
+    status = (await _output(client, terminal)).get("exitStatus")
+    if not isinstance(status, dict) or status.get("exitCode") != 7:
+        fail(f"the command has ended with 7; terminal/output has the exit status {brief(status)}")
+
+
+@case("terminals/waiting-after-the-end", level=MUST, source=_ACP, section="Terminals, Waiting for Exit")
+async def waiting_after_the_end(client: Client) -> None:
+    """Waiting for a command that has ended already is answered at once, each time, with the same status."""
+    await _ready(client)
+    terminal = await start(client, "raise SystemExit(7)")
+    for _ in range(2):
+        result = await _ended(client, terminal)
+    if not isinstance(result, dict) or result.get("exitCode") != 7:
+        fail(f"the command has ended with 7; the second answer is {brief(result)}")
+
+
 @case("terminals/environment", level=MUST, source=_ACP, section="Terminals, Executing Commands")
 async def environment(client: Client) -> None:
     """A command has the variables and the working directory that the agent names."""

@@ -42,3 +42,29 @@ async def failed_prompt(client: Client) -> None:
         await client.alive()
     except Ended:
         pass
+
+
+@case(
+    "turns/prompt-after-a-failed-one",
+    level=SHOULD,
+    source=_ACP,
+    section="Prompt Turn",
+    behaviours=["G16"],
+    needs="again",
+    after="turns/failed-prompt",
+)
+async def prompt_after_a_failed_one(client: Client) -> None:
+    """After a prompt that failed, the user's next one is sent in the same session, and its answer ends it."""
+    prompt = await client.prompt()
+    client.conversation.hold("session/prompt")
+    await client.conversation.refuse(prompt, -32603, "Internal error")
+    await client.user("again")
+    second = await client.prompted()
+    if second.param("sessionId") != client.session_id:
+        fail(f"the next prompt names {second.param('sessionId')!r}, the session is {client.session_id!r}")
+    await client.say("answering")
+    await client.end_turn()
+    client.stage.spare()
+    await client.user("leave")
+    if not await client.stage.exited(3 * client.conversation.patience):
+        fail("the second prompt was answered, and the client does not end")

@@ -71,6 +71,13 @@ _rule(
 )
 _rule("schema/results", "Every result is as the schema has it.", "result", source=_ACP, section="Schema")
 _rule(
+    "schema/custom-members",
+    "Params and results have no members of the client's own: those go into _meta.",
+    "extra-member",
+    source=_ACP,
+    section="Extensibility, The _meta Field",
+)
+_rule(
     "gating/known-methods",
     "Methods that are not of the protocol begin with an underscore.",
     "method-name",

@@ -24,11 +24,20 @@ async def ask(request: RequestPermissionRequest) -> PermissionOption | None:
 
 
 async def main(command: list[str]) -> None:
+    again = "--again" in command
+    command = [word for word in command if word != "--again"]
     handlers = Handlers(permission=ask, files=LocalFiles([os.getcwd()]), terminals=LocalTerminals())
     async with spawn_agent(command, handlers) as agent:
         await agent.initialize(client_info=Implementation(name="ours", version="1.0"))
         session = await agent.new_session(os.getcwd())
         with anyio.open_signal_receiver(signal.SIGINT) as signals:
+            if again:
+                try:
+                    async with session.prompt("hello") as turn:
+                        await turn.wait()
+                except AcpError as error:
+                    sys.stderr.write(f"{error}\n")
+                await anyio.to_thread.run_sync(sys.stdin.readline)
             async with session.prompt("hello") as turn, anyio.create_task_group() as group:
 
                 async def stop() -> None:

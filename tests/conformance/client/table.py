@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.client import cases, profile
+from conformance.client.pace import Pace
 from conformance.client.run import run
 from conformance.client.stage import Setting
 from conformance.core.process import Start, spawn
@@ -27,6 +28,7 @@ PROFILE = profile.parse(
             "approve": {"stdin": ["{number}"]},
             "reject": {"stdin": ["{number}"]},
             "cancel": {"signal": "SIGINT"},
+            "again": {"stdin": ["go on"], "arguments": ["--again"]},
         }
     }
 )
@@ -90,6 +92,13 @@ FAULTS: dict[str, str] = {
     "permission/answers-late-withdrawals": "cancel-request/already-answered",
     "permission/answers-bad-withdrawals": "cancel-request/malformed",
     "permission/withdraws-by-text": "cancel-request/same-type",
+    "permission/withdraws-numbers-as-text": "cancel-request/same-type",
+    "serving/reads-as-text": "files/keeps-line-ends",
+    "serving/writes-as-text": "files/writes-line-ends",
+    "serving/tells-only-who-waits": "terminals/exit-status-with-output",
+    "serving/tells-the-end-once": "terminals/waiting-after-the-end",
+    "ending/forgets-its-session": "turns/prompt-after-a-failed-one",
+    "ending/stays-busy": "turns/prompt-after-a-failed-one",
     "serving/adds-a-line": "files/reads",
     "serving/counts-from-zero": "files/from-a-line",
     "serving/ignores-the-limit": "files/some-lines",
@@ -130,6 +139,7 @@ SEEN: dict[str, tuple[str, str]] = {
     "messages/answers-every-update": ("envelope/answers-what-was-asked", "updates/known-kinds"),
     "permission/answers-withdrawn-twice": ("envelope/answers-once", "cancel-request/answers-once"),
     "opening/prompt-is-a-string": ("schema/params", "turns/session-id"),
+    "opening/adds-members": ("schema/custom-members", "turns/session-id"),
     "messages/result-of-another-shape": ("schema/results", "files/reads"),
     "opening/method-of-its-own": ("gating/known-methods", "turns/session-id"),
     "permission/cancel-is-a-request": ("gating/direction", "cancel/is-a-notification"),
@@ -150,6 +160,9 @@ UNUSUAL = [
 ]
 """Clients that do no wrong, each in a way of its own."""
 
+SLOW = ["messages/answers-late", "unusual/takes-its-time"]
+"""Clients that are slow: the one once it has begun, the other from its start."""
+
 UNBOUNDED = ["messages/floods", "messages/never-ends-its-line"]
 """Clients that write without end: no rule is broken by that, and the suite has to bear it."""
 
@@ -168,5 +181,5 @@ async def judged(
 ) -> dict[str, CaseResult]:
     """The results of some cases or groups, or of all."""
     chosen = client_cases.matching(ids)
-    result = await run(Setting(command, profile, patience, start=start), chosen, jobs=2)
+    result = await run(Setting(command, profile, Pace(patience), start=start), chosen, jobs=2)
     return {case.id: case for case in result.cases}

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from conformance.client.pace import Pace
 from conformance.client.registry import client_cases
 from conformance.client.run import run
 from conformance.client.stage import Setting
@@ -60,17 +61,52 @@ async def test_a_client_that_starts_no_agent_is_an_error_of_every_case_and_shows
 async def test_a_client_whose_agent_is_only_started_skips_all_and_the_run_is_no_success() -> None:
     program = "import subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdin=-1); p.stdin.close(); p.wait()"
     chosen = client_cases.matching(["ids", "envelope"])
-    result: Run = await run(Setting(python(program), PROFILE, 3.0), chosen)
+    result: Run = await run(Setting(python(program), PROFILE), chosen)
     assert {case.verdict for case in result.cases} == {Verdict.SKIP}
     assert result.exit_code() == 2
 
 
-async def test_a_client_that_says_nothing_skips_the_case_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conformance.client.subject.STARTING", 1.0)
+async def test_a_client_that_says_nothing_skips_the_case_after_its_time() -> None:
     program = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:], stdin=-1); time.sleep(60)"
-    results = await judged(python(program), "ids/strings", patience=0.5)
-    assert results["ids/strings"].verdict is Verdict.SKIP
-    assert results["ids/strings"].reason == "initialize did not come within 1 s"
+    setting = Setting(python(program), PROFILE, Pace(0.1, least_start=0.5))
+    [result] = (await run(setting, client_cases.matching(["ids/strings"]))).cases
+    assert (result.verdict, result.reason) == (Verdict.SKIP, "initialize did not come within 1.5 s")
+
+
+async def test_an_answer_that_comes_after_its_time_is_slow_and_breaks_no_rule() -> None:
+    results = await judged(command("messages/answers-late"), "requests/unknown-method", patience=0.6)
+    assert results["requests/unknown-method"].verdict is Verdict.SLOW
+
+
+async def test_a_client_that_is_slow_from_its_start_is_waited_for() -> None:
+    results = await judged(command("unusual/takes-its-time"), "requests/unknown-method", patience=0.3)
+    assert results["requests/unknown-method"].verdict is Verdict.PASS
+
+
+def test_every_wait_follows_from_what_was_measured() -> None:
+    pace = Pace(least=1.0, least_start=10.0)
+    assert (pace.patience, pace.starting) == (1.0, 30.0)  # the first start may take three times as long
+    pace.started(2.0)
+    assert (pace.patience, pace.starting) == (1.0, 10.0)
+    pace.started(29.0)
+    pace.answered(0.5)
+    pace.answered(0.1)
+    assert (pace.patience, pace.starting) == (2.5, 87.0)
+
+
+async def test_what_follows_from_one_fault_is_told_once() -> None:
+    program = """
+import json, subprocess, sys
+agent = subprocess.Popen(sys.argv[1:], stdin=-1, stdout=-1)
+ask = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+agent.stdin.write(json.dumps(ask).encode() + b"\\n")
+agent.stdin.flush()
+agent.wait()
+"""
+    results = await judged(python(program), "initialize/*-version", patience=0.3)
+    assert results["initialize/unsupported-version"].verdict is Verdict.WARN
+    lower = results["initialize/lower-version"]
+    assert (lower.verdict, lower.root) == (Verdict.UNREACHED, "initialize/unsupported-version")
 
 
 async def test_a_client_that_ignores_signals_is_ended_with_all_that_it_has_started(tmp_path: Path) -> None:
@@ -97,7 +133,7 @@ async def test_a_situation_that_the_profile_does_not_have_is_told() -> None:
 
 async def test_a_run_knows_who_was_judged_and_keeps_the_order_and_the_conversations() -> None:
     chosen = client_cases.matching(["ids/*", "envelope/json"])
-    result = await run(Setting(command("clean"), PROFILE, 10.0), chosen, jobs=3)
+    result = await run(Setting(command("clean"), PROFILE), chosen, jobs=3)
     assert [case.id for case in result.cases] == [case.id for case in chosen]
     assert (result.kind, result.subject) == ("client", {"name": "clean", "version": "1.0", "protocolVersion": 1})
     assert Run.from_json(result.to_json()) == result or result.to_json() == Run.from_json(result.to_json()).to_json()

@@ -17,7 +17,7 @@ from conformance.core.process import Start
 from conformance.core.result import CaseResult
 from tests.prefork import Prefork, prefork
 
-from .table import FAULTS, FOLDER, PLAYED, SEEN, UNBOUNDED, UNUSUAL, WHOLE_RUN, command, judged
+from .table import FAULTS, FOLDER, PLAYED, SEEN, SLOW, UNBOUNDED, UNUSUAL, WHOLE_RUN, command, judged
 
 # All faulty clients are run in the time of one test.
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
@@ -102,7 +102,7 @@ def test_every_faulty_client_is_in_a_table() -> None:
         for name in re.findall(r"^class ([A-Z]\w+)\(\w+\)", path.read_text("utf-8"), re.M):
             names.add(f"{path.stem}/" + re.sub(r"(?<=.)(?=[A-Z])", "-", name).lower())
     names -= {name for name in names if name.startswith("clean/")}
-    assert names == {*FAULTS, *SEEN, *UNBOUNDED, *UNUSUAL}
+    assert names == {*FAULTS, *SEEN, *SLOW, *UNBOUNDED, *UNUSUAL}
 
 
 @pytest.mark.parametrize("name", UNUSUAL)

@@ -59,7 +59,7 @@ def test_included_profiles_can_be_read(name: str) -> None:
         ("stdin = [1]", "stdin[0] must be a string"),
         ("env = {A = 1}", "env: A must be a string"),
         ("situations = 3", "situations must be a table"),
-        ("[situations.dance]\nautomatic = true", "no such situation; there are prompt, cancel"),
+        ("[situations.dance]\nautomatic = true", "no such situation; there are prompt, again, cancel"),
         ("[situations.cancel]", "nothing is done"),
         ("[situations.cancel]\nautomatic = 1", "automatic must be true or false"),
         ("[situations.cancel]\nautomatic = true\nstdin = ['x']", "neither typed nor signalled"),

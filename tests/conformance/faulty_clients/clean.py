@@ -2,6 +2,7 @@
 
     python clean.py AGENT...            starts the agent, prompts once, and leaves
     python clean.py --line="AGENT..."   the agent as one string
+    python clean.py AGENT... --again    prompts once more, when the first turn has ended and its user types a line
 
 Its user answers permission requests with the number of an option, in a line of standard input, and stops the turn by
 SIGINT.
@@ -17,6 +18,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 PIPE = asyncio.subprocess.PIPE
@@ -77,6 +79,8 @@ class Client:
     limit = 1 << 26
     capabilities: dict[str, Any] = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}  # noqa: RUF012
 
+    again = False
+
     def __init__(self, agent: list[str]) -> None:
         self.agent = agent
         self.ids = 0
@@ -120,6 +124,10 @@ class Client:
         if answer["protocolVersion"] != 1:
             return
         await self.new_session()
+        if self.again:
+            with suppress(RuntimeError):
+                await self.prompt()
+            await self.typed()
         await self.prompt()
 
     async def initialize(self) -> dict[str, Any]:
@@ -382,7 +390,8 @@ class Client:
 
 def main(kind: type[Client], arguments: list[str]) -> None:
     """Run a client of this kind."""
-    first = arguments[0]
+    kind.again = "--again" in arguments
+    first, *_ = arguments = [word for word in arguments if word != "--again"]
     agent = shlex.split(first.removeprefix("--line=")) if first.startswith("--line=") else arguments
     raise SystemExit(asyncio.run(kind(agent).run()))
 

@@ -59,3 +59,26 @@ class HangsOnAnError(Client):
 
     def deaf(self, line: bytes) -> None:
         """Hear nothing."""
+
+
+class ForgetsItsSession(Client):
+    """Opens another session when a prompt has failed, and goes on in that one."""
+
+    async def prompt(self) -> None:
+        try:
+            await super().prompt()
+        except RuntimeError:
+            await self.new_session()
+            raise
+
+
+class StaysBusy(Client):
+    """Holds a turn that has failed for one that runs, and sends no other."""
+
+    async def prompt(self) -> None:
+        if self.in_turn:
+            await asyncio.get_running_loop().create_future()
+        self.in_turn = True
+        params = {"sessionId": self.session_id, "prompt": [{"type": "text", "text": "hello"}]}
+        await self.request("session/prompt", params)
+        self.in_turn = False

@@ -317,3 +317,11 @@ class GuessesParams(Client):
             return await super().permission(params)
         except (KeyError, TypeError, Refusal):
             return {"outcome": {"outcome": "selected", "optionId": "allow"}}
+
+
+class AnswersLate(Client):
+    """Takes longer for an answer than it took for anything before."""
+
+    async def serve(self, message: dict[str, Any]) -> None:
+        await asyncio.sleep(0.9)
+        await super().serve(message)

@@ -180,3 +180,9 @@ class MethodOfItsOwn(Client):
     async def new_session(self) -> None:
         self.notify("session/hello", {})
         await super().new_session()
+
+
+class AddsMembers(_Asks):
+    """Has members of its own at the root of a type of the protocol."""
+
+    said = {"apiKey": "none"}  # noqa: RUF012

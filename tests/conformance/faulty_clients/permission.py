@@ -188,3 +188,14 @@ class WithdrawsByText(Client):
             id = message["params"].get("requestId")
             message["params"]["requestId"] = int(id) if isinstance(id, str) and id.isdecimal() else id
         super().notified(message)
+
+
+class WithdrawsNumbersAsText(Client):
+    """Takes the number in a withdrawal for the text of an id."""
+
+    def notified(self, message: dict[str, Any]) -> None:
+        if message["method"] == "$/cancel_request":
+            id = message["params"].get("requestId")
+            if isinstance(id, int) and (int, id) not in self.serving:
+                message["params"]["requestId"] = str(id)
+        super().notified(message)

@@ -166,3 +166,37 @@ class ReleaseLetsRun(Client):
     async def release(self, params: Any) -> Any:
         del self.terminals[params["terminalId"]]
         return {}
+
+
+class ReadsAsText(Client):
+    """Reads files with the ends of lines of its own system."""
+
+    async def read_file(self, params: Any) -> Any:
+        return {"content": (await super().read_file(params))["content"].replace("\r\n", "\n")}
+
+
+class WritesAsText(Client):
+    """Writes files with the ends of lines of its own system."""
+
+    async def write_file(self, params: Any) -> Any:
+        return await super().write_file({**params, "content": params["content"].replace("\r\n", "\n")})
+
+
+class TellsOnlyWhoWaits(Client):
+    """Has the exit status for those who wait alone."""
+
+    async def output(self, params: Any) -> Any:
+        found = await super().output(params)
+        return {key: value for key, value in found.items() if key != "exitStatus"}
+
+
+class TellsTheEndOnce(Client):
+    """Forgets an exit status that was told."""
+
+    async def wait_for_exit(self, params: Any) -> Any:
+        terminal = self.terminal(params)
+        if terminal.limit == -1:
+            return {"exitCode": None, "signal": None}
+        found = await super().wait_for_exit(params)
+        terminal.limit = -1
+        return found

@@ -1,5 +1,6 @@
 """No faults, but ways of their own."""
 
+import asyncio
 from typing import Any
 
 from clean import Client
@@ -52,3 +53,15 @@ class StartsAnotherAgent(Client):
     async def run(self) -> int:
         status = await super().run()
         return await super().run() if status else 0
+
+
+class TakesItsTime(Client):
+    """Takes long for everything."""
+
+    async def request(self, method: str, params: Any) -> Any:
+        await asyncio.sleep(0.7)
+        return await super().request(method, params)
+
+    async def serve(self, message: dict[str, Any]) -> None:
+        await asyncio.sleep(0.7)
+        await super().serve(message)
