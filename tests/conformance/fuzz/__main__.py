@@ -1,4 +1,4 @@
-"""`python -m tests.conformance.fuzz [SEED] [CONVERSATIONS]`: agents that answer anything, 10,000 without arguments."""
+"""`python -m tests.conformance.fuzz agent|client [SEED] [COUNT]`: subjects that answer anything, 10,000 of them."""
 
 import sys
 from collections import Counter
@@ -7,18 +7,20 @@ import anyio
 
 from conformance.core.result import Verdict
 
-from .agents import judge
+from . import agents, clients
 
 
-async def main(seed: int, conversations: int) -> int:
-    run, started = await judge(seed, conversations)
-    print(f"{started:,} agents, {len(run.cases):,} verdicts:", dict(Counter(str(case.verdict) for case in run.cases)))
-    mistakes = Counter(case.reason for case in run.cases if case.verdict is Verdict.SUITE_ERROR)
-    for reason, count in mistakes.most_common():
-        print(f"{count} times: {reason}")
+async def main(kind: str, seed: int, conversations: int) -> int:
+    run, started = await (agents if kind == "agent" else clients).judge(seed, conversations)
+    print(f"{started:,} {kind}s, {len(run.cases):,} verdicts:", dict(Counter(str(each.verdict) for each in run.cases)))
+    unforeseen = (Verdict.SUITE_ERROR, Verdict.ERROR)
+    mistakes = Counter((case.id, case.reason[-600:]) for case in run.cases if case.verdict in unforeseen)
+    for (case, reason), count in mistakes.most_common():
+        print(f"{case}, {count} times: ...{reason}")
     return 1 if mistakes else 0
 
 
 if __name__ == "__main__":
-    numbers = [int(word) for word in sys.argv[1:]]
-    sys.exit(anyio.run(main, numbers[0] if numbers else 1, numbers[1] if len(numbers) > 1 else 10_000))
+    numbers = [int(word) for word in sys.argv[2:]]
+    seed, conversations = [*numbers, *(1, 10_000)[len(numbers) :]]
+    sys.exit(anyio.run(main, sys.argv[1], seed, conversations))
