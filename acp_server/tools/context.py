@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.threads import Threads, in_loop
 from acp_server.tools.approval import NOT_ASKED
-from acp_server.tools.view import Backlog
 
 if TYPE_CHECKING:
     from acp_server.schema.tool_call import ToolCallContent, ToolCallLocation
@@ -56,6 +55,9 @@ class ToolContext:
         self._threads = threads
         self._on_cancel: OnCancel | None = None
         self._editor: Editor | bool | None = False
+        # With it come the models of the schema, which an agent does not need before it has answered `initialize`.
+        from acp_server.tools.view import Backlog
+
         self._backlog = Backlog(turn.client.connection.limits.content)
 
     @property

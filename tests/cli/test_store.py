@@ -101,7 +101,7 @@ def test_what_an_editor_waits_for_opens_no_file_and_loads_nothing_for_it(tmp_pat
         "import sys\n"
         "from acp_server.cli import main\n"
         "code = main([])\n"
-        "sys.stderr.write(' '.join(n for n in ('sqlite3', 'platformdirs', 'click') if n in sys.modules))\n"
+        "sys.stderr.write(' '.join(n for n in ('sqlite3', 'platformdirs', 'click', 'pydantic') if n in sys.modules))\n"
         "sys.exit(code)\n"
     )
     done = subprocess.run(

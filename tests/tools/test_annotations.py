@@ -113,7 +113,7 @@ def test_what_pydantic_may_refuse_is_not(annotation: Any) -> None:
 FURNISHED = """
 import sys
 from dataclasses import dataclass
-from acp_server import Agent, Call
+from acp_server import Agent, Call, ToolContext
 
 @dataclass
 class Place:
@@ -129,7 +129,7 @@ async def own(call: Call, places: "list[Place]", deep: bool = False) -> None: ..
 def heard(connection, what: str) -> None: ...
 
 @agent.tool(approval=True)
-async def look(path: str, lines: list[int] | None = None) -> str: ...
+async def look(path: str, call: ToolContext, lines: list[int] | None = None) -> str: ...
 
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"pydantic", "pydantic_core", "jsonrpcserver"}))
 """
