@@ -1,4 +1,4 @@
-"""The page "where is what" in CONTRIBUTING names files that are there, and what they have."""
+"""The table "where is what" names files that are there, and what they have; packages and dependencies are explained."""
 
 import ast
 import re
@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 
-def _table(heading: str) -> list[list[str]]:
-    section = TEXT.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+def _table(text: str, heading: str) -> list[list[str]]:
+    section = text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
@@ -33,7 +34,7 @@ def _names(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("duty", "file", "names"), _table("Where is what"))
+@pytest.mark.parametrize(("duty", "file", "names"), _table(ARCHITECTURE, "Where is what"))
 def test_each_file_has_what_the_page_says(duty: str, file: str, names: str) -> None:
     assert duty
     path = ROOT / "acp_server" / file.strip("`")
@@ -43,8 +44,13 @@ def test_each_file_has_what_the_page_says(duty: str, file: str, names: str) -> N
     assert _names(path).issuperset(named)
 
 
+def test_the_page_says_of_every_package_what_it_does() -> None:
+    packages = {path.parent.name for path in (ROOT / "acp_server").glob("*/__init__.py")}
+    assert packages | {"errors"} == {row[0].strip("`") for row in _table(ARCHITECTURE, "Packages")}
+
+
 def test_the_page_says_of_every_dependency_why_it_is_there() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     needed = project["dependencies"] + project["optional-dependencies"]["gateway"]
     names = {re.split(r"[^A-Za-z0-9-]", need)[0] for need in needed}
-    assert names == {name for row in _table("Why each dependency") for name in row[0].split(", ")}
+    assert names == {name for row in _table(CONTRIBUTING, "Why each dependency") for name in row[0].split(", ")}
