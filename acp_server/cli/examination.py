@@ -24,6 +24,8 @@ from acp_server.tasks.grace import grace
 
 _SLOW: Final = 5.0
 """Seconds until the answer to `initialize` that a user notices."""
+_KILLED: Final = 5.0
+"""Seconds for what was killed to be gone."""
 _TYPES: Final = ("agent", "terminal")
 _KEPT: Final = ("PATH", "SYSTEMROOT", "PYTHONPATH", "SSL_CERT_FILE", "UV_CACHE_DIR", "NPM_CONFIG_CACHE")
 """Variables that the registry's check hands on, as far as they are there."""
@@ -161,7 +163,7 @@ class Examination:
                 if group.is_there:
                     group.kill()
                 tasks.cancel_scope.cancel()
-        with grace(_SLOW):
+        with grace(_KILLED):
             await process.wait()
             exited.set()
             await process.aclose()

@@ -45,7 +45,10 @@ def test_a_sound_agent_has_no_fault(tmp_path: Path, capsys: pytest.CaptureFixtur
         ),
         (SOUND + 'INFO["authMethods"] = []\n' + RUN, "no authMethods; the registry refuses an agent without one"),
         (SOUND + 'INFO["protocolVersion"] = 2\n' + RUN, "protocolVersion is 2; editors speak version 1"),
-        (SOUND + 'answer = lambda _: {"error": {"code": -32603, "message": "no key"}}\n' + RUN, "no key"),
+        (
+            SOUND + 'answer = lambda _: {"error": {"code": -32603, "message": "no key"}}\n' + RUN,
+            "initialize: it answers with an error: ",
+        ),
         ('import sys\nsys.exit("no module named torch")\n', "it ended with status 1; it said: no module named torch"),
         (
             SOUND
@@ -64,6 +67,33 @@ def test_the_fault_of_a_broken_agent_is_named(
     code, said = examined(tmp_path, source, capsys, *(["--timeout", "1"] if "sleep" in source else []))
     assert code == 1
     assert any(line.startswith("FAULT") and fault in line for line in said.splitlines()), said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "source", "fault"),
+    [
+        (0.001, SOUND + RUN, "it answers initialize after 0."),
+        (
+            0.5,
+            SOUND + RUN + "import time\ntime.sleep(1000)\n",
+            "its input has ended, and it runs on for more than 0.5 s",
+        ),
+        (5.0, SOUND + RUN + "sys.exit(7)\n", "its input ends, and it ends with status 7; editors show that as a crash"),
+    ],
+    ids=["slow", "stays", "status at the end"],
+)
+def test_an_agent_that_is_slow_to_start_or_to_end_is_named(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    source: str,
+    fault: str,
+) -> None:
+    monkeypatch.setattr("acp_server.cli.examination._SLOW", seconds)
+    code, said = examined(tmp_path, source, capsys)
+    assert code == 1
+    assert any(line.startswith(f"FAULT {fault}") for line in said.splitlines()), said
 
 
 def test_what_is_missing_and_no_fault_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
