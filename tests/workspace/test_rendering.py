@@ -42,6 +42,19 @@ async def test_no_update_without_its_status_comes_inside_of_a_fence(project: Pat
         assert not is_in_a_fence(said)
 
 
+@pytest.mark.parametrize("command", ["/search needle", "/search needle src README.md", "/read README.md"])
+async def test_the_last_tool_call_ends_behind_the_block_of_code(project: Path, command: str) -> None:
+    async with talking() as talk:
+        said, in_fence = "", True
+        for update in (await told(talk, project, command)).updates:
+            if update["sessionUpdate"] == "agent_message_chunk":
+                said += update["content"]["text"]
+            elif update.get("status") == "completed":
+                in_fence = is_in_a_fence(said)
+        assert "~~~~" in said
+        assert not in_fence
+
+
 async def test_hits_are_one_block_of_code_with_a_hit_a_line_and_what_it_came_to_stands_below(project: Path) -> None:
     async with talking() as talk:
         it = await told(talk, project, "/search needle")
