@@ -16,6 +16,7 @@ from acp_server.cli.screen import Screen, one_line, use_standard_output
 from acp_server.cli.tracing.anomalies import LATE, SLOW, Anomaly, Thresholds, anomalies
 from acp_server.cli.tracing.conversation import Conversation
 from acp_server.cli.tracing.html import page
+from acp_server.cli.tracing.picture import picture
 from acp_server.cli.tracing.text import rows
 from acp_server.errors import UsageError
 
@@ -26,7 +27,13 @@ _ELSEWHERE: Final = (120, 24)
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--html", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write a page to FILE.")
-@click.option("--text", is_flag=True, help="Show it as text. This is the default without --html.")
+@click.option(
+    "--svg",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a picture of a short conversation to FILE.",
+)
+@click.option("--text", is_flag=True, help="Show it as text. This is the default without --html and --svg.")
 @click.option("--full", is_flag=True, help="Show every message whole, however long it is.")
 @click.option(
     "--slow",
@@ -44,7 +51,7 @@ _ELSEWHERE: Final = (120, 24)
     show_default=True,
     help="An answer that comes so long after a cancel is late.",
 )
-def trace(file: str, html: Path | None, text: bool, full: bool, slow: float, late: float) -> int:
+def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool, slow: float, late: float) -> int:
     """Show a recorded conversation: --> is to the agent, <-- from it.
 
     Below it stands what is wrong with it: requests that were never answered, answered late or twice, updates after the
@@ -54,7 +61,9 @@ def trace(file: str, html: Path | None, text: bool, full: bool, slow: float, lat
     found = anomalies(conversation, Thresholds(slow, late))
     if html is not None:
         _write(html, page(conversation, found, Path(file).name, full=full))
-    if html is not None and not text:
+    if svg is not None:
+        _write(svg, picture(conversation))
+    if (html is not None or svg is not None) and not text:
         return 0
     _show(conversation, found, full)
     return 1 if found else 0

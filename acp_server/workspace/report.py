@@ -124,8 +124,11 @@ class _Message:
             await self._turn.say(fence + "".join(lines))
 
     async def finish(self, finding: _Finding, hits: Sequence[Hit]) -> None:
-        """The last hits of a search. Behind those of the last search the block of code ends: clients show the end of the
-        tool call, which comes next, in the same place."""
+        """Say the last hits of a search.
+
+        Behind those of the last search the block of code ends, for clients show the end of the tool call, which comes
+        next, in the same place.
+        """
         await self.say(finding, hits)
         self._running -= 1
         if not self._running and self._open:
