@@ -16,6 +16,7 @@ Judges nothing by itself: waits that are in vain end the case as a failure with 
 from __future__ import annotations
 
 import tempfile
+import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -85,6 +86,8 @@ class Agent(Conversation):
         """The result of `initialize`."""
         self.new_session: Mapping[str, Any] = {}
         """The result of the last `session/new`."""
+        self.mark = ""
+        """What the environment of its processes carries: by it, those that left its group are found."""
         self._fence_method = fence_method
         self._prompts: dict[str, Pending] = {}
         self._has_session = False
@@ -317,12 +320,14 @@ async def open_agent(
     Raises:
         CannotStart: The command cannot be executed.
     """
+    mark = f"{token}/{uuid.uuid4().hex}"
     with tempfile.TemporaryDirectory(prefix="acp-conformance-", ignore_cleanup_errors=True) as folder:
         cwd = _furnish(folder, profile)
-        async with start(command, env={**profile.env, MARK: token}, grace=grace) as process:
+        async with start(command, env={**profile.env, MARK: mark}, grace=grace) as process:
             agent = Agent(
                 process, profile, cwd, patience=patience, start_patience=start_patience, fence_method=fence_method
             )
+            agent.mark = mark
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(process.drain_stderr)
                 tasks.start_soon(agent.read)

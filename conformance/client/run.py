@@ -65,17 +65,22 @@ async def run(
     began, started = time.monotonic(), datetime.now(UTC)
     seen = Seen()
     results: dict[str, CaseResult] = {}
-    ended = {case.id: anyio.Event() for case in cases}
+    ended = {case.id: anyio.Event() for case in cases if not case.whole_run}
     limiter = anyio.Semaphore(jobs)
 
     if progress is not None:
         progress.begin(len(cases))
 
-    async def judge(case: Case) -> None:
+    async def judge(case: Case) -> CaseResult:
         async with limiter:
             if progress is not None:
                 progress.started(case.id)
-            result = await run_case(setting, case, seen)
+            return await run_case(setting, case, seen)
+
+    async def judge_and_tell(case: Case) -> None:
+        await tell(case, await judge(case))
+
+    async def tell(case: Case, result: CaseResult) -> None:
         # One fault, one accusation: the case without which this one proves nothing tells first.
         if result.verdict in _ACCUSING and case.after in ended:
             await ended[case.after].wait()
@@ -85,7 +90,8 @@ async def run(
 
     def add(result: CaseResult) -> None:
         results[result.id] = result
-        ended[result.id].set()
+        if result.id in ended:
+            ended[result.id].set()
         if progress is not None:
             progress.finished(result)
 
@@ -96,15 +102,16 @@ async def run(
             add(_result(case, Verdict.SKIP, missing))
     with anyio.CancelScope() as stop.scope:
         if ready:
-            await judge(ready[0])
-            first = results[ready[0].id]
+            first = await judge(ready[0])
             if first.verdict is Verdict.ERROR:
+                add(first)
                 for case in ready[1:]:
                     add(_result(case, Verdict.ERROR, first.reason))
             else:
                 async with anyio.create_task_group() as group:
+                    group.start_soon(tell, ready[0], first)
                     for case in ready[1:]:
-                        group.start_soon(judge, case)
+                        group.start_soon(judge_and_tell, case)
         for case in cases:
             if case.whole_run:
                 add(await _judge_all(case, seen))

@@ -21,7 +21,6 @@ from .schema import (
     parse,
     same_id,
     unknown_members,
-    update_type,
 )
 from .violation import Violation
 
@@ -161,7 +160,6 @@ class Checker:
         capability = member_capabilities().get("SessionUpdate", {}).get(kind)
         if capability is not None and not self._has(capability):
             yield Violation("capability", f"the update {kind} although {capability} is not announced", line)
-        yield from _extra(update_type(kind), update, f"the update {kind}", line)
 
     def _answer(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
         id, error = message["id"], message.get("error")
@@ -233,4 +231,4 @@ def _kind(value: object) -> str:
 
 def _extra(name: str, value: Mapping[str, Any], what: str, line: str) -> Iterator[Violation]:
     if extra := unknown_members(name, value):
-        yield Violation("extra-member", f"{what} have {', '.join(extra)}", line)
+        yield Violation("extra-member", f"{what} have {', '.join(extra):.200}", line)

@@ -211,20 +211,31 @@ class Start(Protocol):
 
 
 async def end_strays(token: str) -> int:
-    """Kill the processes that carry `token` in `MARK` although their group was ended; how many there were.
+    """Kill the processes whose `MARK` begins with `token` although their group was ended; how many there were.
 
     Only Linux shows the environment of a process; elsewhere nothing is found.
     """
-    return await to_thread.run_sync(_end_strays, f"{MARK}={token}".encode())
+    return await to_thread.run_sync(_end_strays, token)
 
 
-def _end_strays(marked: bytes) -> int:
-    found = 0
+def _end_strays(token: str) -> int:
+    found = strays(token)
+    for pid in found:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    return len(found)
+
+
+def strays(token: str) -> list[int]:
+    """The living processes whose `MARK` begins with `token`, in whatever group. Only Linux tells."""
+    marked = f"{MARK}={token}".encode()
+    found: list[int] = []
     for environ in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if marked in environ.read_bytes().split(b"\0"):
-                os.kill(int(environ.parent.name), signal.SIGKILL)
-                found += 1
+            if any(each.startswith(marked) for each in environ.read_bytes().split(b"\0")):
+                found.append(int(environ.parent.name))
         except OSError:  # not ours to see, or gone meanwhile
             continue
     return found

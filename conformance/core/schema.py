@@ -124,20 +124,59 @@ def announced(capabilities: Mapping[str, Any], path: str) -> bool:
     return value is not None and value is not False
 
 
-_DRAFT: Mapping[str, frozenset[str]] = {"PromptResponse": frozenset({"usage"})}
+_DRAFT: Mapping[str, frozenset[str]] = {
+    "PromptResponse": frozenset({"usage"}),
+    "ToolCall": frozenset({"name"}),
+    "ToolCallProgress": frozenset({"name"}),
+    "ToolCallUpdate": frozenset({"name"}),
+    "AgentCapabilities": frozenset({"nes", "positionEncoding", "providers"}),
+    "McpCapabilities": frozenset({"acp"}),
+    "SessionCapabilities": frozenset({"fork"}),
+    "ClientCapabilities": frozenset({"nes", "plan", "positionEncodings"}),
+    "ClientSessionCapabilities": frozenset({"compaction"}),
+}
 """Members of the published draft of the schema, by type: agents that try it out make nothing up."""
 
 
-def update_type(kind: str) -> str:
-    """The type of the schema that a session update of this kind has."""
-    choices = [each["$ref"].removeprefix("#/$defs/") for each in _definitions()["SessionUpdate"]["oneOf"]]
-    return next(each for each in choices if _definitions()[each]["properties"]["sessionUpdate"]["const"] == kind)
-
-
 def unknown_members(name: str, value: Mapping[str, Any]) -> list[str]:
-    """The members of `value` that the type `name` of the schema does not have, sorted."""
-    known = _definitions()[name].get("properties")
-    return [] if known is None else sorted(value.keys() - known.keys() - _DRAFT.get(name, frozenset()))
+    """The members that `value` has, at whatever depth, and the type `name` of the schema has not: their paths."""
+    return sorted(_unknown({"$ref": name}, value, ""))
+
+
+def _unknown(schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]:
+    """`value` is as the schema has it; what the schema leaves open may hold anything."""
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    schema = _definitions()[name] if name else schema
+    if choices := [each for each in schema.get("oneOf") or schema.get("anyOf") or () if each.get("type") != "null"]:
+        if value is not None and (chosen := _chosen(schema, choices, value)):
+            yield from _unknown(chosen, value, where)
+    elif isinstance(value, dict) and "properties" in schema:
+        known: Mapping[str, Any] = schema["properties"]
+        for key, each in value.items():
+            if key in known:
+                yield from _unknown(known[key], each, f"{where}{key}.")
+            elif key not in _DRAFT.get(name, ()):
+                yield f"{where}{key}"
+    elif isinstance(value, list) and "items" in schema:
+        for each in value:
+            yield from _unknown(schema["items"], each, where)
+
+
+def _chosen(schema: Mapping[str, Any], choices: list[Any], value: Any) -> Mapping[str, Any] | None:
+    """The one of several types that a value has; None if that cannot be told."""
+    named = schema.get("discriminator", {}).get("propertyName")
+    if named is not None and isinstance(value, dict):
+        types = (each["$ref"].removeprefix("#/$defs/") for each in choices)
+        return next(
+            (
+                {"$ref": each}
+                for each in types
+                if _definitions()[each]["properties"][named]["const"] == value.get(named)
+            ),
+            None,
+        )
+    fitting = choices if len(choices) == 1 else [each for each in choices if _Validator(each).is_valid(value)]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _refuse(constant: str) -> Any:

@@ -39,7 +39,7 @@ def alive(token: str) -> list[psutil.Process]:
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) == token and process.status() != psutil.STATUS_ZOMBIE:
+            if process.environ().get(MARK, "").startswith(token) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.Error:
             continue

@@ -17,6 +17,7 @@ GROUPS = (
     "sessions",
     "sessions_known",
     "session_pages",
+    "session_servers",
     "turns",
     "legal_input",
     "session_cancel",

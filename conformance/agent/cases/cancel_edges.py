@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from conformance.agent.cases.nested import ends_without_the_client, in_flight
 from conformance.agent.cases.permission import asked, deeds, option
 from conformance.agent.cases.session_cancel import running
 from conformance.agent.registry import case
-from conformance.agent.subject import Agent
+from conformance.agent.subject import HOLD, Agent, Refuse
 from conformance.core.case import MUST, fail, not_applicable
 
 ACP = "ACP v1"
@@ -68,3 +69,26 @@ async def answer_of_another_type(agent: Agent) -> None:
         fail(f"the answer to {twin!r} was taken as that to {question.id!r}")
     await question.answer(option(question, "reject"))
     await prompt.answer()
+
+
+@case("nested/late-result", level=MUST, source=ACP, section="Prompt Turn, Cancellation", needs="nested")
+async def ignores_a_late_result(agent: Agent) -> None:
+    """A result that comes behind the cancel does not bring the turn back: it says nothing more and is answered once."""
+    agent.yields_to_cancel = False
+    session = await agent.session()
+    prompt, request = await in_flight(agent, session)
+    await agent.cancel(session, answer_permissions=False)
+    if not await ends_without_the_client(agent, prompt):
+        not_applicable("the agent waits for the client's answer")
+    since = len(agent.received)
+    try:
+        result = agent.editor.handle(request)
+        await request.answer({} if result is HOLD else result)
+    except Refuse as refusal:
+        not_applicable(f"the client has no result for it: {refusal}")
+    await agent.fence()
+    await agent.settle()
+    if late := agent.spoken(session, since=since):
+        fail(f"the turn was over, and says {late[0].kind} upon a late result")
+    if len(prompt.answers) > 1:
+        fail(f"{len(prompt.answers)} answers to one prompt")

@@ -11,6 +11,7 @@ from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, Ended, NoAnswer
 from conformance.core.case import CHOICE, MUST, SHOULD, Outcome, Verdict, choice, fail
+from conformance.core.process import strays
 
 ACP = "ACP v1"
 STDIO = "Transports, stdio"
@@ -154,6 +155,11 @@ async def terminated_during_turn(agent: Agent) -> None:
     await _exits(agent, "SIGTERM")
 
 
+def _left(agent: Agent) -> set[int]:
+    """Processes of its group, and such that have left it."""
+    return {*agent.process.company(), *(strays(agent.mark) if agent.mark else ())}
+
+
 @case("closing/leaves-nothing", level=SHOULD, source=ACP, section=STDIO, behaviours=["G17"])
 async def leaves_nothing(agent: Agent) -> None:
     """No process that the agent started outlives it."""
@@ -161,10 +167,10 @@ async def leaves_nothing(agent: Agent) -> None:
     await agent.end_input()
     await _exits(agent, "the end of its input")
     with anyio.move_on_after(1.0):  # they may be ending at this moment
-        while agent.process.company():  # noqa: ASYNC110 - nothing else tells
+        while _left(agent):  # noqa: ASYNC110 - nothing else tells
             await anyio.sleep(0.02)
         return
-    fail(f"{len(agent.process.company())} processes of its group live on")
+    fail(f"{len(_left(agent))} of its processes live on")
 
 
 @case("closing/quiet-end", level=CHOICE, source=ACP, section=STDIO, behaviours=["G14"], needs="hang")

@@ -88,6 +88,7 @@ async def says_nothing_after_the_answer(agent: Agent) -> None:
     prompt = await running(agent, session)
     await agent.cancel(session)
     await prompt.answer()
+    await agent.pause()  # the end of its input may keep an agent from saying what it was about to say
     await agent.settle()
     if late := agent.spoken(session, since=prompt.position or 0):
         fail(f"{len(late)} updates after the answer, the first is {late[0].kind}")

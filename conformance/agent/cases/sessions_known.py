@@ -25,8 +25,8 @@ async def capable(agent: Agent, *capabilities: str) -> None:
             not_applicable(f"{capability} is not announced")
 
 
-async def reopen(agent: Agent, method: str, session: str) -> Pending:
-    return await agent.request(method, {"sessionId": session, "cwd": str(agent.cwd), "mcpServers": []})
+async def reopen(agent: Agent, method: str, session: str, **params: object) -> Pending:
+    return await agent.request(method, {"sessionId": session, "cwd": str(agent.cwd), "mcpServers": [], **params})
 
 
 async def _list(agent: Agent, **params: object) -> list[Mapping[str, Any]]:

@@ -4,6 +4,7 @@ import sys
 import time
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 
@@ -103,7 +104,11 @@ agent.stdin.write(json.dumps(ask).encode() + b"\\n")
 agent.stdin.flush()
 agent.wait()
 """
-    results = await judged(python(program), "initialize/*-version", patience=0.3)
+    # In the other order the first case has to wait for the one that stands for it.
+    cases = client_cases.matching(["initialize/*-version"])[::-1]
+    with anyio.fail_after(30):
+        done = await run(Setting(python(program), PROFILE, Pace(0.3)), cases)
+    results = {case.id: case for case in done.cases}
     assert results["initialize/unsupported-version"].verdict is Verdict.WARN
     lower = results["initialize/lower-version"]
     assert (lower.verdict, lower.root) == (Verdict.UNREACHED, "initialize/unsupported-version")

@@ -13,8 +13,8 @@ from . import agents, clients
 async def main(kind: str, seed: int, conversations: int) -> int:
     run, started = await (agents if kind == "agent" else clients).judge(seed, conversations)
     print(f"{started:,} {kind}s, {len(run.cases):,} verdicts:", dict(Counter(str(each.verdict) for each in run.cases)))
-    unforeseen = (Verdict.SUITE_ERROR, Verdict.ERROR)
-    mistakes = Counter((case.id, case.reason[-600:]) for case in run.cases if case.verdict in unforeseen)
+    wrong = [case for case in run.cases if case.verdict is Verdict.SUITE_ERROR]
+    mistakes = Counter((case.id, case.reason[-600:]) for case in wrong)
     for (case, reason), count in mistakes.most_common():
         print(f"{case}, {count} times: ...{reason}")
     return 1 if mistakes else 0

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Coroutine
 
 from rpc import INVALID_PARAMS, INVALID_REQUEST, Cancelled, Json, Pause, Peer, Request, RpcError
+from servers_of import Servers
 from situations import Session, Situations
 
 RESOURCE_NOT_FOUND = -32002
 MODES = ("ask", "code")
 PAGE = 5
+SESSIONS = ("list", "resume", "close", "delete", "additionalDirectories")
 DATE = "2026-01-02T03:04:05Z"
 
 
@@ -22,6 +24,7 @@ class Clean(Situations, Peer):
         super().__init__()
         self.sessions: dict[str, Session] = {}
         self.client: dict[str, Json] | None = None
+        self.servers = Servers()
         self.methods = {
             "initialize": self.initialize,
             "authenticate": self.authenticate,
@@ -43,6 +46,10 @@ class Clean(Situations, Peer):
     def notification(self, method: str, params: Json) -> None:
         if method == "session/cancel":
             self.cancel_session(params)
+
+    def ended(self) -> None:
+        super().ended()
+        self.servers.close()
 
     # Initialization
 
@@ -66,7 +73,8 @@ class Clean(Situations, Peer):
         return {
             "loadSession": True,
             "promptCapabilities": {"embeddedContext": True},
-            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+            "mcpCapabilities": {"http": True},
+            "sessionCapabilities": {key: {} for key in SESSIONS},
         }
 
     def ways(self) -> list[Json]:
@@ -91,7 +99,12 @@ class Clean(Situations, Peer):
             raise RpcError(INVALID_REQUEST, "initialize comes first")
         session = Session(self.session_id(), self.directory(request))
         self.sessions[session.id] = session
+        for server in request.params["mcpServers"]:
+            self.connect(server)
         return {"sessionId": session.id, **self.state(session)}
+
+    def connect(self, server: Json) -> None:
+        self.servers.connect(server)
 
     def session_id(self) -> str:
         return f"sess_{os.urandom(8).hex()}"
@@ -101,6 +114,9 @@ class Clean(Situations, Peer):
         self.param(request, "mcpServers", list)
         if not cwd.startswith("/"):
             raise RpcError(INVALID_PARAMS, "cwd is not an absolute path")
+        for directory in request.params.get("additionalDirectories") or ():
+            if not directory.startswith("/"):
+                raise RpcError(INVALID_PARAMS, "a directory is not an absolute path")
         return cwd
 
     def state(self, session: Session) -> dict[str, Json]:

@@ -1,0 +1,138 @@
+"""What a session is set up with: MCP servers that are there, and directories beside its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+
+from conformance.agent.cases.sessions_known import capable, reopen
+from conformance.agent.registry import case
+from conformance.agent.subject import Agent
+from conformance.core.case import MUST, SHOULD, Outcome, fail
+
+ACP = "ACP v1"
+SERVERS = "Session Setup, MCP Servers"
+STDIO = "Session Setup, Stdio Transport"
+HTTP = "Session Setup, HTTP Transport"
+DIRECTORIES = "Session Setup, Additional Workspace Roots"
+
+_SERVER = """
+import json, os, sys
+with open(sys.argv[1] + ".part", "w") as file:
+    json.dump({"words": sys.argv[2:], "value": os.environ.get("CONFORMANCE")}, file)
+os.rename(sys.argv[1] + ".part", sys.argv[1])
+tool = {"name": "look", "description": "Looks.", "inputSchema": {"type": "object"}}
+results = {
+    "initialize": {"capabilities": {"tools": {}}, "serverInfo": {"name": "conformance", "version": "1"}},
+    "tools/list": {"tools": [tool]},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    result = results.get(asked.get("method"), {})
+    if asked.get("method") == "initialize":
+        result["protocolVersion"] = asked["params"]["protocolVersion"]
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+"""A server of the Model Context Protocol with one tool. It leaves a note of how it was started."""
+
+_WORDS = ["two words", '"quoted"', "ä", ""]
+
+
+def _server(note: Path) -> dict[str, Any]:
+    args = ["-I", "-S", "-c", _SERVER, str(note), *_WORDS]
+    env = [{"name": "CONFORMANCE", "value": "a value = b"}]
+    return {"name": "conformance", "command": sys.executable, "args": args, "env": env}
+
+
+async def _use(agent: Agent, server: Mapping[str, Any]) -> None:
+    """Make a session with a server, and prompt in it where the profile says how: some connect only then."""
+    session = await agent.session(mcpServers=[server])
+    if "quick" in agent.profile.situations:
+        await (await agent.prompt(session, "quick")).answer()
+
+
+async def _comes(agent: Agent, there: Callable[[], bool]) -> bool:
+    with anyio.move_on_after(agent.patience):
+        while not there():  # noqa: ASYNC110 - another process makes it so
+            await anyio.sleep(0.01)
+    return there()
+
+
+@case("sessions/starts-mcp-server", level=SHOULD, source=ACP, section=SERVERS)
+async def starts_mcp_server(agent: Agent) -> None:
+    """An MCP server that the client names is started and connected to, at the latest for the first prompt."""
+    await agent.initialize()
+    note = agent.cwd / "started.json"
+    await _use(agent, _server(note))
+    if not await _comes(agent, note.exists):
+        fail("the server was not started")
+
+
+@case("sessions/mcp-server-as-told", level=MUST, source=ACP, section=STDIO, after="sessions/starts-mcp-server")
+async def mcp_server_as_told(agent: Agent) -> None:
+    """An MCP server is started with the arguments and the environment that the client names."""
+    await agent.initialize()
+    note = agent.cwd / "started.json"
+    await _use(agent, _server(note))
+    if not await _comes(agent, note.exists):
+        fail("the server was not started")
+    found = json.loads(note.read_text("utf-8"))
+    if found["words"] != _WORDS:
+        fail(f"its arguments are {found['words']!r:.200} instead of {_WORDS}")
+    if found["value"] != "a value = b":
+        fail(f"its variable is {found['value']!r:.100} instead of 'a value = b'")
+
+
+@case("sessions/connects-by-http", level=SHOULD, source=ACP, section=HTTP)
+async def connects_by_http(agent: Agent) -> None:
+    """An agent that announces MCP servers by HTTP connects to one, with the headers that the client names."""
+    await capable(agent, "mcpCapabilities.http")
+    heads: list[bytes] = []
+
+    async def serve(stream: SocketStream) -> None:
+        async with stream:
+            head = b""
+            try:
+                while b"\r\n\r\n" not in head and len(head) < 65_536:
+                    head += await stream.receive()
+                heads.append(head)
+                await stream.send(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                pass
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve)
+        port = listener.extra(SocketAttribute.local_port)
+        header = {"name": "X-Conformance", "value": "a value"}
+        url = f"http://127.0.0.1:{port}/mcp"
+        server = {"type": "http", "name": "conformance", "url": url, "headers": [header]}
+        try:
+            await _use(agent, server)
+        except Outcome:
+            pass  # the server is of no use, which an agent may tell
+        came = await _comes(agent, lambda: bool(heads))
+        tasks.cancel_scope.cancel()
+    if not came:
+        fail("no connection was made")
+    if not any(line.lower().replace(b" ", b"") == b"x-conformance:avalue" for line in heads[0].splitlines()):
+        fail("the header X-Conformance was not sent")
+
+
+@case("sessions/additional-directories", level=MUST, source=ACP, section=DIRECTORIES)
+async def additional_directories(agent: Agent) -> None:
+    """An agent that announces additional directories makes and reopens sessions with some, with none and without."""
+    await capable(agent, "sessionCapabilities.additionalDirectories")
+    (agent.cwd / "beside").mkdir()
+    for directories in ([str(agent.cwd / "beside")], []):
+        session = await agent.session(additionalDirectories=directories)
+    if agent.can("loadSession") and "quick" in agent.profile.situations:
+        await (await agent.prompt(session, "quick")).result()
+        await (await reopen(agent, "session/load", session, additionalDirectories=[str(agent.cwd / "beside")])).result()
