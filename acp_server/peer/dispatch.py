@@ -42,6 +42,8 @@ class Dispatcher:
         "_closing",
         "_context",
         "_due",
+        "_end",
+        "_group",
         "_handing_over",
         "_idle",
         "_most_due",
@@ -72,6 +74,10 @@ class Dispatcher:
         self._due = 0
         """How many tasks have been started or woken that have not begun to look at what is ready."""
         self._most_due = 1 if spawner.can_share else _AT_ONCE
+        self._group = 0
+        """Counts the rounds of the event loop in which tasks begin: which one those begin in that are started now."""
+        self._end = 0.0
+        """Until when requests begin in the present one."""
         self._idle: Signal | None = None
         """Wakes the one task that waits for something to run."""
         self._serving = False
@@ -110,13 +116,25 @@ class Dispatcher:
         if self._context is None:
             self._context = copy_context()
         run = self._run if self._spawner.can_share else self._run_one
-        self._spawner.spawn(run, context=self._context.copy())
+        self._spawner.spawn(run, self._group, context=self._context.copy())
 
-    async def _run_one(self) -> None:
+    def _may_begin(self, group: int) -> bool:
+        """Whether a task that has just begun with others may look at what is ready. They share one slice, for each of
+        them may have a large answer to encode."""
         self._due -= 1
-        while (call := self._next()) is not None and call.node.closed:
-            # Answered before it began.
-            await self._serve(call, None)
+        now = perf_counter()
+        if group == self._group:
+            # The first one of them.
+            self._group += 1
+            self._end = now + _SLICE
+        return now <= self._end
+
+    async def _run_one(self, group: int) -> None:
+        call = None
+        if self._may_begin(group):
+            while (call := self._next()) is not None and call.node.closed:
+                # Answered before it began.
+                await self._serve(call, None)
         if not self._due:
             # The last one of this round of the loop has those behind it begin in the next.
             self._spawn_some()
@@ -124,16 +142,17 @@ class Dispatcher:
             call.task = self._spawner.current()
             await self._serve(call, None)
 
-    async def _run(self) -> None:
+    async def _run(self, group: int) -> None:
         make = self._scopes.make
         try:
-            with make() as outer, make() as inner:
-                await self._run_all(Pair(outer, inner))
+            if self._may_begin(group):
+                with make() as outer, make() as inner:
+                    await self._run_all(Pair(outer, inner))
         except RuntimeError:
             # A handler has left a scope open, and its request was answered accordingly.
             logger.debug("a task ends in a scope that a handler has left open", exc_info=True)
         finally:
-            if self._ready:
+            if self._ready and not self._due:
                 self._spawn()
 
     async def _run_all(self, pair: Pair) -> None:
@@ -141,13 +160,12 @@ class Dispatcher:
         its own."""
         task = self._spawner.current()
         untouched = copy_context()
+        end = self._end
         while True:
-            self._due -= 1
             if len(self._ready) > 1 and not self._handing_over:
                 # Called when this task waits: within a request, or for the next one.
                 self._handing_over = True
                 self._scopes.soon(self._hand_over)
-            end = perf_counter() + _SLICE
             while (call := self._next()) is not None:
                 call.task = task
                 self._serving = True
@@ -160,6 +178,8 @@ class Dispatcher:
             if self._ready or self._idle is not None or self._closing:
                 return
             await self._wait()
+            self._due -= 1
+            end = perf_counter() + _SLICE
 
     async def _wait(self) -> None:
         """Wait for something to run."""

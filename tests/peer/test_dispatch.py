@@ -227,6 +227,32 @@ async def test_requests_that_never_wait_let_others_run_in_between(monkeypatch: p
     assert len(set(others)) > 10
 
 
+async def test_requests_that_begin_in_the_same_round_share_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(dispatch, "perf_counter", lambda: now)
+    served = 0
+    together: list[int] = []
+
+    async def large(_call: Call) -> None:
+        nonlocal now, served
+        now += dispatch._SLICE * 0.6
+        served += 1
+
+    async def count() -> None:
+        while served < 60:
+            before = served
+            await anyio.lowlevel.checkpoint()
+            together.append(served - before)
+
+    async with serving(Routes({"hang": Route(_hang), "large": Route(large)}), Limits(drain=0)) as end:
+        # The first one has those behind it find other tasks, many at once.
+        end.hear(request(0, "hang"), *(request(id, "large") for id in range(1, 61)))
+        with anyio.fail_after(PATIENCE):
+            await count()
+    # Two rounds, where the one that counts comes first in one of them and last in the other.
+    assert max(together) <= 4
+
+
 @ON_ASYNCIO
 async def test_the_task_that_waits_for_requests_ends_with_the_connection() -> None:
     tasks = Tasks()
