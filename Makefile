@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/gateway/node tests/conformance/real_world/node))
 NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_modules/.ready))
+# A client that drives the built-in agent with a model; it is wanted with the frameworks alone.
+ACPX := tests/integrations/node/node_modules
 # Without PYTHON: python3 if it is new enough, else the newest that is.
 CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 ARGS ?=
@@ -41,7 +43,7 @@ test-quick: $(READY)
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(QUICK) $(ARGS)
 
 # The frameworks are not in the lock. Once they are there, `make test` runs these tests, too.
-test-integrations: $(READY)
+test-integrations: $(READY) $(if $(NODE_READY),$(NODE_READY) $(ACPX)/.ready)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r tests/integrations/requirements.txt
 	@$(BIN)/python -m pytest $(or $(ARGS),tests/integrations tests/mcp tests/docs/test_integrations.py tests/docs/test_recipes.py tests/docs/test_embedding.py tests/docs/test_mcp.py)
 
@@ -107,7 +109,7 @@ lock: $(READY)
 		-o requirements.lock $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODES:package-lock.json=node_modules)
+	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODES:package-lock.json=node_modules) $(ACPX)
 
 $(READY): requirements.lock pyproject.toml
 	@set -eu; python=; \

@@ -18,7 +18,7 @@ import acp
 from acp_server.client import Handlers, allow_once, spawn_agent
 from acp_server.schema import AgentMessageChunk, TextContent
 from tests.integrations import contract
-from tests.integrations.model_server import HANG, ModelServer, model_server
+from tests.integrations.model_server import HANG, ModelServer, model_server, tool_call
 from tests.integrations.test_model_agent import WORK
 from tests.interop.editor import Editor, attached
 from tests.interop.subjects import COMMAND
@@ -97,30 +97,58 @@ async def test_the_official_python_client_drives_it(project: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_official_python_client_cancels_it_while_the_model_speaks(project: Path) -> None:
+@pytest.mark.parametrize("reply", [[HANG], ["Because ", HANG]])
+async def test_the_official_python_client_cancels_it_while_the_model_speaks(project: Path, reply: list[Any]) -> None:
     editor = Editor()
-    async with model_server(["Because ", HANG], ["Fine."]) as server, attached(editor, command(server)) as connection:
+    async with model_server(reply, ["Fine."]) as server, attached(editor, command(server)) as connection:
         session = (await connection.new_session(cwd=str(project), mcp_servers=[])).session_id
         async with asyncio.TaskGroup() as group:
             turn = group.create_task(connection.prompt(session_id=session, prompt=[acp.text_block("Why?")]))
             await server.hanging.wait()
-            await editor.reached("agent_message_chunk")
+            if len(reply) > 1:
+                await editor.reached("agent_message_chunk")
             begun = time.monotonic()
             await connection.cancel(session_id=session)
             await server.left.wait()
             assert time.monotonic() - begun < contract.CLOSED_WITHIN
         assert turn.result().stop_reason == "cancelled"
         answer = await connection.prompt(session_id=session, prompt=[acp.text_block("And now?")])
-        assert (answer.stop_reason, editor.said[session]) == ("end_turn", "Because Fine.")
+        assert (answer.stop_reason, editor.said[session]) == ("end_turn", "".join(map(str, reply[:-1])) + "Fine.")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["fs/read_text_file", "session/request_permission", "terminal/wait_for_exit"])
+async def test_the_official_python_client_cancels_it_in_a_tool_and_in_an_approval(project: Path, method: str) -> None:
+    call = WORK[1] if method == "fs/read_text_file" else [tool_call("run", {"command": "exec sleep 1000"})]
+    editor = Editor()
+    async with model_server(call, ["Fine."]) as server, attached(editor, command(server)) as connection:
+        # The terminal is there until it is killed; the other two answer when the turn is over.
+        held = None if method == "terminal/wait_for_exit" else editor.hold(method)
+        session = (await connection.new_session(cwd=str(project), mcp_servers=[])).session_id
+        async with asyncio.TaskGroup() as group:
+            turn = group.create_task(connection.prompt(session_id=session, prompt=[acp.text_block("Do it.")]))
+            await editor.reached(method)
+            await connection.cancel(session_id=session)
+        assert turn.result().stop_reason == "cancelled"
+        if held is not None:
+            held.set()
+        answer = await connection.prompt(session_id=session, prompt=[acp.text_block("And now?")])
+        assert (answer.stop_reason, editor.said[session]) == ("end_turn", "Fine.")
+        assert len(server.requests) == 2
 
 
 @pytest.mark.anyio
 @pytest.mark.usefixtures("require_npm")
-async def test_the_official_typescript_client_drives_it_and_cancels_it(project: Path) -> None:
-    cut: Turn = {"text": "Again.", "cancelOn": "session/request_permission", "cancelBy": "session/cancel"}
-    async with model_server(*WORK, WORK[3], ["Fine."]) as server:
-        turns = [{"text": "Make it a pin."}, cut, {"text": "And now?"}]
+async def test_the_official_typescript_client_drives_it_and_cancels_it_in_each_phase(project: Path) -> None:
+    def cut(point: str) -> Turn:
+        return {"text": "Again.", "cancelOn": point, "cancelBy": "session/cancel"}
+
+    speaking, running = ["Because ", HANG], [tool_call("run", {"command": "exec sleep 1000"})]
+    async with model_server(*WORK, WORK[3], speaking, running, WORK[1], ["Fine."]) as server:
+        points = ["session/request_permission", "agent_message_chunk", "terminal/wait_for_exit", "fs/read_text_file"]
+        turns = [{"text": "Make it a pin."}, *map(cut, points), {"text": "And now?"}]
         run: Any = await anyio.to_thread.run_sync(lambda: drive(command(server), project, turns))
-    assert [end.stop_reason for end in run.turns()] == ["end_turn", "cancelled", "end_turn"]
-    assert (run.turns()[0].said, run.turns()[2].said) == (DONE, "Fine.")
+    assert [end.stop_reason for end in run.turns()] == ["end_turn", *["cancelled"] * 4, "end_turn"]
+    assert [end.said for end in run.turns()] == [DONE, "", "Because ", "", "", "Fine."]
+    assert run.withdrawn() == [points[0], *points[2:]]
     assert (project / "notes.txt").read_text() == "a pin\n"
