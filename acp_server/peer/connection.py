@@ -62,7 +62,7 @@ class Connection:
         self._cleanups = Node(None, "cleanups", scopes)
         self.writer = Writer(stream, self._writer_broken)
         self.watch = Watch(self.limits.grace, self._house)
-        self._lane = Lane(self.work.spawn, self.limits.notifications)
+        self._lane = Lane(scopes, self.work.spawn, self.limits.notifications)
         self._outbox = Outbox(self.endpoint, self.writer, scopes, self._lane.deliver)
         self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, scopes, self.limits)
         self._reader = Reader(
@@ -254,7 +254,7 @@ class Connection:
             self._closing = cause
             self._patience = self._house.time() + self.limits.grace
             self._inbound.close()
-            self._lane.stop()
+            self._lane.node.cut(cause)
             self.tree.root.cut(cause)
 
     async def _idle(self) -> None:
@@ -299,7 +299,7 @@ class Connection:
             self.watch.finish_now()
             self._cleanups.cut(Cause.SHUTDOWN)
             self._cleanups.finish_cuts()
-            self._lane.let_be()
+            self._lane.node.let_be()
             self._cleanups.let_be()
             self.writer.abort()
             self.leaked = self.work.running + self._cleaning.running + self.lasting.running

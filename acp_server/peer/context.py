@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.job import Work
 from acp_server.tasks.tree import NOTHING, Node
+from acp_server.tasks.work import Work
 from acp_server.wire.messages import Request, RequestId
 
 if TYPE_CHECKING:
@@ -41,15 +41,15 @@ class Call(Work):
     """One incoming request while it is being answered."""
 
     __slots__ = (
-        "_after",
         "_inbound",
-        "_left",
         "_partial",
         "admitted",
+        "after",
         "connection",
         "failure",
         "follower",
         "is_answered",
+        "left",
         "request",
         "route",
         "value",
@@ -61,8 +61,8 @@ class Call(Work):
         self.request = request
         self.route = route
         self._inbound = inbound
-        self._after: list[Callable[[], None]] | None = None
-        self._left: list[Callable[[], None]] | None = None
+        self.after: list[Callable[[], None]] | None = None
+        self.left: list[Callable[[], None]] | None = None
         self.value: Any = NOTHING
         """What the handler returned."""
         self.failure: Exception | None = None
@@ -128,45 +128,20 @@ class Call(Work):
 
     def after_answer(self, then: Callable[[], None]) -> None:
         """Have `then` called right behind the answer, before anything else can be sent. It must not wait or raise."""
-        if self._after is None:
-            self._after = []
-        self._after.append(then)
+        self.after = [*(self.after or ()), then]
 
     def on_left(self, then: Callable[[], None]) -> None:
         """Have `then` called when the request is answered and its handler is through, or never began; which may be long
         after the answer, if the handler outlasted its cancel. It must not wait or raise."""
-        if self._left is None:
-            self._left = []
-        self._left.append(then)
+        self.left = [*(self.left or ()), then]
 
-    def left(self) -> None:
-        """For the dispatcher: the request is answered and its handler is through."""
-        follower = self.follower
-        # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
-        self.admitted = self.follower = None
-        if follower is not None:
-            follower.left()
-        if self._left is not None:
-            left, self._left = self._left, None
-            for then in left:
-                then()
-
-    def answered(self) -> None:
-        """For the dispatcher: the answer is queued."""
-        self.is_answered = True
-        if self.follower is not None:
-            self.follower.answered()
-        if self._after is not None:
-            after, self._after = self._after, None
-            for then in after:
-                then()
-
-    def give_up(self, value: Any) -> None:
-        """Answer now, without waiting any longer for the handler: with `value`, or, with `NOTHING`, by the cause of the
-        cut. A handler that has not begun will not. No effect on the answer of a request that is answered."""
+    def give_up(self, value: Any = NOTHING) -> None:
+        """Answer now, without waiting any longer for the handler: with `value`, else with what its follower has, else
+        by the cause of the cut. A handler that has not begun will not. No effect on a request that is answered."""
+        if value is NOTHING and self.follower is not None:
+            # A turn that was cut before its request knows best: the first cause stands.
+            value = self.follower.partial()
         self._inbound.give_up(self, value)
-        if not self.node.closed:
-            self.look_after()
 
     def was_cut(self, _node: Node) -> None:
         """For the nodes: this request, what it is about, or all of its connection was cut."""
@@ -174,12 +149,7 @@ class Call(Work):
             super().was_cut(_node)
         else:
             # The handler has not begun, and need not.
-            self.overdue()
-
-    def overdue(self) -> None:
-        """Answer with what there is. If just a part of it was cut, it is cut no further."""
-        # A turn that was cut before its request knows best: the first cause stands.
-        self.give_up(self.offered if self.follower is not None else NOTHING)
+            self.give_up()
 
     async def request_peer(
         self,

@@ -81,12 +81,10 @@ class Inbound:
             return
         self._held += request.size + _OVERHEAD
         call = Call(self._connection, request, route, self.tree.open(request.id, request.method), self)
-        node = call.node
-        if node.cause is not None:
+        if call.is_cancelled:
             # The connection is closing.
             self._finish(call, NOTHING, None)
             return
-        node.on_cut = call.was_cut
         if route.admit is not None:
             try:
                 route.admit(call)
@@ -105,28 +103,6 @@ class Inbound:
             id = params["requestId"]
             if is_request_id(id):
                 self.tree.cancel(id, Cause.PEER)
-
-    def give_up(self, call: Call, value: Any) -> None:
-        """See `Call.give_up`."""
-        if call.node.closed:
-            return
-        if call.task is None:
-            self._queue.pop(call, None)
-            self._finish(call, value, None)
-        elif not call.is_answered:
-            logger.warning("%s does not end although it was cancelled; answered without it", call.method)
-            self._answer(call, value, None)
-
-    def close(self) -> None:
-        """No more requests will come, or those that do are refused."""
-        self._dispatcher.close()
-
-    def _refuse(self, request: Request) -> None:
-        if not self._has_told:
-            self._has_told = True
-            logger.warning("the peer has more requests under way than are allowed at once; more are refused")
-        refusal = InternalError("Too many requests at once", data={"limit": "requests"})
-        self._write(self._endpoint.refuse(request, refusal))
 
     async def _serve(self, call: Call, pair: Pair | None) -> None:
         """Run the handler of a request, in these scopes or in its own, and answer. Never raises."""
@@ -152,24 +128,33 @@ class Inbound:
                 self._running += 1
                 self._dispatcher.start(self._queue.popitem(last=False)[0])
 
-    async def _resolve(self, call: Call) -> Any:
-        if self._resolver is None:
-            # Not at the top: it brings in jsonrpcserver, see there.
-            from acp_server.peer.resolve import Resolver
-
-            self._resolver = Resolver(self._routes.requests)
-        return await self._resolver.resolve(call)
-
     def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
         """The handler is through: answer, unless that has happened, and take the node out of the tree."""
         self._held -= call.request.size + _OVERHEAD
         call.ended()
         self._answer(call, value, error)
+        # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
+        follower, left = call.follower, call.left
+        call.admitted = call.follower = call.left = None
         # First those that it concerns, for what is still open in the node when it closes counts as cut.
-        call.left()
+        if follower is not None:
+            follower.left()
+        for then in left or ():
+            then()
         call.node.close()
         if error is not None and (ending := program_end(error)) is not None:
             self._connection.fail(ending)
+
+    def give_up(self, call: Call, value: Any) -> None:
+        """See `Call.give_up`."""
+        if call.node.closed:
+            return
+        if call.task is None:
+            self._queue.pop(call, None)
+            self._finish(call, value, None)
+        elif not call.is_answered:
+            logger.warning("%s does not end although it was cancelled; answered without it", call.method)
+            self._answer(call, value, None)
 
     def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
         request = call.request
@@ -191,7 +176,31 @@ class Inbound:
         if frame is not None:
             self._writer.put(frame)
         if not call.is_answered:
-            call.answered()
+            call.is_answered = True
+            if call.follower is not None:
+                call.follower.answered()
+            after, call.after = call.after, None
+            for then in after or ():
+                then()
+
+    def close(self) -> None:
+        """No more requests will come, or those that do are refused."""
+        self._dispatcher.close()
+
+    def _refuse(self, request: Request) -> None:
+        if not self._has_told:
+            self._has_told = True
+            logger.warning("the peer has more requests under way than are allowed at once; more are refused")
+        refusal = InternalError("Too many requests at once", data={"limit": "requests"})
+        self._write(self._endpoint.refuse(request, refusal))
+
+    async def _resolve(self, call: Call) -> Any:
+        if self._resolver is None:
+            # Not at the top: it brings in jsonrpcserver, see there.
+            from acp_server.peer.resolve import Resolver
+
+            self._resolver = Resolver(self._routes.requests)
+        return await self._resolver.resolve(call)
 
     def _write(self, frame: bytes | None) -> None:
         if frame is not None:

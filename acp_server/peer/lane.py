@@ -10,20 +10,19 @@ have to get through. The newest are dropped and not the oldest, so that what is 
 
 from __future__ import annotations
 
+import inspect
 import logging
 import reprlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
-
-import anyio
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from acp_server.peer.outbound import in_notification
 from acp_server.peer.outcome import program_end
 from acp_server.peer.report import report
 from acp_server.tasks.failure import is_cancellation
-from acp_server.tasks.grace import let_be
-from acp_server.tasks.scopes import Pair, Scopes
+from acp_server.tasks.scopes import Scopes
+from acp_server.tasks.tree import Node
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -37,37 +36,35 @@ class Lane:
     """The notifications of one connection. `start` starts a task for the coroutine function that it is given. `limit`:
     the bytes that those that wait may take."""
 
-    __slots__ = ("_dropped", "_held", "_inner", "_limit", "_scope", "_scopes", "_start", "_steps", "_stopped")
+    __slots__ = ("_dropped", "_held", "_limit", "_running", "_start", "_steps", "node")
 
-    def __init__(
-        self, start: Callable[[Callable[..., Coroutine[Any, Any, None]], Awaitable[None]], None], limit: int
-    ) -> None:
+    def __init__(self, scopes: Scopes, start: Callable[..., None], limit: int) -> None:
+        self.node: Final = Node(None, "notifications", scopes)
+        """What the handlers run in. When it is cut, what waits is forgotten, and nothing more is handled."""
+        self.node.on_cut = self._forget
         self._start = start
-        self._scopes = Scopes()
         self._limit = limit
         # A notification with the bytes that it takes, or (without a method) the delivery of an answer.
         self._steps: deque[tuple[str | None, Step, int]] = deque()
         self._held = 0
         # Since the log was last told.
         self._dropped = 0
-        self._scope: anyio.CancelScope | None = None
-        self._inner: anyio.CancelScope | None = None
-        self._stopped = False
+        self._running = False
 
     def notify(self, method: str, step: Step, size: int) -> None:
         """Handle a notification of `size` bytes now, or behind those that are still being handled."""
-        if self._stopped:
+        if self.node.cause is not None:
             return
-        if self._scope is not None:
+        if self._running:
             self._wait(method, step, size + _OVERHEAD)
             return
         token = in_notification.set(True)
         try:
             pending = step()
             if pending is not None:
-                self._scope, self._inner = anyio.CancelScope(), anyio.CancelScope()
+                self._running = True
                 # The new task inherits the context, so that what its handler asks for need not wait for the handler.
-                self._start(self._run, self._guard(method, pending))
+                self._start(self._run, method, pending)
         except BaseException as error:
             if program_end(error) is not None:
                 raise
@@ -77,40 +74,33 @@ class Lane:
 
     def deliver(self, wake: Callable[[], None]) -> None:
         """Call `wake` once everything that came before it has been handled. It must not raise."""
-        if self._scope is None or self._stopped:
+        if not self._running or self.node.cause is not None:
             wake()
         else:
             self._steps.append((None, wake, 0))
 
-    def stop(self) -> None:
-        """Cut what is running and forget what is left, except that no caller is left waiting for a delivery."""
-        self._stopped = True
-        self._forget()
-        if self._scope is not None and self._inner is not None:
-            self._scopes.cancel(Pair(self._scope, self._inner))
-
-    def let_be(self) -> None:
-        """Leave alone what was cut and does not end, see `acp_server.tasks.grace.let_be`."""
-        if self._inner is not None:
-            let_be(self._inner)
-
-    async def _run(self, first: Awaitable[None]) -> None:
-        assert self._scope is not None
-        assert self._inner is not None
+    async def _run(self, method: str, first: Awaitable[None]) -> None:
         try:
-            with self._scope, self._inner:
-                await first
-                while self._steps:
-                    method, step, size = self._steps.popleft()
-                    self._held -= size
-                    if method is None:
-                        step()
-                    else:
-                        await self._guard(method, _call(step))
+            _, error = await self.node.run(self._handle, method, first)
+            if error is not None:
+                raise error
         finally:
-            self._scope = self._inner = None
-            self._forget()
+            if inspect.iscoroutine(first):
+                # It was cut before it began.
+                first.close()
+            self._running = False
+            self._forget(self.node)
             self._tell()
+
+    async def _handle(self, first: str, pending: Awaitable[None]) -> None:
+        await self._guard(first, pending)
+        while self._steps:
+            method, step, size = self._steps.popleft()
+            self._held -= size
+            if method is None:
+                step()
+            else:
+                await self._guard(method, _call(step))
 
     def _wait(self, method: str, step: Step, size: int) -> None:
         if self._held + size <= self._limit or not self._held:
@@ -132,11 +122,12 @@ class Lane:
             await pending
         except BaseException as error:
             # A cancellation is the handler's own, unless all of them are being cut.
-            if program_end(error) is not None or (self._stopped and is_cancellation(error)):
+            if program_end(error) is not None or (self.node.cause is not None and is_cancellation(error)):
                 raise
             report(f"the handler of {method}", error)
 
-    def _forget(self) -> None:
+    def _forget(self, _node: Node) -> None:
+        """What waits, except that no caller is left waiting for a delivery."""
         steps = list(self._steps)
         self._steps.clear()
         self._held = 0

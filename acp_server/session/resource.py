@@ -15,9 +15,8 @@ import anyio
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.outcome import program_end
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.grace import grace
-from acp_server.tasks.job import Work
 from acp_server.tasks.tree import NOTHING
+from acp_server.tasks.work import Job
 
 if TYPE_CHECKING:
     from acp_server.peer.connection import Connection
@@ -25,20 +24,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.session")
 
 
-class Resource(Work):
+class Resource(Job):
     """One context manager, named `label` in the log. It is entered by `open` and left by `close`."""
 
-    __slots__ = ("_closing", "_connection", "_ended", "_error", "_manager", "_opened", "_value")
+    __slots__ = ("_closing", "_error", "_manager", "_opened", "_value")
 
     def __init__(self, manager: AbstractAsyncContextManager[Any], label: str, connection: Connection) -> None:
         # No cut of the peer's requests reaches it: at the end of the connection they end first, and may need it.
-        super().__init__(connection.outlasting(label), connection.lasting, connection.watch)
-        self.node.on_cut = self.was_cut
-        self._connection = connection
+        patience = connection.limits.grace
+        super().__init__(connection.outlasting(label), connection.lasting, connection.watch, patience)
         self._manager = manager
         self._opened = anyio.Event()
         self._closing = anyio.Event()
-        self._ended = anyio.Event()
         self._value: Any = NOTHING
         self._error: BaseException | None = None
 
@@ -47,14 +44,8 @@ class Resource(Work):
 
         Raises what it raises, and ConnectionClosed if the connection ends meanwhile.
         """
-        self._spawner.spawn(self._live)
-        try:
-            await self._opened.wait()
-        except BaseException:
-            self.node.cut(Cause.FINISHED)
-            with grace(self._connection.limits.grace):
-                await self._ended.wait()
-            raise
+        self.start(self._body)
+        await self.wait(self._opened)
         if self._error is not None:
             raise self._error
         if self._value is NOTHING:
@@ -65,30 +56,10 @@ class Resource(Work):
         """Leave it, and wait until it is left. Being cancelled meanwhile cuts its cleanup. What it raises is logged."""
         self._closing.set()
         try:
-            await self._ended.wait()
+            await self._done.wait()
         except BaseException:
             self.node.cut(Cause.FINISHED)
             raise
-
-    def overdue(self) -> None:
-        """Its session waits for it no longer."""
-        logger.warning("%s does not end although it was cancelled; going on without it", self.node.label)
-        self.look_after()
-
-    async def _live(self) -> None:
-        self.task = self._spawner.current()
-        try:
-            _, error = await self.node.run(self._body)
-        except GeneratorExit as closed:
-            # See `Spawner`: what it awaited has failed with this.
-            error = closed
-        try:
-            self._over(error)
-        finally:
-            self.node.close()
-            self.ended()
-            self._opened.set()
-            self._ended.set()
 
     async def _body(self) -> None:
         async with self._manager as value:
@@ -97,7 +68,9 @@ class Resource(Work):
             # Where it fails on its own account, a task group of its that is open here has this cut.
             await self._closing.wait()
 
-    def _over(self, error: BaseException | None) -> None:
+    def over(self, value: Any, error: BaseException | None) -> None:
+        """See `Job`."""
+        self._opened.set()
         if self._value is NOTHING:
             self._error = error
         elif error is None:

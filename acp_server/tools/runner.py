@@ -20,9 +20,9 @@ from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import grace
-from acp_server.tasks.job import Job
 from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
+from acp_server.tasks.work import Job
 from acp_server.tools.calls import Calls
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output, Pieces, problems_in, shown, yields, yields_async
@@ -45,7 +45,7 @@ class _Refused(Exception):
     """The user's no, on its way out of the call's body; the text is for the model."""
 
 
-class Execution:
+class Execution(Job):
     """One call of one tool."""
 
     def __init__(
@@ -53,6 +53,8 @@ class Execution:
     ) -> None:
         """`id`: the `toolCallId`. `given`: what its caller calls it."""
         connection = turn.client.connection
+        node = turn.node.child(f"tool call {tool.name}")
+        super().__init__(node, connection.work, connection.watch, connection.limits.grace)
         self._turn = turn
         self._tool = tool
         self._arguments = arguments
@@ -60,11 +62,8 @@ class Execution:
         self._threads = Threads.current()
         self.id: Final = id
         self.given: Final = given
-        self.node: Final = turn.node.child(f"tool call {tool.name}")
-        self.node.on_cut = self._was_cut
         self._view = View(turn, id, connection.ticker(PACE))
-        self._context = ToolContext(turn, id, tool.name, self.node, self._view, self._threads)
-        self._job = Job(self.node, connection.work, connection.watch, connection.limits.grace)
+        self._context = ToolContext(turn, id, tool.name, node, self._view, self._threads)
         self._last_words: Worker | None = None
         self._heard = anyio.Event()
         self._first_title = ""
@@ -86,7 +85,8 @@ class Execution:
             raise
         calls.add(self)
         try:
-            await self._job.run(self._body, self._over)
+            self.start(self._body)
+            await self.wait()
         finally:
             if self._last_words is not None:
                 with grace(_HEAR_OUT):
@@ -177,8 +177,8 @@ class Execution:
             value = await self._threads.run(tool.name, lambda: walked(value))
         return value if isinstance(value, Output) else Output(value)
 
-    def _over(self, value: Any, error: BaseException | None) -> None:
-        """The body is through, and a cancel cannot reach it any more."""
+    def over(self, value: Any, error: BaseException | None) -> None:
+        """See `Job`."""
         if error is not None and program_end(error) is not None:
             self._ending = error
         if self.is_cancelled:
@@ -227,8 +227,9 @@ class Execution:
 
     # -- its end
 
-    def _was_cut(self, node: Node) -> None:
-        self._job.was_cut(node)
+    def was_cut(self, node: Node) -> None:
+        """See `Work`. It is over for the client now: the function has its last words, and cleans up unseen."""
+        super().was_cut(node)
         # What a thread has said before the cancel is part of what is kept.
         self._context.take()
         ask = self._context.on_cancel

@@ -12,6 +12,8 @@ import pytest
 
 from acp_server.peer.lane import Lane
 from acp_server.peer.outbound import in_notification
+from acp_server.tasks.cause import Cause
+from acp_server.tasks.scopes import Scopes
 from acp_server.tasks.spawn import Spawner
 from tests.peer.ends import PATIENCE, until
 
@@ -26,7 +28,7 @@ class Track:
     def __init__(self, limit: int = 1024 * 1024) -> None:
         self.crashes: list[BaseException] = []
         self.house = Spawner(self.crashes.append)
-        self.lane = Lane(self.house.spawn, limit)
+        self.lane = Lane(Scopes(), self.house.spawn, limit)
         self.did: list[str] = []
         self.gates: dict[str, anyio.Event] = {}
 
@@ -182,7 +184,7 @@ async def test_stopping_cuts_what_runs_forgets_what_waits_and_delivers_answers_a
     track.waiting("never")
     track.answer("waiting")
     await until(lambda: track.did)
-    track.lane.stop()
+    track.lane.node.cut(Cause.CLOSED)
     assert track.did == ["a begins", "waiting"]
     track.waiting("too late")
     track.plain("too late")
@@ -191,7 +193,7 @@ async def test_stopping_cuts_what_runs_forgets_what_waits_and_delivers_answers_a
     assert track.did == ["a begins", "waiting", "late", "a cut"]
     track.answer("later")
     assert track.did[-1] == "later"
-    track.lane.stop()
+    track.lane.node.cut(Cause.CLOSED)
     assert not caplog.records
     gc.collect()
 
@@ -201,9 +203,9 @@ async def test_stopping_before_the_first_step_leaves_no_coroutine_that_was_never
     track = Track()
     track.waiting("a")
     track.waiting("never")
-    track.lane.stop()
+    track.lane.node.cut(Cause.CLOSED)
     await track.over()
-    assert track.did == ["a begins", "a cut"]
+    assert track.did == []
     gc.collect()
 
 
@@ -221,7 +223,7 @@ async def test_a_handler_that_is_cut_may_clean_up_and_is_logged_if_that_fails(ca
 
     track.lane.notify("a", cleans_up_badly, 0)
     await anyio.wait_all_tasks_blocked()
-    track.lane.stop()
+    track.lane.node.cut(Cause.CLOSED)
     await track.over()
     assert track.did == ["cleaned up"]
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
@@ -245,9 +247,9 @@ async def test_a_handler_that_refuses_to_end_is_left_alone_in_the_end() -> None:
     track.lane.notify("stubborn", stubborn, 0)
     track.waiting("never")
     await anyio.wait_all_tasks_blocked()
-    track.lane.stop()
+    track.lane.node.cut(Cause.CLOSED)
     await until(lambda: cuts > 3)
-    track.lane.let_be()
+    track.lane.node.let_be()
     for _ in range(5):
         await anyio.lowlevel.checkpoint()
     before = cuts

@@ -7,17 +7,28 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.tasks import job as module
+from acp_server.tasks import work as module
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import Watch, grace
-from acp_server.tasks.job import Job
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, Node
+from acp_server.tasks.work import Job
 
 pytestmark = pytest.mark.anyio
 
 LONG = 3600.0
 """Seconds that no test waits for."""
+
+
+class Told(Job):
+    """A job that tells what came of it."""
+
+    def __init__(self, kept: "Kept", patience: float) -> None:
+        super().__init__(kept.node, kept.spawner, kept.watch, patience)
+        self._kept = kept
+
+    def over(self, value: Any, error: BaseException | None) -> None:
+        self._kept.then(value, error)
 
 
 class Kept:
@@ -29,8 +40,7 @@ class Kept:
         self.watch = Watch(patience, self.spawner)
         self.root = Node(None, "root")
         self.node = self.root.child("the work")
-        self.node.on_cut = lambda node: self.job.was_cut(node)
-        self.job = Job(self.node, self.spawner, self.watch, patience)
+        self.job = Told(self, patience)
         self.ends: list[tuple[Any, BaseException | None]] = []
         self.begun = anyio.Event()
         self.go_on = anyio.Event()
@@ -40,7 +50,8 @@ class Kept:
         assert not self.node.closed
 
     async def run(self, body: Any) -> None:
-        await self.job.run(body, self.then)
+        self.job.start(body)
+        await self.job.wait()
 
     async def waits(self) -> str:
         self.begun.set()
@@ -92,15 +103,16 @@ async def test_its_error_is_handed_over_and_raised_nowhere() -> None:
 async def test_a_handover_that_fails_is_reported_and_nobody_waits_for_ever() -> None:
     kept = Kept()
     kept.go_on.set()
-    error = ValueError("not today")
+    problem = ValueError("not today")
 
-    def then(value: Any, _: BaseException | None) -> None:
-        raise error
+    def then(value: Any, error: BaseException | None) -> None:
+        raise problem
 
+    kept.then = then
     with anyio.fail_after(5):
-        await kept.job.run(kept.waits, then)
+        await kept.run(kept.waits)
         await kept.spawner.wait_idle()
-    assert kept.crashes == [error]
+    assert kept.crashes == [problem]
     assert kept.node.closed
 
 
@@ -178,8 +190,7 @@ async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone(caplo
             super().let_be()
 
     kept.node = Watched(kept.root, "the work")
-    kept.node.on_cut = lambda node: kept.job.was_cut(node)
-    kept.job = Job(kept.node, kept.spawner, kept.watch, 0.02)
+    kept.job = Told(kept, 0.02)
     async with anyio.create_task_group() as group:
         group.start_soon(kept.run, kept.stubborn)
         await kept.begun.wait()
@@ -249,7 +260,8 @@ async def test_a_cut_behind_the_end_is_not_looked_after() -> None:
     kept = Kept()
     kept.go_on.set()
     await kept.run(kept.waits)
-    kept.job.was_cut(kept.node)
+    assert not kept.node.cut(Cause.USER)
+    assert kept.node.on_cut is None
     await kept.idle()
 
 

@@ -1,7 +1,7 @@
-"""Work in a task of its own inside a node: what becomes of it when it is cut and does not end.
+"""Work in a node that can be cut: what becomes of it when it is, and does not end.
 
-It has one deadline, however often and from however many sides it is cut, and then is left behind: what cannot end must
-not hold up those who wait. What the work was worth is not decided here.
+It has one deadline, however often and from however many sides it is cut. Then those who wait go on without it, for what
+cannot end must not hold them up; and if it takes no notice at all, it is left alone.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ _SLACK: Final = 1.0
 
 
 class Work(ABC):
-    """One piece of work. Its node is its owner's, who tells it that the node was cut."""
+    """What runs in `node`: a request of the peer's, a tool call, what a session holds."""
 
     __slots__ = ("_reached", "_spawner", "_watch", "_watched", "node", "task")
 
     def __init__(self, node: Node, spawner: Spawner, watch: Watch) -> None:
         self.node = node
+        node.on_cut = self.was_cut
         self.task: object = None
         """The task that it runs in, once it has begun."""
         self._spawner = spawner
@@ -39,19 +40,22 @@ class Work(ABC):
         self._reached = False
 
     @abstractmethod
-    def overdue(self) -> None:
-        """For the watch: the time for cleaning up is over. It is waited for no longer, and looked after."""
+    def give_up(self) -> None:
+        """It was cut, its time for cleaning up is over, and it still runs: it is waited for no longer. Idempotent."""
 
     def was_cut(self, _node: Node) -> None:
         """The node, or one that is nested in it and that counts, was cut: its time to clean up begins."""
         self._watched = True
         self._watch.add(self.overdue)
 
-    def look_after(self) -> None:
-        """It is not waited for any longer and still runs: see to it that it does not take all of the processor.
+    def overdue(self) -> None:
+        """For the watch: give it up, and see to it that it does not take all of the processor.
 
         If its cut had a hold of it at two looks in a row, it takes no notice, and is left alone from then on.
         """
+        self.give_up()
+        if self.node.closed:
+            return
         reached = self.task is not None and self._spawner.is_reached(self.task)
         if reached and self._reached:
             self.node.let_be()
@@ -68,40 +72,44 @@ class Work(ABC):
 
 
 class Job(Work):
-    """Work for one that waits. Its node is its owner's; what is done at the node's cut begins with `was_cut`."""
+    """Work that has a task of its own, and a caller that waits for it."""
 
-    __slots__ = ("_done", "_over", "_patience")
+    __slots__ = ("_done", "_patience")
 
     def __init__(self, node: Node, spawner: Spawner, watch: Watch, patience: float) -> None:
         """`watch` calls back `patience` seconds after it is told to."""
         super().__init__(node, spawner, watch)
-        self._patience = patience
         self._done = anyio.Event()
-        self._over = False
+        self._patience = patience
 
-    async def run(self, body: Callable[[], Awaitable[Any]], then: Callable[[Any, BaseException | None], None]) -> None:
-        """Execute `body` and wait until it has ended, or was cut and does not end.
+    @abstractmethod
+    def over(self, value: Any, error: BaseException | None) -> None:
+        """The body has ended with this (see `Node.run`), and no cut can reach it any more."""
 
-        `then` gets its value and its error (see `Node.run`) in the same step in which it ends, before it can be
-        cut any more. Being cancelled cuts the node; then its time for cleaning up is waited for all the same.
+    def start(self, body: Callable[[], Awaitable[Any]]) -> None:
+        """Begin to execute `body`."""
+        self._spawner.spawn(self._run, body)
+
+    async def wait(self, event: anyio.Event | None = None) -> None:
+        """Wait until it has ended, or was given up; or for an event that is set by then.
+
+        Being cancelled cuts the node; then its time for cleaning up is waited for all the same.
         """
-        self._spawner.spawn(self._serve, body, then)
         try:
-            await self._done.wait()
+            await (event or self._done).wait()
         except BaseException:
             self.node.cut(Cause.FINISHED)
             with grace(self._patience + _SLACK):
                 await self._done.wait()
             raise
 
-    def was_cut(self, _node: Node) -> None:
-        """To be called by the node's `on_cut`."""
-        if not self._over:
-            super().was_cut(_node)
+    def give_up(self) -> None:
+        """Its caller goes on without it."""
+        if not self._done.is_set():
+            logger.warning("%s does not end although it was cancelled; going on without it", self.node.label)
+            self._done.set()
 
-    async def _serve(
-        self, body: Callable[[], Awaitable[Any]], then: Callable[[Any, BaseException | None], None]
-    ) -> None:
+    async def _run(self, body: Callable[[], Awaitable[Any]]) -> None:
         self.task = self._spawner.current()
         try:
             try:
@@ -109,16 +117,8 @@ class Job(Work):
             except GeneratorExit as closed:
                 # See `Spawner`: what it awaited has failed with this.
                 value, error = NOTHING, closed
-            then(value, error)
+            self.over(value, error)
         finally:
-            self._over = True
             self.node.close()
             self.ended()
             self._done.set()
-
-    def overdue(self) -> None:
-        """Its caller goes on without it."""
-        if not self._done.is_set():
-            logger.warning("%s does not end although it was cancelled; going on without it", self.node.label)
-            self._done.set()
-        self.look_after()
