@@ -21,12 +21,12 @@ from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import ApiError, Code, log_fault
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
-from acp_server.gateway.life import Life, not_cancellable
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.live_chat import LiveChat, not_cancellable
 from acp_server.gateway.messages import QUESTION, Message
+from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.records import RUNNING, Chat, Conversation, Failure, KnownSession, Status
 from acp_server.gateway.store import Store
-from acp_server.gateway.work import Waiting, Work
 
 Cancel = Literal["stop", "drain"]
 """What a cancel does to the agent: stop it, or let it end its reply."""
@@ -40,12 +40,6 @@ _OCCUPIED = (
     " new conversation. Ensure only one chat runs at a time within the same conversation."
 )
 _RESTARTED = Failure(Code.INTERNAL, "the gateway ended before the chat did")
-
-
-class _Alive:
-    def __init__(self, life: Life, work: Work) -> None:
-        self.life = life
-        self.work = work
 
 
 class Chats:
@@ -70,7 +64,7 @@ class Chats:
         self._cancel: Cancel = cancel
         self._elicitation: CallType = elicitation
         self._waiting = Waiting(limits)
-        self._alive: dict[str, _Alive] = {}
+        self._alive: dict[str, PromptTurn] = {}
         self._unstored: dict[str, Chat] = {}
         """Chats whose ends could not be stored."""
         self._group: TaskGroup | None = None
@@ -88,7 +82,7 @@ class Chats:
 
     def statuses(self) -> Counter[Status]:
         """How many of these there are, by their status."""
-        return Counter(alive.life.chat.status for alive in self._alive.values())
+        return Counter(alive.live.chat.status for alive in self._alive.values())
 
     # -- what clients want
 
@@ -112,22 +106,23 @@ class Chats:
             if conversation is None:
                 name = body.additional_messages[-1].content[:50]
                 conversation = self._conversations.create(caller, ConversationBody(bot_id=body.bot_id, name=name))
-            life, work, left = self._make(caller, conversation, bot, body, query)
-            listener = life.feed.listen() if body.stream else None
-            life.begin()
+            turn, left = self._make(caller, conversation, bot, body, query)
+            listener = turn.live.feed.listen() if body.stream else None
+            turn.live.begin()
             self._store_late()
         self._unstored.clear()
         self._conversations.leave(left)
-        self._alive[life.chat.id] = _Alive(life, work)
-        self._group.start_soon(self._work, life, work)
-        return life.chat.to_wire(), listener
+        chat = turn.live.chat
+        self._alive[chat.id] = turn
+        self._group.start_soon(self._run, turn)
+        return chat.to_wire(), listener
 
     def retrieve(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
         """One of the caller's chats. Raises ApiError 4001, for those of others as well."""
         id = known_id(chat_id, "chat_id", Code.BAD_CHAT, _UNKNOWN)
         conversation = known_id(conversation_id, "conversation_id", Code.BAD_CHAT, _UNKNOWN)
         alive = self._alive.get(id)
-        chat = alive.life.chat if alive is not None else self._unstored.get(id) or self._store.chat(id)
+        chat = alive.live.chat if alive is not None else self._unstored.get(id) or self._store.chat(id)
         if chat is None or chat.owner != caller.name or chat.conversation_id != conversation:
             raise ApiError(Code.BAD_CHAT, _UNKNOWN)
         found = self._store.conversation(conversation)
@@ -139,7 +134,7 @@ class Chats:
         """What a chat has produced so far."""
         chat = self.retrieve(caller, conversation_id, chat_id)
         alive = self._alive.get(chat.id)
-        return self._store.produced(chat.id) if alive is None else list(alive.life.messages)
+        return self._store.produced(chat.id) if alive is None else list(alive.live.messages)
 
     def submit(self, caller: Caller, conversation_id: str | None, chat_id: str | None, body: SubmitBody) -> Begun:
         """Answer what a chat waits for."""
@@ -151,7 +146,7 @@ class Chats:
             raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {chat.status.value}")
         if chat.status is Status.REQUIRES_ACTION:
             self._check_free(chat.conversation_id)
-        return alive.work.submit(body.tool_outputs, body.stream)
+        return alive.live.submit(body.tool_outputs, body.stream)
 
     async def cancel(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
         """Cancel a running chat. Returns when the agent has stopped, or did not within its time; with `drain` at once.
@@ -162,14 +157,14 @@ class Chats:
         alive = self._alive.get(chat.id)
         if alive is None:
             raise not_cancellable(chat)
-        alive.life.cancel()
+        alive.live.cancel()
         if self._cancel == "stop":
-            alive.work.stop()
+            alive.stop()
             # Longer than the work itself waits for the agent, so that what was used is known.
             with anyio.move_on_after(2 * self._limits.settle_seconds):
-                await alive.work.done.wait()
+                await alive.done.wait()
         elif self._group is not None:
-            self._group.start_soon(alive.work.drain)
+            self._group.start_soon(alive.drain)
         return chat
 
     def delete_conversation(self, caller: Caller, id: str) -> None:
@@ -180,8 +175,8 @@ class Chats:
         # It is gone now, and nothing from here on can be refused.
         self._conversations.leave(session)
         for alive in self._of(id):
-            alive.life.discard()
-            alive.work.stop()
+            alive.live.discard()
+            alive.stop()
 
     # -- from one run of the gateway to the next
 
@@ -205,7 +200,7 @@ class Chats:
 
     def _make(
         self, caller: Caller, conversation: Conversation, bot: Bot, body: ChatBody, query: Message | None
-    ) -> tuple[Life, Work, KnownSession | None]:
+    ) -> tuple[PromptTurn, KnownSession | None]:
         chat = Chat(
             id=self._ids.new(),
             conversation_id=conversation.id,
@@ -235,8 +230,8 @@ class Chats:
             but = None if query is None else query.id
             return self._store.context(conversation.id, conversation.section_id, session, but=but, most=most)
 
-        work = Work(
-            life := Life(chat, self._ids, self._store.add_message, self._limits.backlog, self._elicitation),
+        turn = PromptTurn(
+            LiveChat(chat, self._ids, self._store.add_message, self._limits.backlog, self._elicitation),
             bot,
             lease,
             self._conversations,
@@ -246,23 +241,24 @@ class Chats:
             prompt=given or [query] if query is not None else given,
             meta=_meta(chat, body),
         )
-        return life, work, lease.left
+        return turn, lease.left
 
-    async def _work(self, life: Life, work: Work) -> None:
+    async def _run(self, turn: PromptTurn) -> None:
         began = anyio.current_time()
+        live, chat = turn.live, turn.live.chat
         try:
-            await work.run()
+            await turn.run()
         finally:
-            del self._alive[life.chat.id]
+            del self._alive[chat.id]
             if self.on_end is not None:
-                self.on_end(life.chat.status, anyio.current_time() - began)
-            if life.chat.saved and not life.stored:
-                self._unstored[life.chat.id] = life.chat
+                self.on_end(chat.status, anyio.current_time() - began)
+            if chat.saved and not live.stored:
+                self._unstored[chat.id] = chat
             try:
-                self._purge(life.chat.conversation_id)
+                self._purge(chat.conversation_id)
             except Exception as error:
                 # Tried again at the next start.
-                log_fault(error, "what is left of conversation %s cannot be removed", life.chat.conversation_id)
+                log_fault(error, "what is left of conversation %s cannot be removed", chat.conversation_id)
 
     def _forget_if_cancelled(self, query: Message, chat: Chat) -> None:
         """Of a chat that is not saved this is all that remains: there was no query, if it was cancelled. What became of
@@ -280,16 +276,16 @@ class Chats:
         if conversation is not None and conversation.deleted and not self._of(conversation_id):
             self._store.purge(conversation_id)
 
-    def _of(self, conversation_id: str) -> list[_Alive]:
-        return [alive for alive in self._alive.values() if alive.life.chat.conversation_id == conversation_id]
+    def _of(self, conversation_id: str) -> list[PromptTurn]:
+        return [alive for alive in self._alive.values() if alive.live.chat.conversation_id == conversation_id]
 
     def _check_free(self, conversation_id: str) -> None:
-        if any(alive.life.chat.status in RUNNING for alive in self._of(conversation_id)):
+        if any(alive.live.chat.status in RUNNING for alive in self._of(conversation_id)):
             raise ApiError(Code.OCCUPIED, _OCCUPIED)
 
     def _check_room(self, caller: Caller) -> None:
-        # Nothing is done for a chat that waits for tool outputs; see `acp_server.gateway.work`.
-        chats = (alive.life.chat for alive in self._alive.values())
+        # Nothing is done for a chat that waits for tool outputs; see `acp_server.gateway.prompt_turn`.
+        chats = (alive.live.chat for alive in self._alive.values())
         busy = [chat.owner for chat in chats if chat.status is not Status.REQUIRES_ACTION]
         if len(busy) >= self._limits.chats:
             raise ApiError(Code.BUSY, "too many chats at once; try again later")

@@ -1,13 +1,15 @@
 """A chat while it lives: its events in the documented order, its questions, its ending. It never waits.
 
-It knows neither HTTP nor an agent: `acp_server.gateway.work` brings what the agent does, `acp_server.gateway.chats`
-what clients want.
+It knows neither HTTP nor an agent: `acp_server.gateway.prompt_turn` brings what the agent does,
+`acp_server.gateway.chats` what clients want.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
+
+import anyio
 
 from acp_server.gateway import events
 from acp_server.gateway.actions import CallType, Question
@@ -18,15 +20,13 @@ from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import Message
 from acp_server.gateway.records import Chat, Failure, Status, Usage, kept_nowhere
 from acp_server.gateway.reply import Reply
+from acp_server.gateway.update_queue import Item, UpdateQueue
 from acp_server.schema import SessionUpdate
 
 UNSTORED: Final = Failure(Code.INTERNAL, "the gateway could not store the chat")
 
-_HELD_SIZE: Final = 256
-"""What an update that is held back counts for, in characters."""
 
-
-class Life:
+class LiveChat:
     """One chat that has not ended, or whose agent still works."""
 
     def __init__(
@@ -45,10 +45,10 @@ class Life:
         self._reply = Reply(chat, ids, self.feed.emit, self._keep)
         self._asked: list[Question] = []
         """The questions that are shown, in `requires_action`."""
-        self._queue: list[Question] = []
-        """Those that came meanwhile: a client answers what it was shown."""
-        self._held: list[SessionUpdate] = []
-        """What the agent said meanwhile."""
+        self._queue = UpdateQueue()
+        """What the agent said and asked meanwhile: a client answers what it was shown."""
+        self.resumed = anyio.Event()
+        """Set, and replaced by another, when the chat does not wait for tool outputs any more; see `step`."""
 
     # -- what clients want
 
@@ -86,7 +86,6 @@ class Life:
         for question, answer in answers:
             question.settle(answer)
         self._reply.answered([given[question.id] for question, _ in answers])
-        self._catch_up()
         return shown, listener
 
     # -- what the agent does
@@ -94,34 +93,48 @@ class Life:
     @property
     def size(self) -> int:
         """How many characters the agent has said, about."""
-        return self._reply.size + _HELD_SIZE * len(self._held)
+        return self._reply.size + self._queue.size
 
-    def take(self, update: SessionUpdate) -> None:
-        """The agent shows something."""
+    @property
+    def has_questions(self) -> bool:
+        """Whether the agent waits for an answer."""
+        return bool(self._asked or self._queue.questions)
+
+    def put(self, item: Item) -> None:
+        """The agent says or asks something. It is held back while the chat waits for tool outputs, and behind what is
+        held. A chat that is cancelled, or cannot be continued, dismisses questions."""
         if self.over:
-            return
-        if self.chat.status is Status.REQUIRES_ACTION:
-            self._held.append(update)
+            if isinstance(item, Question):
+                item.settle(None)
+        elif self._queue or self.chat.status is Status.REQUIRES_ACTION:
+            self._queue.put(item)
         else:
-            self._reply.take(update)
+            self._take([item] if isinstance(item, Question) else item)
 
-    def ask(self, question: Question) -> None:
-        """The agent wants to know something. A chat that is cancelled, or cannot be continued, dismisses it."""
-        if self.over or self.chat.status is Status.CANCELED or not self.chat.saved:
-            question.settle(None)
-            return
-        self._queue.append(question)
-        self._show()
+    def step(self) -> bool:
+        """Go on with the first of what is held; False if nothing is, or the chat waits for tool outputs."""
+        if not self._queue or self.chat.status is Status.REQUIRES_ACTION:
+            return False
+        self._take(self._queue.pop())
+        return True
 
     def withdraw(self, question: Question) -> None:
         """The agent does not want to know it any more. No effect on one that is answered."""
         question.withdrawn = True
-        if question in self._queue:
-            self._queue.remove(question)
+        self._queue.remove(question)
         # A client that was shown several has to answer for all of them, so they stay until none is wanted any more.
-        elif question in self._asked and all(asked.withdrawn for asked in self._asked):
+        if question in self._asked and all(asked.withdrawn for asked in self._asked):
             self._go_on()
-            self._catch_up()
+
+    def dismiss(self) -> None:
+        """Wait for no answer any more."""
+        for question in self._queue.questions:
+            self._queue.remove(question)
+            question.settle(None)
+        for question in self._asked:
+            question.settle(None)
+        if self.chat.status is Status.REQUIRES_ACTION:
+            self._go_on()
 
     def finish(self, usage: Usage, failure: Failure | None) -> None:
         """The agent's work is over. Only the first time counts.
@@ -140,7 +153,9 @@ class Life:
             self._finish(usage, failure or UNSTORED)
 
     def _finish(self, usage: Usage, failure: Failure | None) -> None:
-        self._dismiss()
+        self.dismiss()
+        while self.step():
+            pass
         if failure is None:
             self._reply.finish()
         else:
@@ -159,38 +174,28 @@ class Life:
 
     # -- questions
 
-    def _show(self) -> None:
-        if self.chat.status is not Status.IN_PROGRESS or not self._queue:
-            return
-        self._asked, self._queue = self._queue, []
-        self._reply.interrupt([(question.name, question.arguments) for question in self._asked])
-        self.chat.move(
-            Status.REQUIRES_ACTION, tool_calls=[question.to_wire(self._elicitation) for question in self._asked]
-        )
-        self.feed.emit(events.REQUIRES_ACTION, self.chat.to_wire())
-        self.feed.done()
+    def _take(self, what: SessionUpdate | list[Question]) -> None:
+        if not isinstance(what, list):
+            self._reply.take(what)
+        elif self.chat.status is Status.CANCELED or not self.chat.saved:
+            for question in what:
+                question.settle(None)
+        else:
+            self._asked = what
+            self._reply.interrupt([(question.name, question.arguments) for question in what])
+            tool_calls = [question.to_wire(self._elicitation) for question in what]
+            self.chat.move(Status.REQUIRES_ACTION, tool_calls=tool_calls)
+            self.feed.emit(events.REQUIRES_ACTION, self.chat.to_wire())
+            self.feed.done()
 
     def _go_on(self, stream: bool = False) -> Listener | None:
         self.chat.move(Status.IN_PROGRESS)
         self._asked = []
         listener = self.feed.listen() if stream else None
         self.feed.emit(events.IN_PROGRESS, self.chat.to_wire())
+        self.resumed.set()
+        self.resumed = anyio.Event()
         return listener
-
-    def _catch_up(self) -> None:
-        held, self._held = self._held, []
-        for update in held:
-            self._reply.take(update)
-        self._show()
-
-    def _dismiss(self) -> None:
-        """Wait for answers no more."""
-        for question in (*self._asked, *self._queue):
-            question.settle(None)
-        self._queue.clear()
-        if self.chat.status is Status.REQUIRES_ACTION:
-            self._go_on()
-            self._catch_up()
 
     def _keep_nothing(self) -> None:
         self.chat.keep = kept_nowhere

@@ -8,7 +8,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.gateway.inbox import Inbox, Item
+from acp_server.gateway.bodies import ToolOutput
+from acp_server.gateway.conversations import Lease
+from acp_server.gateway.ids import Ids
+from acp_server.gateway.limits import Limits
+from acp_server.gateway.live_chat import LiveChat
+from acp_server.gateway.prompt_turn import PromptTurn, Waiting
+from acp_server.gateway.records import Chat, Status, Usage
+from acp_server.gateway.update_queue import Item
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -23,26 +30,67 @@ from acp_server.schema import (
 
 from .inside import Api, begin, ended, ids
 from .serving import PATIENCE
-from .test_life import Choice
+from .test_live_chat import Choice
 
 pytestmark = pytest.mark.anyio
 
+FIRST = Choice("first")
 
-class Box:
-    """An inbox, whether its chat waits, and what came out of it."""
+
+class Spied(LiveChat):
+    """A chat that waits for the answer to a question, and what it has gone on with since."""
 
     def __init__(self) -> None:
-        self.waits = True
-        self.taken: list[Item] = []
-        self.inbox = Inbox(lambda: self.waits, self._take)
+        super().__init__(Chat("1", "2", "3", "4", "ada"), Ids(), lambda _message: None, backlog=1 << 20)
+        self.taken: list[Any] = []
+        self.begin()
+        self.put(FIRST)
+        self.taken.clear()
 
-    def _take(self, item: Item) -> None:
-        self.taken.append(item)
-        self.waits = self.waits or isinstance(item, Choice)
+    def _take(self, what: Any) -> None:
+        self.taken += what if isinstance(what, list) else [what]
+        super()._take(what)
+
+
+class Box:
+    """Such a chat on its way to an agent."""
+
+    def __init__(self) -> None:
+        nobody: Any = None
+        self.chat = Spied()
+        limits = Limits()
+        heard = lambda *_: ([], [])  # noqa: E731
+        lease = Lease("2", "3", "4", 0, None)
+        self.turn = PromptTurn(
+            self.chat, nobody, lease, nobody, Waiting(limits), limits, heard=heard, prompt=[], meta={}
+        )
 
     def put(self, *items: Item) -> None:
         for item in items:
-            self.inbox.put(item)
+            self.chat.put(item)
+
+    def answer(self) -> None:
+        """Answer what the chat waits for."""
+        calls = [call["id"] for call in self.chat.chat.tool_calls]
+        self.chat.submit([ToolOutput(tool_call_id=id, output="yes") for id in calls], stream=False)
+
+    async def catch_up(self) -> None:
+        """Answer, and let the chat go on until it waits again, or nothing is held."""
+        self.answer()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.turn._catch_up)
+            with anyio.fail_after(PATIENCE):
+                while self.chat._queue and self.chat.chat.status is Status.IN_PROGRESS:
+                    await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+
+    @property
+    def taken(self) -> list[Any]:
+        return self.chat.taken
+
+    @property
+    def size(self) -> int:
+        return self.chat._queue.size
 
     @property
     def said(self) -> list[Any]:
@@ -62,42 +110,39 @@ def tool(id: str, **fields: Any) -> ToolCall:
 
 async def test_what_is_said_goes_straight_through_while_the_chat_does_not_wait() -> None:
     box = Box()
-    box.waits = False
+    box.answer()
     items = [chunk("a"), tool("1"), Choice("q")]
     box.put(*items)
     assert box.taken == items
-    assert box.inbox.size == 0
+    assert not box.chat._queue
 
 
 async def test_what_is_held_comes_in_order_and_stops_at_the_next_question() -> None:
     box = Box()
-    first, held = Choice("q1"), Choice("q2")
-    call = tool("1")
-    box.put(first, chunk("a"), call, chunk("b"), held, chunk("c"))
-    # A question with nothing before it is the chat's own matter.
-    assert box.taken == [first]
-    box.waits = False
-    await box.inbox.catch_up()
-    assert box.said == [first, "a", call, "b", held]
+    call, second, third, last = tool("1"), Choice("q2"), Choice("q3"), Choice("q4")
+    box.put(chunk("a"), call, chunk("b"), second, third, chunk("c"), last)
+    assert box.taken == []
+    await box.catch_up()
+    # Those that come one after the other are asked at once.
+    assert box.said == ["a", call, "b", second, third]
+    assert len(box.chat.chat.tool_calls) == 2
     box.put(chunk("d"))
-    box.waits = False
-    await box.inbox.catch_up()
-    assert box.said == [first, "a", call, "b", held, "cd"]
-    assert box.inbox.size == 0
+    await box.catch_up()
+    assert box.said == ["a", call, "b", second, third, "c", last]
+    await box.catch_up()
+    assert box.said == ["a", call, "b", second, third, "c", last, "d"]
+    assert box.size == 0
 
 
 async def test_what_comes_while_it_catches_up_comes_after_it() -> None:
     box = Box()
     box.put(tool("1"), tool("2"))
-    box.waits = False
-    async with anyio.create_task_group() as group:
-        group.start_soon(box.inbox.catch_up)
-        while not box.taken:
-            await anyio.lowlevel.checkpoint()
-        box.put(chunk("last"))
-        with anyio.fail_after(PATIENCE):
-            while len(box.taken) < 3:
-                await anyio.lowlevel.checkpoint()
+    box.answer()
+    assert box.chat.step()
+    box.put(chunk("last"))
+    assert len(box.taken) == 1
+    while box.chat.step():
+        pass
     assert box.said[2] == "last"
 
 
@@ -105,9 +150,8 @@ async def test_pieces_of_one_message_are_held_as_one_and_those_of_two_as_two() -
     box = Box()
     box.put(*[chunk("x", "m1")] * 1000, chunk("y", "m2"))
     box.put(AgentThoughtChunk(content=TextContent(text="hm"), message_id="m2"), chunk("z"))
-    assert box.inbox.size < 2000
-    box.waits = False
-    await box.inbox.catch_up()
+    assert box.size < 2000
+    await box.catch_up()
     taken: list[Any] = box.taken
     came = [(item.content.text, item.message_id) for item in taken]
     assert came == [("x" * 1000, "m1"), ("y", "m2"), ("hm", "m2"), ("z", None)]
@@ -116,7 +160,6 @@ async def test_pieces_of_one_message_are_held_as_one_and_those_of_two_as_two() -
 async def test_a_long_message_is_passed_on_in_pieces_between_which_others_have_their_turn() -> None:
     box = Box()
     box.put(*[chunk("x" * 1000)] * 1000)
-    box.waits = False
     turns = 0
     async with anyio.create_task_group() as group:
 
@@ -127,7 +170,7 @@ async def test_a_long_message_is_passed_on_in_pieces_between_which_others_have_t
                 await anyio.lowlevel.checkpoint()
 
         group.start_soon(other)
-        await box.inbox.catch_up()
+        await box.catch_up()
         group.cancel_scope.cancel()
     assert sum(map(len, box.said)) == 1_000_000
     assert max(map(len, box.said)) <= 65536
@@ -148,29 +191,28 @@ async def test_a_long_message_is_passed_on_in_pieces_between_which_others_have_t
 async def test_what_is_held_counts_with_its_size(item: Item, least: int) -> None:
     box = Box()
     box.put(item)
-    assert least <= box.inbox.size < 10 * least
-    box.inbox.flush()
-    assert box.inbox.size == 0
+    assert least <= box.size < 10 * least
+    box.chat.finish(Usage(), None)
+    assert box.size == 0
 
 
 async def test_what_no_client_will_see_is_not_held() -> None:
     box = Box()
     box.put(Plan(entries=[]), AgentMessageChunk(content=ImageContent(data="x" * 100_000, mime_type="image/png")))
-    assert box.inbox.size == 0
+    assert box.size == 0
 
 
 async def test_what_a_tool_is_at_meanwhile_is_held_as_one_up_to_its_end() -> None:
     box = Box()
     done = ToolCallProgress(tool_call_id="1", status="completed")
     box.put(tool("1", name="look"), chunk("a"), ToolCallProgress(tool_call_id="1", raw_input={"for": "x"}, title="No"))
-    before = box.inbox.size
+    before = box.size
     for number in range(1000):
         found: list[ToolCallContent] = [Content(content=TextContent(text=f"found {number}"))]
         box.put(ToolCallProgress(tool_call_id="1", status="in_progress", content=found, raw_output=number))
-    assert box.inbox.size < before + 2000
+    assert box.size < before + 2000
     box.put(tool("2"), done, tool("1"))
-    box.waits = False
-    await box.inbox.catch_up()
+    await box.catch_up()
     first, text, second, third, fourth = cast("list[Any]", box.taken)
     assert (first.title, first.name, first.status) == ("Look", "look", "in_progress")
     assert (first.raw_input, first.raw_output, first.content[0].content.text) == ({"for": "x"}, 999, "found 999")
@@ -180,16 +222,15 @@ async def test_what_a_tool_is_at_meanwhile_is_held_as_one_up_to_its_end() -> Non
     late = ToolCallProgress(tool_call_id="2", status="in_progress")
     box.put(late)
     assert box.taken[-1] is late
-    assert box.inbox.size == 0
+    assert box.size == 0
 
 
 async def test_a_question_that_is_taken_back_is_not_held_any_more() -> None:
     box = Box()
     gone, kept = Choice("gone"), Choice("kept")
     box.put(chunk("a"), gone, chunk("b"), kept)
-    box.inbox.remove(gone)
-    box.waits = False
-    await box.inbox.catch_up()
+    box.chat.withdraw(gone)
+    await box.catch_up()
     assert box.said == ["a", "b", kept]
 
 
@@ -197,7 +238,7 @@ async def test_at_the_end_all_is_passed_on_and_questions_are_dismissed() -> None
     box = Box()
     question = Choice("q")
     box.put(chunk("a"), question, chunk("b"))
-    box.inbox.flush()
+    box.chat.finish(Usage(), None)
     assert box.said == ["a", "b"]
     assert question.answered.is_set()
     assert question.answer is None
@@ -256,14 +297,14 @@ async def test_what_was_held_is_shown_while_the_agent_works_on(api: Api, tmp_pat
 async def test_an_agent_may_end_its_turn_and_leave_its_question_open(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flushed: list[int] = []
-    flush = Inbox.flush
+    left: list[int] = []
+    finish = LiveChat.finish
 
-    def spy(inbox: Inbox) -> None:
-        flushed.append(inbox.size)
-        flush(inbox)
+    def spy(chat: LiveChat, usage: Usage, failure: Any) -> None:
+        left.append(chat._queue.size)
+        finish(chat, usage, failure)
 
-    monkeypatch.setattr(Inbox, "flush", spy)
+    monkeypatch.setattr(LiveChat, "finish", spy)
     async with api(agent=[sys.executable, str(Path(__file__).parent / "agents" / "hasty.py")]) as http:
         chat = await ended(http, (await begin(http, "x"))["data"])
         assert chat["status"] == "requires_action"
@@ -275,7 +316,7 @@ async def test_an_agent_may_end_its_turn_and_leave_its_question_open(
         assert [kind for kind, _ in await produced(http, chat)] == ["function_call", "verbose", "answer", "verbose"]
         assert (await produced(http, chat))[2][1] == "".join(f"{number} ".ljust(10_000) for number in range(20))
     # It was caught up with in pieces before.
-    assert flushed == [0]
+    assert left == [0]
 
 
 async def test_what_an_agent_has_said_while_its_chat_waits_is_there_when_it_ends_without_an_answer(api: Api) -> None:

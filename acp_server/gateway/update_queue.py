@@ -1,18 +1,13 @@
-"""What an agent shows and asks on its way to its chat: held back while the chat waits for tool outputs, in order.
+"""What an agent says and asks while its chat waits for tool outputs: held back in order, and merged.
 
-What the chat makes of it is in `acp_server.gateway.life`; how much may be held is decided in `acp_server.gateway.work`.
+When it goes on is decided in `acp_server.gateway.live_chat`; how much may be held in `acp_server.gateway.prompt_turn`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Final, TypeAlias, cast
-
-import anyio
-import anyio.lowlevel
 
 from acp_server.gateway.actions import Question
 from acp_server.gateway.reply import text_of
@@ -29,28 +24,22 @@ from acp_server.schema.base import Record
 Item: TypeAlias = SessionUpdate | Question
 
 _Chunk: TypeAlias = AgentMessageChunk | AgentThoughtChunk
-_Tool: TypeAlias = ToolCall | ToolCallProgress
+_ToolUpdate: TypeAlias = ToolCall | ToolCallProgress
 
 _PIECE: Final = 64 * 1024
-"""Characters of text that are held as one, and passed on as one."""
+"""Characters of text that are held as one, and handed out as one."""
 _VALUE: Final = 64
 """What each value in an update counts for besides its text, in characters: about what it takes to keep it."""
 
 
-@dataclass(slots=True)
-class _Asked:
-    item: Question
-    size: int = 0
-
-
-class _Used:
+class _Tool:
     """What became of one tool meanwhile: kept as one until it has ended, for no client sees what lies between."""
 
-    def __init__(self, update: _Tool) -> None:
+    def __init__(self, update: _ToolUpdate) -> None:
         self.item = update
         self.size = _weight(update)
 
-    def add(self, update: _Tool) -> None:
+    def add(self, update: _ToolUpdate) -> None:
         item = self.item
         changes = {
             "name": update.name or item.name,
@@ -64,7 +53,7 @@ class _Used:
         self.size = _weight(self.item)
 
 
-class _Said:
+class _Text:
     """Pieces of one message or thought that came one after the other: kept as one, for there may be very many."""
 
     def __init__(self, chunk: _Chunk, text: str) -> None:
@@ -84,80 +73,67 @@ class _Said:
         self.size += len(text)
 
     @property
-    def item(self) -> Item:
+    def item(self) -> SessionUpdate:
         return self._kind(content=TextContent(text=self._text.getvalue()), message_id=self._message_id)
 
 
-class Inbox:
-    """Hands each item to `take` at once, unless the chat waits (`waits`) or something before it is still held.
+class UpdateQueue:
+    """Updates and questions, in order. What no client sees apart is merged, so it grows with what was said only."""
 
-    A question is held only behind something else: the chat itself puts it to those that it waits for.
-    """
-
-    def __init__(self, waits: Callable[[], bool], take: Callable[[Item], None]) -> None:
+    def __init__(self) -> None:
         self.size = 0
         """What is held, in characters, about."""
-        self._waits = waits
-        self._take = take
-        self._held: deque[_Said | _Used | _Asked] = deque()
-        self._running: dict[str, _Used] = {}
+        self._held: deque[_Text | _Tool | Question] = deque()
+        self._running: dict[str, _Tool] = {}
         """Tools that are held and have not ended, by the ids of their calls."""
-        self._woken = anyio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
 
     def put(self, item: Item) -> None:
-        """The agent shows or asks something. Never waits."""
-        if not self._held and (isinstance(item, Question) or not self._waits()):
-            self._take(item)
-        elif isinstance(item, AgentMessageChunk | AgentThoughtChunk):
+        """Hold it behind the rest. What has no text, and is neither a tool nor a question, is left out."""
+        if isinstance(item, AgentMessageChunk | AgentThoughtChunk):
             self._hold_text(item)
         elif isinstance(item, Question):
-            self._hold(_Asked(item))
+            self._held.append(item)
         elif isinstance(item, ToolCall | ToolCallProgress):
             self._hold_tool(item)
 
+    def pop(self) -> SessionUpdate | list[Question]:
+        """The first update, or all the questions that come before the next one. There has to be one."""
+        questions: list[Question] = []
+        while self._held and isinstance(held := self._held[0], Question):
+            questions.append(held)
+            self._held.popleft()
+        if questions:
+            return questions
+        held = cast("_Text | _Tool", self._held.popleft())
+        self.size -= held.size
+        if isinstance(held, _Tool) and self._running.get(held.item.tool_call_id) is held:
+            del self._running[held.item.tool_call_id]
+        return held.item
+
+    @property
+    def questions(self) -> list[Question]:
+        """The questions that are held."""
+        return [held for held in self._held if isinstance(held, Question)]
+
     def remove(self, question: Question) -> None:
-        """The agent does not want to know it any more."""
-        self._held = deque(held for held in self._held if not (isinstance(held, _Asked) and held.item is question))
-
-    def wake(self) -> None:
-        """The chat waits no more, perhaps."""
-        self._woken.set()
-
-    async def run(self) -> None:
-        """Catch up whenever the chat waits no more. Until it is cancelled."""
-        while True:
-            await self._woken.wait()
-            self._woken = anyio.Event()
-            await self.catch_up()
-
-    async def catch_up(self) -> None:
-        """Pass on what is held, as far as the chat does not wait (again). It pauses, so that other chats go on."""
-        while self._held and not self._waits():
-            self._pass_on()
-            await anyio.lowlevel.checkpoint()
-
-    def flush(self) -> None:
-        """Pass on what is held now, whatever the chat waits for. No question is answered any more."""
-        while self._held:
-            held = self._held[0]
-            if isinstance(held, _Asked):
-                self._held.popleft()
-                held.item.settle(None)
-            else:
-                self._pass_on()
+        """Hold this question no longer. No effect if it is not held."""
+        self._held = deque(held for held in self._held if held is not question)
 
     # -- parts
 
     def _hold_text(self, chunk: _Chunk) -> None:
         text = text_of(chunk.content)
         last = self._held[-1] if self._held else None
-        if isinstance(last, _Said) and last.takes(chunk, text):
+        if isinstance(last, _Text) and last.takes(chunk, text):
             last.add(text)
             self.size += len(text)
         elif text:
-            self._hold(_Said(chunk, text))
+            self._hold(_Text(chunk, text))
 
-    def _hold_tool(self, update: _Tool) -> None:
+    def _hold_tool(self, update: _ToolUpdate) -> None:
         id, ends = update.tool_call_id, update.status in ("completed", "failed")
         running = self._running.get(id)
         if running is not None and not ends:
@@ -165,25 +141,18 @@ class Inbox:
             running.add(update)
             self.size += running.size
             return
-        self._hold(used := _Used(update))
+        self._hold(used := _Tool(update))
         if ends:
             self._running.pop(id, None)
         else:
             self._running[id] = used
 
-    def _hold(self, held: _Said | _Used | _Asked) -> None:
+    def _hold(self, held: _Text | _Tool) -> None:
         self._held.append(held)
         self.size += held.size
 
-    def _pass_on(self) -> None:
-        held = self._held.popleft()
-        self.size -= held.size
-        if isinstance(held, _Used) and self._running.get(held.item.tool_call_id) is held:
-            del self._running[held.item.tool_call_id]
-        self._take(held.item)
 
-
-def _weight(update: _Tool) -> int:
+def _weight(update: _ToolUpdate) -> int:
     """Without recursion, for an agent may nest as deep as it likes."""
     weight = 0
     values: list[Any] = [update]

@@ -1,6 +1,6 @@
 """A chat's turn on its agent: the prompt, the updates, the questions, what it used, and how it ended.
 
-What that means for the chat is decided in `acp_server.gateway.life`.
+What that means for the chat is decided in `acp_server.gateway.live_chat`.
 """
 
 from __future__ import annotations
@@ -8,24 +8,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import anyio
+import anyio.lowlevel
 
 from acp_server.client import AgentExited, RemoteTurn
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RequestCancelled, RpcError
 from acp_server.gateway.actions import Question
-from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.bots import Bot
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import Code, log_fault, outline
-from acp_server.gateway.events import Listener
-from acp_server.gateway.inbox import Inbox, Item
-from acp_server.gateway.life import UNSTORED, Life
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.live_chat import UNSTORED, LiveChat
 from acp_server.gateway.messages import Message, as_context, blocks, context, is_command
 from acp_server.gateway.process import Held
 from acp_server.gateway.records import Failure, KnownSession, Status, Usage
+from acp_server.gateway.update_queue import Item
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
 
 logger = logging.getLogger("acp_server.gateway")
@@ -37,12 +36,12 @@ _STOPPED: Final = Failure(Code.INTERNAL, "the gateway was stopped")
 _TOO_MUCH: Final = Failure(Code.INTERNAL, "the agent said more than a chat may have")
 
 
-class Work:
+class PromptTurn:
     """What an agent does for one chat, in a task of its own."""
 
     def __init__(
         self,
-        life: Life,
+        live: LiveChat,
         bot: Bot,
         lease: Lease,
         conversations: Conversations,
@@ -55,7 +54,7 @@ class Work:
     ) -> None:
         self.done = anyio.Event()
         """Set when the agent works no more for this chat, as far as one can know."""
-        self._life = life
+        self.live = live
         self._bot = bot
         self._lease = lease
         self._conversations = conversations
@@ -72,24 +71,21 @@ class Work:
         self._turn: RemoteTurn | None = None
         self._usage = Usage()
         self._failure: Failure | None = _STOPPED
-        self._spoilt: Failure | None = None
+        self._broken: Failure | None = None
         """Why the chat has failed whatever its agent answers. What it says then is not taken any more."""
-        self._inbox = Inbox(lambda: life.chat.status is Status.REQUIRES_ACTION, self._pass)
-        self._questions: list[Question] = []
-        """Those that the agent waits to have answered."""
 
     async def run(self) -> None:
         """The whole turn. Nothing is raised from here but a cancel."""
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._inbox.run)
+                group.start_soon(self._catch_up)
                 await self._run()
                 group.cancel_scope.cancel()
         finally:
             try:
                 self._end()
             except Exception as error:
-                log_fault(error, "the end of chat %s went wrong", self._life.chat.id)
+                log_fault(error, "the end of chat %s went wrong", self.live.chat.id)
             self.done.set()
 
     async def _run(self) -> None:
@@ -99,11 +95,12 @@ class Work:
         except (AcpError, OSError) as error:
             self._failure = _failure(error)
         except Exception as error:
-            log_fault(error, "the work for chat %s failed", self._life.chat.id)
+            log_fault(error, "the work for chat %s failed", self.live.chat.id)
             self._failure = Failure(Code.INTERNAL, "the gateway failed")
         # Its agent waits for no answers any more. What it said meanwhile can be said now.
         self.dismiss()
-        await self._inbox.catch_up()
+        while self._step():
+            await anyio.lowlevel.checkpoint()
 
     def stop(self) -> None:
         """The chat is cancelled, so the agent is to stop. Never waits, see `done`."""
@@ -118,31 +115,28 @@ class Work:
         with anyio.move_on_after(self._limits.linger_seconds):
             await self.done.wait()
             return
-        logger.warning("chat %s: the agent does not come to an end, so it is stopped", self._life.chat.id)
+        logger.warning("chat %s: the agent does not come to an end, so it is stopped", self.live.chat.id)
         self.stop()
 
     async def ask(self, question: Question) -> Any:
         """See `acp_server.gateway.process.Asked`."""
-        self._questions.append(question)
         try:
-            self._inbox.put(question)
+            self._put(question)
             if not question.answered.is_set():
-                self._waiting.begin(self, self._life.chat.owner)
+                self._waiting.begin(self, self.live.chat.owner)
             with anyio.move_on_after(self._limits.answer_seconds):
                 await question.answered.wait()
         finally:
-            self._questions.remove(question)
-            if not self._questions:
+            with self._storing():
+                self.live.withdraw(question)
+            if not self.live.has_questions:
                 self._waiting.end(self)
-            self._withdraw(question)
         return question.answer
 
-    def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
-        """See `acp_server.gateway.life.Life.submit`. What the agent said meanwhile follows."""
-        try:
-            return self._life.submit(outputs, stream)
-        finally:
-            self._inbox.wake()
+    def dismiss(self) -> None:
+        """Dismiss the questions, so that the chat goes on. Never waits."""
+        with self._storing():
+            self.live.dismiss()
 
     # -- the turn
 
@@ -180,7 +174,7 @@ class Work:
         self._told = [*left_out, *(message.id for message in (*earlier, *self._prompt))]
         lost = len(left_out) + len(self._prompt) - 1 - len(brought)
         if lost:
-            id, most = self._life.chat.id, self._limits.context_bytes
+            id, most = self.live.chat.id, self._limits.context_bytes
             logger.warning("chat %s: of what was said, %s messages do not fit into %s bytes", id, lost, most)
         return [*context([*earlier, *brought], cut=bool(lost)), *query]
 
@@ -188,32 +182,28 @@ class Work:
         if isinstance(update, UsageUpdate):
             # How full the context is: all that was read and written for this reply.
             self._usage = Usage(token_count=update.used)
-        if self._spoilt is not None:
-            return
-        self._inbox.put(update)
-        if self._life.size + self._inbox.size > self._limits.reply:
-            logger.warning("chat %s: the agent says too much, so it is stopped", self._life.chat.id)
-            self._spoil(_TOO_MUCH)
+        if self._broken is None:
+            self._put(update)
+        if self._broken is None and self.live.size > self._limits.reply:
+            logger.warning("chat %s: the agent says too much, so it is stopped", self.live.chat.id)
+            self._break_off(_TOO_MUCH)
 
-    def _pass(self, item: Item) -> None:
+    def _put(self, item: Item) -> None:
         with self._storing():
-            if isinstance(item, Question):
-                self._life.ask(item)
-            else:
-                self._life.take(item)
+            self.live.put(item)
 
-    def dismiss(self) -> None:
-        """See `acp_server.gateway.work.Waits`."""
-        # The last first: those that are not shown yet never will be.
-        for question in reversed(self._questions):
-            question.settle(None)
-            self._withdraw(question)
-
-    def _withdraw(self, question: Question) -> None:
-        self._inbox.remove(question)
+    def _step(self) -> bool:
+        """See `LiveChat.step`."""
         with self._storing():
-            self._life.withdraw(question)
-        self._inbox.wake()
+            return self.live.step()
+        return True
+
+    async def _catch_up(self) -> None:
+        """Go on with what was held back when the chat does not wait any more. Pauses, so that other chats go on."""
+        while True:
+            while self._step():
+                await anyio.lowlevel.checkpoint()
+            await self.live.resumed.wait()
 
     @contextmanager
     def _storing(self) -> Generator[None]:
@@ -221,11 +211,11 @@ class Work:
         try:
             yield
         except Exception as error:
-            log_fault(error, "a part of chat %s cannot be stored", self._life.chat.id)
-            self._spoil(UNSTORED)
+            log_fault(error, "a part of chat %s cannot be stored", self.live.chat.id)
+            self._break_off(UNSTORED)
 
-    def _spoil(self, failure: Failure) -> None:
-        self._spoilt = self._spoilt or failure
+    def _break_off(self, failure: Failure) -> None:
+        self._broken = self._broken or failure
         self.stop()
 
     def _end(self) -> None:
@@ -233,8 +223,7 @@ class Work:
         if held is not None:
             held.process.rest(held.session, self)
             held.session.on_update = None
-        self._inbox.flush()
-        self._life.finish(self._usage, self._spoilt or self._failure)
+        self.live.finish(self._usage, self._broken or self._failure)
         if held is None:
             if self._lease.known is not None:
                 self._bot.let_go(self._lease.known, start=False)
@@ -244,7 +233,7 @@ class Work:
             self._bot.discard(held)
 
     def _give_back(self, held: Held) -> bool:
-        chat = self._life.chat
+        chat = self.live.chat
         if chat.status is not Status.COMPLETED or not chat.saved:
             return False
         known = KnownSession(self._lease.bot, held.session.id, held.key)
@@ -300,23 +289,15 @@ def _failure(error: AcpError | OSError) -> Failure:
     return Failure(Code.INTERNAL, "the agent cannot be used")
 
 
-class Waits(Protocol):
-    """The work of a chat that waits."""
-
-    def dismiss(self) -> None:
-        """Dismiss the questions, so that the chat goes on. Never waits."""
-        ...
-
-
 class Waiting:
     """The chats that wait, of all users. They do not count as running, for nothing is done for them."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._chats: dict[Waits, str] = {}
+        self._chats: dict[PromptTurn, str] = {}
         """Whose they are, the one that has waited longest first."""
 
-    def begin(self, chat: Waits, owner: str) -> None:
+    def begin(self, chat: PromptTurn, owner: str) -> None:
         """Another chat waits. If there are too many, those of the same owner that have waited longest are dismissed:
         no user loses a question by what others leave unanswered."""
         self._chats[chat] = owner
@@ -327,6 +308,6 @@ class Waiting:
             self.end(longest)
             longest.dismiss()
 
-    def end(self, chat: Waits) -> None:
+    def end(self, chat: PromptTurn) -> None:
         """A chat does not wait any more. No effect on one that does not wait."""
         self._chats.pop(chat, None)

@@ -19,11 +19,12 @@ from acp_server.gateway.conversations import Lease
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
-from acp_server.gateway.life import Life
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.live_chat import LiveChat
 from acp_server.gateway.messages import Message, whole
+from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Status, Usage
-from acp_server.gateway.work import Waiting, Work
+from acp_server.gateway.update_queue import Item
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -103,10 +104,12 @@ class Lives(RuleBasedStateMachine):
         self.statuses: list[Status] = [Status.CREATED]
         self.kept: list[Message] = []
         self.chat = Chat("1", "2", "3", "4", "ada", saved=saved, keep=self._store)
-        self.life = Life(self.chat, Ids(), self.kept.append, backlog=1 << 20)
+        self.life = LiveChat(self.chat, Ids(), self.kept.append, backlog=1 << 20)
         self.questions: list[Choice] = []
         self.streams = [Stream(self.life.feed.listen(), True)] if stream or not saved else []
         self.calls = 0
+        self.shown = ""
+        self.never_shown: list[str] = []
         self.kept_at_the_question: int | None = None
         self.life.begin()
 
@@ -116,13 +119,20 @@ class Lives(RuleBasedStateMachine):
 
     # -- on the way to the chat
 
+    def _put(self, item: Item) -> None:
+        self.life.put(item)
+
     def _shows(self, update: SessionUpdate) -> None:
-        self.life.take(update)
+        if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent) and not self.life.over:
+            self.shown += whole(update.content.text)
+        self._put(update)
 
     def _asks(self, question: Question) -> None:
-        self.life.ask(question)
+        self._put(question)
 
     def _withdraws(self, question: Question) -> None:
+        if self._is_held(question):
+            self.never_shown.append(question.id)
         self.life.withdraw(question)
 
     def _submits(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
@@ -132,7 +142,11 @@ class Lives(RuleBasedStateMachine):
         self.life.finish(usage, failure)
 
     def _is_held(self, question: Question) -> bool:
-        return False
+        return question in self.life._queue.questions
+
+    @rule()
+    def catches_up_a_little(self) -> None:
+        self.life.step()
 
     # -- the agent
 
@@ -275,65 +289,6 @@ class Lives(RuleBasedStateMachine):
         assert kept == ([message.id for message in self.life.messages] if self.chat.saved else [])
         assert set(heard) <= {message.id for message in self.life.messages}
 
-
-class Works(Lives):
-    """The same with the work between the agent and the chat, which holds back what comes while the chat waits."""
-
-    @initialize(saved=st.booleans(), stream=st.booleans())
-    def begin(self, saved: bool, stream: bool) -> None:
-        super().begin(saved, stream)
-        nobody: Any = None
-        lease = Lease("2", "3", "4", 0, None)
-
-        async def make() -> Work:
-            limits = Limits()
-            waiting = Waiting(limits)
-            heard = lambda *_: ([], [])  # noqa: E731
-            return Work(self.life, nobody, lease, nobody, waiting, limits, heard=heard, prompt=[], meta={})
-
-        # It makes a scope, which belongs to an event loop. It is never entered here.
-        self.work = anyio.run(make)
-        self.shown = ""
-        self.never_shown: list[str] = []
-
-    def _shows(self, update: SessionUpdate) -> None:
-        if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent) and not self.life.over:
-            self.shown += whole(update.content.text)
-        self.work._updated(update)
-
-    def _asks(self, question: Question) -> None:
-        self.work._questions.append(question)
-        self.work._inbox.put(question)
-
-    def _withdraws(self, question: Question) -> None:
-        if self._is_held(question):
-            self.never_shown.append(question.id)
-        self.work._withdraw(question)
-
-    def _submits(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
-        return self.work.submit(outputs, stream)
-
-    def _finishes(self, usage: Usage, failure: Failure | None) -> None:
-        self.work._usage, self.work._failure = usage, failure
-        self.work.dismiss()
-        while self._passes_on():
-            pass
-        self.work._end()
-
-    def _passes_on(self) -> bool:
-        inbox = self.work._inbox
-        if not inbox._held or self.chat.status is Status.REQUIRES_ACTION:
-            return False
-        inbox._pass_on()
-        return True
-
-    def _is_held(self, question: Question) -> bool:
-        return any(getattr(held, "item", None) is question for held in self.work._inbox._held)
-
-    @rule()
-    def catches_up_a_little(self) -> None:
-        self._passes_on()
-
     @invariant()
     def all_that_was_said_comes_in_order(self) -> None:
         said = "".join(
@@ -355,10 +310,41 @@ class Works(Lives):
 
     @invariant()
     def nothing_is_left_behind(self) -> None:
-        inbox = self.work._inbox
-        assert (inbox.size == 0) == all(isinstance(getattr(held, "item", None), Question) for held in inbox._held)
-        assert not (self.life.over and inbox._held)
-        assert not self.life._held
+        queue = self.life._queue
+        assert (queue.size == 0) == (len(queue._held) == len(queue.questions))
+        assert not (self.life.over and queue)
+
+
+class Works(Lives):
+    """The same with the turn between the agent and the chat."""
+
+    @initialize(saved=st.booleans(), stream=st.booleans())
+    def begin(self, saved: bool, stream: bool) -> None:
+        super().begin(saved, stream)
+        nobody: Any = None
+        lease = Lease("2", "3", "4", 0, None)
+
+        async def make() -> PromptTurn:
+            limits = Limits()
+            waiting = Waiting(limits)
+            heard = lambda *_: ([], [])  # noqa: E731
+            return PromptTurn(self.life, nobody, lease, nobody, waiting, limits, heard=heard, prompt=[], meta={})
+
+        # It makes a scope, which belongs to an event loop. It is never entered here.
+        self.work = anyio.run(make)
+
+    def _put(self, item: Item) -> None:
+        if isinstance(item, Question):
+            self.work._put(item)
+        else:
+            self.work._updated(item)
+
+    def _finishes(self, usage: Usage, failure: Failure | None) -> None:
+        self.work._usage, self.work._failure = usage, failure
+        self.work.dismiss()
+        while self.work._step():
+            pass
+        self.work._end()
 
 
 Lives.TestCase.settings = Works.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
@@ -392,7 +378,7 @@ def test_a_question_that_is_taken_back_while_it_is_held_is_never_shown() -> None
     assert works._is_held(second)
     works._withdraws(second)
     works._withdraws(first)
-    while works._passes_on():
+    while works.life.step():
         pass
     assert works.chat.status is Status.IN_PROGRESS
     assert works.shown == "meanwhile"
