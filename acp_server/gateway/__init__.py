@@ -13,10 +13,11 @@
     events          server-sent events and those who listen to them
     chats           the chats that live, and the moves that requests make
     records         what is kept of chats and conversations; a chat's states and the one function that moves it
-    life            a chat while it lives: events in order, questions, the ending; knows no agent
+    live_chat       a chat while it lives: events in order, questions, the ending; knows no agent
+    update_queue    what the agent says and asks while its chat waits for tool outputs
     reply           from an agent's updates to messages
     actions         an agent's questions as tool calls, and tool outputs as answers
-    work            a chat's turn on its agent; how many chats may wait for tool outputs
+    prompt_turn     a chat's turn on its agent; how many chats may wait for tool outputs
     bots            the processes of the agents, and their sessions
     conversations   whose they are, their sections, which session knows which message
     messages        messages, and what they are as content for an agent

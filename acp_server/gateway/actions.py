@@ -1,6 +1,6 @@
 """An agent's questions as tool calls, and what a client submits for them as answers.
 
-When a question is shown and when it is answered is decided in `acp_server.gateway.life`.
+When a question is shown and when it is answered is decided in `acp_server.gateway.live_chat`.
 """
 
 from __future__ import annotations

@@ -21,15 +21,13 @@ from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.gateway.errors import ApiError, Code, outline
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.process import Held, Process, Sign
+from acp_server.gateway.process import OpenSession, Probe, Process
 from acp_server.gateway.records import KnownSession
+from acp_server.gateway.sessions import SessionKeys
 from acp_server.processes.child import ChildProcess
 from acp_server.schema import Implementation
 
 logger = logging.getLogger("acp_server.gateway")
-
-_KEYS: Final = 10_000
-"""Sessions that a bot remembers the keys of. Each takes a few hundred bytes."""
 
 EVERY_OTHER: Final = "every other"
 """The name of the one that stands for all ids that have no bot of their own. No id has a space."""
@@ -61,10 +59,7 @@ class Bot:
         self._waiting = 0
         self._running: list[ChildProcess] = []
         """All that have not ended, be it that new chats get them or not."""
-        self._keys: dict[str, str] = {}
-        """Of the sessions that chats may come back to: the key of the one that had the id last, in whichever run."""
-        self._forgot = False
-        """Whether there were too many to remember all of them."""
+        self._keys = SessionKeys()
 
     def use(self, group: TaskGroup) -> None:
         """Let its processes be watched by tasks of this group; when it is cancelled they are ended."""
@@ -89,9 +84,9 @@ class Bot:
         """No further chat gets this bot. Those that have it keep it; when they are through its agent is ended."""
         self._is_retired = True
         if self._process is not None:
-            self._start_soon(self._see_out, self._process, math.inf)
+            self._start_soon(self._drain, self._process, math.inf)
 
-    async def open(self, known: KnownSession | None) -> Held:
+    async def open(self, known: KnownSession | None) -> OpenSession:
         """A session to prompt: the one that is known if the agent still has it, else a new one.
 
         Raises AcpError or OSError if there is none to be had.
@@ -102,12 +97,12 @@ class Bot:
         finally:
             self._waiting -= 1
 
-    async def _open(self, known: KnownSession | None) -> Held:
-        if known is not None and not self._is_its_id(known):
+    async def _open(self, known: KnownSession | None) -> OpenSession:
+        if known is not None and not self._keys.is_last(known):
             known = None
-        process = await self._certain()
+        process = await self._probed_process()
         limits = self._limits
-        held: Held | None = None
+        held: OpenSession | None = None
         began = anyio.current_time()
         try:
             with anyio.move_on_after(limits.start_seconds):
@@ -116,7 +111,9 @@ class Bot:
                 except (ConnectionClosed, SessionTaken) as error:
                     # This chat has not said anything yet, so once more.
                     if isinstance(error, SessionTaken):
-                        self._retire(process, "does not tell its sessions apart")
+                        # In no run can it be told what the id means.
+                        self._keys.add(error.session_id, "")
+                        self._retire(process, "gives one session id twice")
                     else:
                         # It has died between two chats, or just now.
                         logger.info("bot %s: the agent is gone; it is started anew", self.name)
@@ -126,66 +123,50 @@ class Bot:
         finally:
             # Also if the chat was cancelled: there are clients that wait for half a minute only, again and again.
             if held is None and anyio.current_time() - began >= min(limits.settle_seconds, limits.start_seconds):
-                self._start_soon(self._look_after, process)
+                self._start_soon(self._check_start, process)
         if held is None:
             raise RequestTimeout("session/new", limits.start_seconds)
-        self._remember(held.session.id, held.key)
+        self._keys.add(held.session.id, held.key)
         return held
 
-    def discard(self, held: Held) -> None:
+    def discard(self, held: OpenSession) -> None:
         """No chat will prompt this session again."""
-        self._leave(held.session.id, held.key)
+        self._keys.remove(held.session.id, held.key)
         held.process.release(held.key)
         self._start_soon(held.process.end, held.session, self._limits.start_seconds)
         if (turn := held.session.turn) is not None:
             self._start_soon(self._check, held.process, self._limits.settle_seconds, turn)
 
-    def let_go(self, known: KnownSession, *, start: bool = True) -> None:
+    def release(self, known: KnownSession, *, start: bool = True) -> None:
         """No chat will take up this session again. The agent is started for that if it has to be, and if `start`."""
-        is_its_id = self._is_its_id(known)
-        self._leave(known.id, known.key)
+        is_last = self._keys.is_last(known)
+        self._keys.remove(known.id, known.key)
         self._forget_lost()
         session = None if self._process is None else self._process.release(known.key)
         if not self._is_running or (self._process is None and not start):
             return
         if session is not None and self._process is not None:
             self._start_soon(self._process.end, session, self._limits.start_seconds)
-        elif is_its_id:
-            self._start_soon(self._start().forget, known.id, self._limits.start_seconds)
-
-    def _is_its_id(self, known: KnownSession) -> bool:
-        """Whether no other session had the id after it, as far as one can know."""
-        return self._keys.get(known.id, None if self._forgot else known.key) == known.key
-
-    def _remember(self, id: str, key: str) -> None:
-        self._keys.pop(id, None)
-        self._keys[id] = key
-        if len(self._keys) > _KEYS:
-            # The one that was used least lately. It may have been any session's, so from now on no other is believed.
-            del self._keys[next(iter(self._keys))]
-            self._forgot = True
-
-    def _leave(self, id: str, key: str) -> None:
-        if self._keys.get(id) == key:
-            del self._keys[id]
+        elif is_last:
+            self._start_soon(self._start().forget, known, self._limits.start_seconds)
 
     # -- whether the agent is to be trusted
 
-    async def _certain(self) -> Process:
-        """The process that there is, once it is certain that it is there."""
+    async def _probed_process(self) -> Process:
+        """The process that new chats get, when no probe of it is under way."""
         while True:
             process = self._start()
-            await process.when_certain()
+            await process.when_probed()
             if process is self._process:
                 return process
 
-    async def _look_after(self, process: Process) -> None:
+    async def _check_start(self, process: Process) -> None:
         """It has not opened a session in time. If it does not answer, it may be one that does one thing at a time: its
         chats are left to it for a while, and others get another."""
         if process.agent is None:
             return
-        with process.doubted():
-            if await process.sign(self._limits.start_seconds) is not Sign.ANSWER:
+        with process.probing():
+            if await process.probe(self._limits.start_seconds) is not Probe.ANSWER:
                 self._retire(process, "does not answer")
 
     async def _check(self, process: Process, seconds: float, cancelled: RemoteTurn | None = None) -> None:
@@ -196,14 +177,14 @@ class Bot:
         if process.agent is None:
             return
         deadline = anyio.current_time() + seconds
-        with process.doubted():
-            sign = await process.sign(seconds)
-            if sign is Sign.NONE:
+        with process.probing():
+            said = await process.probe(seconds)
+            if said is Probe.SILENT:
                 logger.warning("bot %s: the agent does not answer; it is ended", self.name)
                 self._end(process)
-            elif sign is Sign.NOISE:
+            elif said is Probe.BUSY:
                 self._retire(process, "takes nothing in")
-        if sign is Sign.ANSWER and cancelled is not None:
+        if said is Probe.ANSWER and cancelled is not None:
             with anyio.CancelScope(deadline=deadline):
                 await cancelled.over.wait()
             if not cancelled.over.is_set():
@@ -214,11 +195,11 @@ class Bot:
         if process is self._process:
             logger.warning("bot %s: the agent %s; it is ended after its other chats", self.name, why)
             self._forget(process)
-            self._start_soon(self._see_out, process, self._limits.linger_seconds)
+            self._start_soon(self._drain, process, self._limits.linger_seconds)
 
-    async def _see_out(self, process: Process, seconds: float) -> None:
+    async def _drain(self, process: Process, seconds: float) -> None:
         with anyio.move_on_after(seconds):
-            await process.when_at_rest()
+            await process.when_idle()
         self._end(process)
 
     async def _watch(self, process: Process) -> None:
@@ -226,9 +207,9 @@ class Bot:
         before = None
         while True:
             await anyio.sleep(self._limits.silence_seconds)
-            if process.moves is not None and process.moves == before:
+            if process.progress is not None and process.progress == before:
                 await self._check(process, self._limits.start_seconds)
-            before = process.moves
+            before = process.progress
 
     def _end(self, process: Process) -> None:
         self._forget(process)
@@ -255,7 +236,7 @@ class Bot:
             self._group.start_soon(self._run, self._process)
             if self._is_retired:
                 # For a chat that had the bot already.
-                self._group.start_soon(self._see_out, self._process, math.inf)
+                self._group.start_soon(self._drain, self._process, math.inf)
         return self._process
 
     def _forget_lost(self) -> None:
@@ -348,10 +329,10 @@ class Bots:
             raise ApiError(Code.NOT_FOUND, f"Requested resource bot_id={bot_id} does not exist")
         return bot
 
-    def let_go(self, known: KnownSession) -> None:
-        """See `Bot.let_go`. The session of a bot that there is no more stays as it is."""
+    def release(self, known: KnownSession) -> None:
+        """See `Bot.release`. The session of a bot that there is no more stays as it is."""
         if (bot := self._bots.get(known.bot)) is not None:
-            bot.let_go(known)
+            bot.release(known)
 
     def use(self, group: TaskGroup) -> None:
         """See `Bot.use`."""

@@ -111,7 +111,7 @@ class Chats:
             turn.live.begin()
             self._store_late()
         self._unstored.clear()
-        self._conversations.leave(left)
+        self._conversations.release(left)
         chat = turn.live.chat
         self._alive[chat.id] = turn
         self._group.start_soon(self._run, turn)
@@ -173,7 +173,7 @@ class Chats:
             session = self._conversations.delete(caller, id)
             self._purge(id)
         # It is gone now, and nothing from here on can be refused.
-        self._conversations.leave(session)
+        self._conversations.release(session)
         for alive in self._of(id):
             alive.live.discard()
             alive.stop()

@@ -33,7 +33,7 @@ class Lease:
     known: KnownSession | None
     """None if the chat has to open one."""
     left: KnownSession | None = None
-    """The one of another bot, see `Conversations.leave`."""
+    """The one of another bot, see `Conversations.release`."""
 
 
 class Conversations:
@@ -43,15 +43,15 @@ class Conversations:
         self,
         store: Store,
         ids: Ids,
-        let_go: Callable[[KnownSession], None],
+        on_release: Callable[[KnownSession], None],
         limits: Limits,
         file_urls: bool = False,
     ) -> None:
-        """`let_go` is told of each session that will not be taken up again; it must not wait. `file_urls`: whether
+        """`on_release` is told of each session that will not be taken up again; it must not wait. `file_urls`: whether
         messages may link to files by any URL."""
         self._store = store
         self._ids = ids
-        self._let_go = let_go
+        self._on_release = on_release
         self._limits = limits
         self._file_urls = file_urls
 
@@ -94,13 +94,13 @@ class Conversations:
     def clear(self, caller: Caller, id: str) -> Conversation:
         """Begin a new section: what was said stays listed, and is not context any more."""
         conversation = self.find(caller, id)
-        self.leave(self._said_otherwise(conversation, section_id=self._ids.new()))
+        self.release(self._said_otherwise(conversation, section_id=self._ids.new()))
         return conversation
 
     def delete(self, caller: Caller, id: str) -> KnownSession | None:
         """It is not found any more. `Store.purge` removes what is left when no chat of it lives.
 
-        The session that it had, to be left as soon as the deletion is committed.
+        The session that it had, to be released as soon as the deletion is committed.
         """
         conversation = self.find(caller, id)
         before = conversation.know(None)
@@ -157,7 +157,7 @@ class Conversations:
         with self._store.transaction():
             self._store.change_message(message)
             session = self._said_otherwise(self.find(caller, conversation_id))
-        self.leave(session)
+        self.release(session)
         return message
 
     def delete_message(self, caller: Caller, conversation_id: str | None, message_id: str | None) -> Message:
@@ -173,7 +173,7 @@ class Conversations:
             with self._store.transaction():
                 self._store.delete_message(message.id)
                 session = self._said_otherwise(conversation)
-            self.leave(session)
+            self.release(session)
 
     def list_messages(self, caller: Caller, conversation_id: str | None, body: ListBody) -> tuple[list[Message], bool]:
         """A page of messages, and whether there are more in its direction. Raises ApiError 4002 and 4005."""
@@ -218,13 +218,13 @@ class Conversations:
             self._store.change_conversation(conversation)
             self._store.mark_known(known.key, [*heard, *(message.id for message in self._store.produced(chat_id))])
         # Of another chat, which began while this one waited.
-        self.leave(before)
+        self.release(before)
         return True
 
-    def leave(self, session: KnownSession | None) -> None:
+    def release(self, session: KnownSession | None) -> None:
         """No chat will take up this session again. Only for what is committed: an agent takes nothing back."""
         if session is not None:
-            self._let_go(session)
+            self._on_release(session)
 
     # -- changes
 
@@ -233,7 +233,7 @@ class Conversations:
             check_links(content, content_type)
 
     def _said_otherwise(self, conversation: Conversation, section_id: str | None = None) -> KnownSession | None:
-        """No session knows the conversation as it is from now on: the one that did until now, see `leave`."""
+        """No session knows the conversation as it is from now on: the one that did until now, see `release`."""
         conversation.revision += 1
         conversation.section_id = section_id or conversation.section_id
         before = conversation.know(None)

@@ -71,7 +71,7 @@ class Gateway:
             make = partial(Bot, cwd=settings.cwd, ids=ids, limits=settings.limits, patience=settings.patience)
             self._bots = Bots(make)
             self._bots.set(settings.bots, settings.agent)
-            self.conversations = Conversations(self._store, ids, self._bots.let_go, self.limits, settings.file_urls)
+            self.conversations = Conversations(self._store, ids, self._bots.release, self.limits, settings.file_urls)
             self.chats = Chats(
                 self._store,
                 ids,

@@ -38,19 +38,24 @@ THERE: Final = "_acp_server/there"
 _SECOND_LOOK: Final = 0.05
 
 
-class Sign(Enum):
-    """What an agent says to the question whether it is there."""
+class Probe(Enum):
+    """What came of asking an agent whether it is there."""
 
     ANSWER = auto()
     """It says so. Or it is gone altogether, which is for others to see."""
-    NOISE = auto()
+    BUSY = auto()
     """Something else: it works, and takes nothing in."""
-    NONE = auto()
+    SILENT = auto()
     """Nothing at all."""
 
 
-class Asked(Protocol):
-    """Takes the questions that belong to a session."""
+class Turn(Protocol):
+    """What a chat does with a session: it takes the questions of the agent."""
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether the agent waits for an answer."""
+        ...
 
     async def ask(self, question: Question) -> Any:
         """The answer; None if the question is dismissed."""
@@ -58,7 +63,7 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class OpenSession:
     """A session that can be prompted."""
 
     process: Process
@@ -82,15 +87,13 @@ class Process:
         self._ids = ids
         self._cwd = cwd
         self._sessions: Sessions | None = None
-        self._working: dict[str, Asked] = {}
-        """Who works with which session at the moment."""
+        self._turns: dict[str, Turn] = {}
+        """The turns of chats, by the ids of their sessions."""
         self._opening = 0
         """How many wait for a session."""
-        self._moves = 0
-        self._asking = 0
-        """How many questions wait for an answer."""
-        self._rested = anyio.Event()
-        self._doubts: list[anyio.Event] = []
+        self._begun = 0
+        self._changed = anyio.Event()
+        self._probes: list[anyio.Event] = []
 
     def begin(self, agent: RemoteAgent) -> None:
         """The agent has started."""
@@ -100,7 +103,7 @@ class Process:
 
     # -- sessions
 
-    async def open(self, known: KnownSession | None) -> Held:
+    async def open(self, known: KnownSession | None) -> OpenSession:
         """The known session if the agent still has it, else a new one. Raises AcpError or OSError."""
         self._opening += 1
         try:
@@ -108,23 +111,23 @@ class Process:
             if known is not None:
                 session = await sessions.find(known.key, known.id)
                 if session is not None:
-                    return Held(self, session, known.key, is_new=False)
+                    return OpenSession(self, session, known.key, is_new=False)
             session, key = await sessions.open()
-            return Held(self, session, key, is_new=True)
+            return OpenSession(self, session, key, is_new=True)
         finally:
             self._opening -= 1
-            self._rest()
+            self._signal()
 
-    def work(self, session: RemoteSession, asked: Asked) -> None:
-        """Let `asked` have the questions of this session."""
-        self._moves += 1
-        self._working[session.id] = asked
+    def begin_turn(self, session: RemoteSession, turn: Turn) -> None:
+        """Let `turn` have the questions of this session."""
+        self._begun += 1
+        self._turns[session.id] = turn
 
-    def rest(self, session: RemoteSession, asked: Asked) -> None:
-        """`asked` does not work with the session any more."""
-        if self._working.get(session.id) is asked:
-            del self._working[session.id]
-            self._rest()
+    def end_turn(self, session: RemoteSession, turn: Turn) -> None:
+        """`turn` does not work with the session any more."""
+        if self._turns.get(session.id) is turn:
+            del self._turns[session.id]
+            self._signal()
 
     def idle(self, key: str) -> None:
         """No chat uses the session with this key for now; see `Sessions.tend`."""
@@ -146,11 +149,11 @@ class Process:
             with anyio.move_on_after(seconds):
                 await self._sessions.end(session)
 
-    async def forget(self, id: str, seconds: float) -> None:
-        """Make the agent forget what it knows of a session of an earlier run, as far as it can."""
+    async def forget(self, known: KnownSession, seconds: float) -> None:
+        """Make the agent forget what it knows of a session that is not open, as far as it can."""
         try:
             with anyio.move_on_after(seconds):
-                await (await self._when_ready()).forget(id)
+                await (await self._when_ready()).forget(known.key, known.id)
         except (AcpError, OSError) as error:
             logger.debug("a session could not be ended: %s", error)
 
@@ -169,15 +172,15 @@ class Process:
         return self.agent is not None and self.agent.link.connection.is_lost
 
     @property
-    def moves(self) -> tuple[int, int] | None:
+    def progress(self) -> tuple[int, int] | None:
         """Something that changes with all that the agent sends, and with each chat that it gets; None if no chat waits
         for it, be it that the agent itself waits for answers."""
-        if self.agent is None or not self._working or self._asking:
+        if self.agent is None or not self._turns or any(turn.has_questions for turn in self._turns.values()):
             return None
-        return self._moves, self.agent.link.heard
+        return self._begun, self.agent.link.heard
 
-    async def sign(self, seconds: float) -> Sign:
-        """What the agent says within this time."""
+    async def probe(self, seconds: float) -> Probe:
+        """Ask the agent whether it is there, and wait for so many seconds."""
         assert self.agent is not None
         before = self.agent.link.heard
         try:
@@ -185,35 +188,35 @@ class Process:
         except RequestTimeout:
             # If it was the gateway that stood still, what was said meanwhile is about to be heard.
             await anyio.sleep(_SECOND_LOOK)
-            return Sign.NOISE if self.agent.link.heard > before else Sign.NONE
+            return Probe.BUSY if self.agent.link.heard > before else Probe.SILENT
         except AcpError:
             pass
-        return Sign.ANSWER
+        return Probe.ANSWER
 
     @contextmanager
-    def doubted(self) -> Generator[None]:
-        """While it is not certain whether the agent is there."""
-        doubt = anyio.Event()
-        self._doubts.append(doubt)
+    def probing(self) -> Generator[None]:
+        """While it is probed whether the agent is there."""
+        probe = anyio.Event()
+        self._probes.append(probe)
         try:
             yield
         finally:
-            self._doubts.remove(doubt)
-            doubt.set()
+            self._probes.remove(probe)
+            probe.set()
 
-    async def when_certain(self) -> None:
-        """Wait until what it is doubted for is settled."""
-        for doubt in list(self._doubts):
-            await doubt.wait()
+    async def when_probed(self) -> None:
+        """Wait until the probes that are under way have ended."""
+        for probe in list(self._probes):
+            await probe.wait()
 
-    async def when_at_rest(self) -> None:
+    async def when_idle(self) -> None:
         """Wait until no chat works with it."""
-        while self._working or self._opening:
-            await self._rested.wait()
+        while self._turns or self._opening:
+            await self._changed.wait()
 
-    def _rest(self) -> None:
-        self._rested.set()
-        self._rested = anyio.Event()
+    def _signal(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
 
     # -- questions
 
@@ -233,11 +236,7 @@ class Process:
         return answer or ElicitationCancelAction()
 
     async def _ask(self, session_id: str | None, question: Question) -> Any:
-        asked = None if session_id is None else self._working.get(session_id)
-        if asked is None:
+        turn = None if session_id is None else self._turns.get(session_id)
+        if turn is None:
             return None
-        self._asking += 1
-        try:
-            return await asked.ask(question)
-        finally:
-            self._asking -= 1
+        return await turn.ask(question)

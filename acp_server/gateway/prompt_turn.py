@@ -22,7 +22,7 @@ from acp_server.gateway.errors import Code, log_fault, outline
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import UNSTORED, LiveChat
 from acp_server.gateway.messages import Message, as_context, blocks, context, is_command
-from acp_server.gateway.process import Held
+from acp_server.gateway.process import OpenSession
 from acp_server.gateway.records import Failure, KnownSession, Status, Usage
 from acp_server.gateway.update_queue import Item
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
@@ -66,7 +66,7 @@ class PromptTurn:
         self._prompt = prompt
         self._meta = meta
         self._scope = anyio.CancelScope()
-        self._held: Held | None = None
+        self._held: OpenSession | None = None
         self._told: list[str] = []
         self._turn: RemoteTurn | None = None
         self._usage = Usage()
@@ -118,8 +118,13 @@ class PromptTurn:
         logger.warning("chat %s: the agent does not come to an end, so it is stopped", self.live.chat.id)
         self.stop()
 
+    @property
+    def has_questions(self) -> bool:
+        """See `acp_server.gateway.process.Turn`."""
+        return self.live.has_questions
+
     async def ask(self, question: Question) -> Any:
-        """See `acp_server.gateway.process.Asked`."""
+        """See `acp_server.gateway.process.Turn`."""
         try:
             self._put(question)
             if not question.answered.is_set():
@@ -129,7 +134,7 @@ class PromptTurn:
         finally:
             with self._storing():
                 self.live.withdraw(question)
-            if not self.live.has_questions:
+            if not self.has_questions:
                 self._waiting.end(self)
         return question.answer
 
@@ -144,7 +149,7 @@ class PromptTurn:
         self._held = held = await self._bot.open(self._lease.known)
         session = held.session
         session.on_update = self._updated
-        held.process.work(session, self)
+        held.process.begin_turn(session, self)
         async with session.prompt(self._compose(held), meta={META: self._meta}) as turn:
             self._turn = turn
             async for _ in turn:
@@ -153,7 +158,7 @@ class PromptTurn:
         self._usage = _reported(turn.result) or self._usage
         return turn.result
 
-    def _compose(self, held: Held) -> list[ContentBlock]:
+    def _compose(self, held: OpenSession) -> list[ContentBlock]:
         """The prompt, and in `_told` the ids of what of the conversation the session hears by it, or never will.
 
         An agent knows a command only as the whole prompt (ACP, Slash Commands); so what was said before stays untold
@@ -221,18 +226,18 @@ class PromptTurn:
     def _end(self) -> None:
         held = self._held
         if held is not None:
-            held.process.rest(held.session, self)
+            held.process.end_turn(held.session, self)
             held.session.on_update = None
         self.live.finish(self._usage, self._broken or self._failure)
         if held is None:
             if self._lease.known is not None:
-                self._bot.let_go(self._lease.known, start=False)
+                self._bot.release(self._lease.known, start=False)
         elif self._give_back(held):
             held.process.idle(held.key)
         else:
             self._bot.discard(held)
 
-    def _give_back(self, held: Held) -> bool:
+    def _give_back(self, held: OpenSession) -> bool:
         chat = self.live.chat
         if chat.status is not Status.COMPLETED or not chat.saved:
             return False

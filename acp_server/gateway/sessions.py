@@ -1,9 +1,8 @@
-"""The sessions of one run of an agent's program: opened, taken up again, ended; no id ever leads to another user's.
+"""The sessions of an agent in one run of its program: opened, taken up again, ended; no id leads to another user's.
 
-Agents may give a session the id that another has had in an earlier run, so an id says nothing outside of a run. It
-counts again when the agent has taken the session up, and no other session has it by then. Each session has a key beside
-it, which nothing else ever has. An id from outside of the run that is on its way to the agent may hit a session that
-gets the same id in that very moment. So a session that gets it is not used.
+An id says nothing outside of a run, since agents may begin to count anew. It counts again when the agent has taken the
+session up. Each session has a key beside it, which nothing else ever has. An agent is broken that gives a new
+session an id which it has given before in the same run, or was asked for: the gateway could not tell what it means.
 
 A session that no chat uses is idle. Of those only so many are kept open, and only for a time: an agent may need a whole
 process for each.
@@ -14,8 +13,7 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anyio
@@ -23,6 +21,7 @@ import anyio
 from acp_server.client import RemoteAgent, RemoteSession, SessionTaken
 from acp_server.errors import AcpError, RpcError
 from acp_server.gateway.errors import outline
+from acp_server.gateway.records import KnownSession
 from acp_server.schema.methods import METHODS
 
 logger = logging.getLogger("acp_server.gateway")
@@ -32,8 +31,37 @@ _LOAD = METHODS["session/load"].capability
 _CLOSE = METHODS["session/close"].capability
 _DELETE = METHODS["session/delete"].capability
 
-_TRIES: Final = 3
-"""How many new sessions are asked for before an agent that repeats the ids of others is given up."""
+_KEYS: Final = 10_000
+"""Sessions that a bot remembers the keys of. Each takes a few hundred bytes."""
+_USED: Final = 10_000
+"""Ids that are remembered of one run."""
+
+
+class SessionKeys:
+    """Which session of an agent had an id last, in whichever run, as far as chats may come back to it."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, str] = {}
+        self._forgot = False
+        """Whether there were too many to remember all of them."""
+
+    def is_last(self, known: KnownSession) -> bool:
+        """Whether no other session had the id after it, as far as one can know."""
+        return self._keys.get(known.id, None if self._forgot else known.key) == known.key
+
+    def add(self, id: str, key: str) -> None:
+        """The session with this key has the id now."""
+        self._keys.pop(id, None)
+        self._keys[id] = key
+        if len(self._keys) > _KEYS:
+            # The one that was used least lately. It may have been any session's, so from now on no other is believed.
+            del self._keys[next(iter(self._keys))]
+            self._forgot = True
+
+    def remove(self, id: str, key: str) -> None:
+        """No chat comes back to this session."""
+        if self._keys.get(id) == key:
+            del self._keys[id]
 
 
 class Sessions:
@@ -44,43 +72,43 @@ class Sessions:
         self._agent = agent
         self._cwd = cwd
         self._open: dict[str, RemoteSession] = {}
-        self._foreign: set[str] = set()
-        """The ids that are on their way to the agent and may be from outside of this run."""
-        self._hit: list[set[str]] = []
-        """For each session that is being opened, the ids that were on their way meanwhile."""
-        self._unanswered: set[str] = set()
-        """The ids that the agent has never said anything about, so what it does with them is not known."""
+        self._used: dict[str, str | None] = {}
+        """The ids that the agent has given in this run, or was asked for, with the keys of their sessions; None for an
+        id that means no session any more."""
         self._idle: dict[str, float] = {}
         """Since when no chat has used the sessions with these keys, the longest first."""
         self._changed = anyio.Event()
         """Set when another one is idle."""
 
     async def open(self) -> tuple[RemoteSession, str]:
-        """A new session, and its key. Raises AcpError; SessionTaken if the agent gives ids to it that others have."""
-        tries = 1
-        while True:
-            try:
-                return await self._new()
-            except SessionTaken as error:
-                logger.warning("bot %s: a new session is not used: %s", self._bot, outline(error))
-                # Whatever the other one is now, it is not sure to know what was said in it.
-                self._distrust(error.session_id)
-                if tries == _TRIES:
-                    raise
-            tries += 1
+        """A new session, and its key. Raises AcpError; SessionTaken if its id was used before in this run."""
+        try:
+            session = await self._agent.new_session(self._cwd)
+        except SessionTaken as error:
+            # Whatever the other one is now, it is not sure to know what was said in it.
+            self._use(error.session_id, None)
+            raise
+        if session.id in self._used:
+            self._use(session.id, None)
+            await self._free(session)
+            raise SessionTaken(session.id)
+        key = secrets.token_hex(8)
+        self._use(session.id, key)
+        self._open[key] = session
+        return session, key
 
     async def find(self, key: str, id: str) -> RemoteSession | None:
         """The session with this key, taken up again if it is of an earlier run. None if there is none to be had."""
-        session = self._open.get(key)
         self._idle.pop(key, None)
+        session = self._open.pop(key, None)
+        if self._used.get(id, key) != key:
+            return None
         if session is None:
-            session = await self._take_up(id)
+            session = await self._take_up(key, id)
         elif self._agent.sessions.get(id) is not session:
-            session = None
-        if session is None:
-            self.release(key)
-        else:
-            self._keep(session, key)
+            return None
+        if session is not None:
+            self._open[key] = session
         return session
 
     def release(self, key: str) -> RemoteSession | None:
@@ -114,41 +142,38 @@ class Sessions:
     async def end(self, session: RemoteSession, delete: bool = True) -> None:
         """Make the agent free a session that was released, and with `delete` forget what it knows of it, as far as it
         can."""
-        try:
+        if delete:
             # An agent that has closed it may use its id again, and then hear that it is to be deleted.
-            with self._asking_for(session.id):
-                await self._free(session)
-                if delete and self._agent.link.announced(_DELETE):
-                    await _try(session.delete)
+            self._use(session.id, None)
+        try:
+            await self._free(session)
+            if delete and self._agent.link.announced(_DELETE):
+                await _try(session.delete)
         finally:
             if self._agent.sessions.get(session.id) is session:
                 del self._agent.sessions[session.id]
 
-    async def forget(self, id: str) -> None:
-        """Make the agent forget what it knows of a session of an earlier run, if that is what the id means."""
+    async def forget(self, key: str, id: str) -> None:
+        """Make the agent forget what it knows of a session that is not open, if that is what the id means."""
         agent = self._agent
-        if agent.link.announced(_DELETE) and self._keeps_sessions and not self._is_used(id):
-            with self._asking_for(id):
-                await _try(lambda: agent.delete_session(id))
+        is_meant = not agent.knows(id) and self._used.get(id, key) == key
+        if is_meant and self._keeps_sessions and agent.link.announced(_DELETE):
+            self._use(id, None)
+            await _try(lambda: agent.delete_session(id))
 
-    async def _new(self) -> tuple[RemoteSession, str]:
-        with self._opening() as hit:
-            session = await self._agent.new_session(self._cwd)
-            if session.id not in hit:
-                return session, self._keep(session, secrets.token_hex(8))
-        await self._free(session)
-        raise SessionTaken(session.id)
-
-    async def _take_up(self, id: str) -> RemoteSession | None:
+    async def _take_up(self, key: str, id: str) -> RemoteSession | None:
         agent = self._agent
-        if not self._keeps_sessions or self._is_used(id):
+        if not self._keeps_sessions or agent.knows(id):
             return None
+        self._use(id, key)
         take_up = agent.resume_session if agent.link.announced(_RESUME) else agent.load_session
         try:
-            with self._asking_for(id):
-                return await take_up(id, self._cwd)
+            return await take_up(id, self._cwd)
         except (RpcError, SessionTaken) as error:
             logger.info("bot %s: the agent does not take up a session again: %s", self._bot, outline(error))
+            if self._used.get(id) == key:
+                # It does not know the id, so that it may give it to a new one.
+                del self._used[id]
             return None
 
     def _overdue(self, most: int, idle_seconds: float) -> list[str]:
@@ -168,43 +193,15 @@ class Sessions:
         if self._agent.link.announced(_CLOSE):
             await _try(session.close)
 
-    def _keep(self, session: RemoteSession, key: str) -> str:
-        self._open[key] = session
-        return key
-
-    def _distrust(self, id: str) -> None:
-        for key in [key for key, session in self._open.items() if session.id == id]:
-            self.release(key)
+    def _use(self, id: str, key: str | None) -> None:
+        self._used.pop(id, None)
+        self._used[id] = key
+        if len(self._used) > _USED:
+            del self._used[next(iter(self._used))]
 
     @property
     def _keeps_sessions(self) -> bool:
         return self._agent.link.announced(_RESUME) or self._agent.link.announced(_LOAD)
-
-    def _is_used(self, id: str) -> bool:
-        """Whether this id means a session of this run, or may come to mean one."""
-        return self._agent.knows(id) or id in self._foreign
-
-    @contextmanager
-    def _asking_for(self, id: str) -> Generator[None]:
-        self._foreign.add(id)
-        for hit in self._hit:
-            hit.add(id)
-        try:
-            yield
-        except anyio.get_cancelled_exc_class():
-            self._unanswered.add(id)
-            raise
-        finally:
-            self._foreign.discard(id)
-
-    @contextmanager
-    def _opening(self) -> Generator[set[str]]:
-        hit = self._foreign | self._unanswered
-        self._hit.append(hit)
-        try:
-            yield hit
-        finally:
-            self._hit = [other for other in self._hit if other is not hit]
 
 
 async def _try(call: Callable[[], Awaitable[None]]) -> None:

@@ -12,11 +12,8 @@ import anyio
 import pytest
 
 from acp_server.client import RemoteSession
-from acp_server.gateway.bots import Bot
-from acp_server.gateway.ids import Ids
-from acp_server.gateway.limits import Limits
 from acp_server.gateway.records import KnownSession
-from acp_server.gateway.sessions import Sessions
+from acp_server.gateway.sessions import SessionKeys, Sessions
 from tests.client.talking import EVERYTHING, Scripted, talking
 
 from .inside import Api, Counting, begin, ended, say
@@ -162,13 +159,13 @@ async def test_nobody_gets_a_session_that_was_let_go_by_the_id_that_another_had_
 
 
 def test_a_bot_that_cannot_remember_whose_an_id_was_believes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_server.gateway.bots._KEYS", 2)
-    bot = Bot("1", ["x"], "/", Ids(), limits=Limits())
+    monkeypatch.setattr("acp_server.gateway.sessions._KEYS", 2)
+    keys = SessionKeys()
     earlier = KnownSession("1", "1", "of an earlier run")
-    assert bot._is_its_id(earlier)
+    assert keys.is_last(earlier)
     for id in ("1", "2", "3"):
-        bot._remember(id, f"key {id}")
-    assert not bot._is_its_id(earlier)
-    assert not bot._is_its_id(KnownSession("1", "1", "key 1"))
-    assert bot._is_its_id(KnownSession("1", "3", "key 3"))
-    assert len(bot._keys) == 2
+        keys.add(id, f"key {id}")
+    assert not keys.is_last(earlier)
+    assert not keys.is_last(KnownSession("1", "1", "key 1"))
+    assert keys.is_last(KnownSession("1", "3", "key 3"))
+    assert len(keys._keys) == 2

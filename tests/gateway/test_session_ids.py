@@ -47,7 +47,10 @@ class Running:
         self._args = args
 
     async def run(self) -> None:
-        self.result = await self._call(*self._args)
+        try:
+            self.result = await self._call(*self._args)
+        except SessionTaken as error:
+            self.result = error
         self._over.set()
 
     async def wait(self) -> Any:
@@ -70,9 +73,10 @@ async def test_a_new_session_with_the_id_of_one_that_is_being_taken_up_is_not_us
         ada = Running(mine.find, "ada", "1")
         group.start_soon(ada.run)
         request = await peer.expect_request("session/resume")
+        with pytest.raises(SessionTaken):
+            await mine.open()
+        assert asked(peer) == ["resume 1", "new ", "close 1"]
         bob, key = await mine.open()
-        assert bob.id == "2"
-        assert asked(peer) == ["resume 1", "new ", "close 1", "new "]
         await (peer.respond(request, {}) if agrees else peer.refuse(request, -32002))
         assert await ada.wait() is None
         assert await mine.find(key, "2") is bob
@@ -87,8 +91,7 @@ async def test_a_session_that_is_opened_first_and_answered_last_is_not_one_that_
         request = await peer.expect_request("session/new")
         assert await mine.find("ada", "1") is not None
         await peer.respond(request, {"sessionId": "1"})
-        await peer.respond(await peer.expect_request("session/new"), {"sessionId": "2"})
-        assert (await bob.wait())[0].id == "2"
+        assert isinstance(await bob.wait(), SessionTaken)
         assert "close 1" not in asked(peer)
         # What the agent has of it may be another one by now, so it is told everything anew.
         assert await mine.find("ada", "1") is None
@@ -99,7 +102,7 @@ async def test_a_new_session_with_the_id_of_one_that_is_being_deleted_is_not_use
     async with sessions() as (mine, peer), anyio.create_task_group() as group:
         peer.leave_unanswered("session/delete")
         peer.leave_unanswered("session/new")
-        deleting, opening = Running(mine.forget, "1"), Running(mine.open)
+        deleting, opening = Running(mine.forget, "ada", "1"), Running(mine.open)
         if first == "deletion":
             group.start_soon(deleting.run)
             deletion = await peer.expect_request("session/delete")
@@ -113,10 +116,9 @@ async def test_a_new_session_with_the_id_of_one_that_is_being_deleted_is_not_use
             await peer.respond(deletion, {})
             await deleting.wait()
         await peer.respond(new, {"sessionId": "1"})
-        await peer.respond(await peer.expect_request("session/new"), {"sessionId": "2"})
         if first == "deletion":
             await peer.respond(deletion, {})
-        assert (await opening.wait())[0].id == "2"
+        assert isinstance(await opening.wait(), SessionTaken)
 
 
 async def test_a_new_session_with_the_id_of_one_that_was_closed_to_be_deleted_is_not_used() -> None:
@@ -127,13 +129,12 @@ async def test_a_new_session_with_the_id_of_one_that_was_closed_to_be_deleted_is
         ending = Running(mine.end, old)
         group.start_soon(ending.run)
         deletion = await peer.expect_request("session/delete")
-        ids = iter("12")
-        peer.answer("session/new", lambda _request: {"sessionId": next(ids)})
-        new, key = await mine.open()
+        peer.answer("session/new", {"sessionId": "1"})
+        with pytest.raises(SessionTaken):
+            await mine.open()
         await peer.respond(deletion, {})
         await ending.wait()
-        assert new.id == "2"
-        assert await mine.find(key, "2") is new
+        assert await mine.find(key, "1") is None
 
 
 async def test_the_id_of_a_session_that_is_used_is_neither_taken_up_nor_deleted_for_somebody_else() -> None:
@@ -145,7 +146,7 @@ async def test_the_id_of_a_session_that_is_used_is_neither_taken_up_nor_deleted_
         request = await peer.expect_request("session/resume")
         for id in ("1", "7"):
             assert await mine.find("ada", id) is None
-            await mine.forget(id)
+            await mine.forget("ada", id)
         await peer.respond(request, {})
         session = await taking.wait()
         assert await mine.find("cleo", "7") is session
@@ -158,7 +159,7 @@ async def test_an_agent_that_keeps_no_sessions_is_not_asked_for_those_of_earlier
 ) -> None:
     async with sessions(capabilities) as (mine, peer):
         assert await mine.find("ada", "1") is None
-        await mine.forget("1")
+        await mine.forget("ada", "1")
         assert asked(peer) == []
 
 
@@ -167,9 +168,40 @@ async def test_an_id_that_the_agent_has_never_answered_for_is_not_used(what: str
     async with sessions() as (mine, peer):
         peer.leave_unanswered(f"session/{what}")
         with anyio.move_on_after(0.01):
-            await (mine.find("ada", "1") if what == "resume" else mine.forget("1"))
+            await (mine.find("ada", "1") if what == "resume" else mine.forget("ada", "1"))
         await peer.expect_request(f"session/{what}")
-        assert (await mine.open())[0].id == "2"
+        with pytest.raises(SessionTaken):
+            await mine.open()
+
+
+async def test_an_id_that_the_agent_does_not_know_may_be_given_to_a_new_session() -> None:
+    async with sessions() as (mine, peer), anyio.create_task_group() as group:
+        peer.leave_unanswered("session/resume")
+        taking = Running(mine.find, "ada", "1")
+        group.start_soon(taking.run)
+        await peer.refuse(await peer.expect_request("session/resume"), -32002)
+        assert await taking.wait() is None
+        assert (await mine.open())[0].id == "1"
+
+
+async def test_a_session_that_was_closed_while_it_was_idle_is_taken_up_again_in_the_same_run() -> None:
+    async with sessions() as (mine, _peer):
+        session, key = await mine.open()
+        assert mine.release(key) is session
+        await mine.end(session, delete=False)
+        again = await mine.find(key, session.id)
+        assert again is not None
+        assert again is not session
+        await mine.forget(key, session.id)
+        assert await mine.find("ada", session.id) is None
+
+
+async def test_only_so_many_ids_of_a_run_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_server.gateway.sessions._USED", 2)
+    async with sessions() as (mine, _peer):
+        for _ in range(3):
+            await mine.open()
+        assert list(mine._used) == ["2", "3"]
 
 
 async def test_a_session_that_cannot_be_ended_in_time_is_one_no_more() -> None:
@@ -191,7 +223,8 @@ async def test_an_agent_that_knows_one_id_only_gets_one_session() -> None:
         assert session.agent.sessions == {"main": session}
         assert await mine.find(key, "main") is None
         await mine.end(session)
-        assert (await mine.open())[0].id == "main"
+        with pytest.raises(SessionTaken):
+            await mine.open()
 
 
 # Whole gateways
@@ -226,13 +259,19 @@ async def test_nobody_loses_or_hears_anything_by_a_session_that_is_taken_up_when
         await say(http, "die", OTHER_TOKEN)
         waiting = await later(http, wayward, "what is known?", TOKEN, f"session/{method} 1", conversation_id=ada)
         bob, heard = await say(http, "a secret", OTHER_TOKEN)
-        assert heard == "[2] a secret"
-        assert (await say(http, "go", OTHER_TOKEN, conversation_id=bob))[1] == "[2] a secret | go"
+        # In another process: the first gave one id twice.
+        assert heard == "[1] a secret"
+        assert len(wayward.processes()) == 3
+        wayward.answer_held()
         known = await answer(http, waiting, TOKEN)
-        assert known.startswith("[3] Earlier in this conversation:\n\nuser: I am ada")
+        assert known.startswith("[2] Earlier in this conversation:\n\nuser: I am ada")
         assert "secret" not in known
-        assert (await say(http, "more", OTHER_TOKEN, conversation_id=bob))[1] == "[2] a secret | go | more"
-        assert (await say(http, "more", TOKEN, conversation_id=ada))[1] == f"{known} | more"
+        assert (await say(http, "more", OTHER_TOKEN, conversation_id=bob))[1] == "[1] a secret | more"
+        waiting = await later(http, wayward, "more", TOKEN, f"session/{method} 2", conversation_id=ada)
+        wayward.answer_held()
+        again = await answer(http, waiting, TOKEN)
+        assert again.startswith("[2] Earlier in this conversation:\n\nuser: I am ada")
+        assert ("secret" in again, again == f"{known} | more") == (False, agrees)
 
 
 async def test_nobody_loses_a_session_by_one_that_is_deleted_when_its_id_is_given_to_another(
@@ -247,9 +286,10 @@ async def test_nobody_loses_a_session_by_one_that_is_deleted_when_its_id_is_give
             while "session/delete 1" not in wayward.asked():  # noqa: ASYNC110 - nobody tells
                 await anyio.sleep(0.01)
         bob, heard = await say(http, "a secret", OTHER_TOKEN)
-        assert heard == "[2] a secret"
-        assert (await say(http, "go", OTHER_TOKEN, conversation_id=bob))[1] == "[2] a secret | go"
-        assert (await say(http, "more", OTHER_TOKEN, conversation_id=bob))[1] == "[2] a secret | go | more"
+        assert heard == "[1] a secret"
+        wayward.answer_held()
+        assert (await say(http, "go", OTHER_TOKEN, conversation_id=bob))[1] == "[1] a secret | go"
+        assert (await say(http, "more", OTHER_TOKEN, conversation_id=bob))[1] == "[1] a secret | go | more"
 
 
 @pytest.mark.parametrize("what", ["chats", "deletes"])

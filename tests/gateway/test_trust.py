@@ -1,6 +1,7 @@
 """Agents that hang, and agents that work on after a cancel: they are ended, and the chats of others spared."""
 
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,11 @@ class Wayward(Counting):
     def processes(self) -> list[psutil.Process | None]:
         """All that have been started; None for one that is gone."""
         return [_process(int(line.split()[1])) for line in self.asked("start ")]
+
+    def answer_held(self) -> None:
+        """Let it answer what it holds back."""
+        for process in filter(None, self.processes()):
+            process.send_signal(signal.SIGUSR1)
 
     async def does(self, text: str, times: int = 1) -> None:
         """Until it does this."""
@@ -225,10 +231,10 @@ async def test_an_agent_that_opens_no_session_gets_no_new_chats_although_nobody_
 async def test_no_agent_is_started_for_what_is_let_go_when_the_gateway_ends(wayward: Wayward) -> None:
     async with anyio.create_task_group() as group:
         bot = Bot("1", wayward.command("load", "delete"), "/", Ids(), limits=Limits(), patience=HURRY)
-        bot.let_go(KnownSession("1", "old", "key"))
+        bot.release(KnownSession("1", "old", "key"))
         bot.use(group)
         group.cancel_scope.cancel()
-        bot.let_go(KnownSession("1", "old", "key"))
+        bot.release(KnownSession("1", "old", "key"))
     assert wayward.processes() == []
 
 

@@ -9,12 +9,11 @@ A prompt is answered with all that its session was prompted with, except:
     late        is answered when it is cancelled, but only behind the next request
     ask         asks for permission, and is answered when it has it
     die         ends the agent
-    go          what was held is answered first
     long        is answered with one update of 33 MiB
 
 `chatter N` says N pieces, one in 20 ms, in a thread. With the capability `hold` the answers to `session/load`,
-`session/resume` and `session/delete` are held; with `refuse` they are errors. With `one` all sessions are one;
-with `deaf` the agent ends by force only.
+`session/resume` and `session/delete` are held until SIGUSR1; with `refuse` they are errors. With `one` all sessions are
+one; with `deaf` the agent ends by force only. What was said in a session is kept in LOG.said, for later runs.
 """
 
 import json
@@ -23,9 +22,11 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 log, *capabilities = sys.argv[1:]
+kept = Path(log + ".said")
 said: dict[str, list[str]] = {}
 opened = 0
 hanging: dict[str, Any] = {}
@@ -60,6 +61,7 @@ def chatter(id: Any, session: str, pieces: int) -> None:
 
 def prompted(id: Any, session: str, texts: list[str]) -> None:
     said[session] += texts
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {session: said[session]}))
     word, _, rest = texts[-1].partition(" ")
     note(f"does {texts[-1]}")
     if word == "block":
@@ -68,10 +70,6 @@ def prompted(id: Any, session: str, texts: list[str]) -> None:
         time.sleep(float(rest))
     if word == "die":
         os._exit(1)
-    if word == "go":
-        for answer in held:
-            send(**answer)
-        held.clear()
     if word == "long":
         say(session, "x" * (33 << 20))
     if word in ("hang", "late"):
@@ -109,7 +107,7 @@ def asked(id: Any, method: str, session: str, params: dict[str, Any]) -> None:
         elif method == "session/delete":
             said.pop(session, None)
         else:
-            said.setdefault(session, [])
+            said.setdefault(session, json.loads(kept.read_text()).get(session, []))
         if "hold" in capabilities:
             held.append(answer)
         else:
@@ -123,7 +121,16 @@ def asked(id: Any, method: str, session: str, params: dict[str, Any]) -> None:
         late.clear()
 
 
+def answer_held(*_: Any) -> None:
+    while held:
+        send(**held.pop(0))
+
+
 def main() -> None:
+    if not kept.exists():
+        kept.write_text("{}")
+    if "hold" in capabilities:
+        signal.signal(signal.SIGUSR1, answer_held)
     note(f"start {os.getpid()}")
     if "deaf" in capabilities:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
