@@ -59,16 +59,31 @@ def client(**arguments: Any) -> None:
 
 
 @main.command(context_settings=CONTEXT)
-@click.argument("before", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("after", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def compare(before: Path, after: Path) -> None:
-    """What changed between two runs that `--json` wrote: exit code 1 if something became worse."""
-    from .report import compare as comparing
-    from .report import jsonfile
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--table",
+    "form",
+    type=click.Choice(["text", "markdown", "html"]),
+    help="All runs beside each other instead: a row for each rule that one breaks. As text with three files or more.",
+)
+def compare(files: tuple[Path, ...], form: str | None) -> None:
+    """What changed from one run to a later one, or several runs in a table. `--json` of a run writes its file.
 
+    Exit code 1 if something became worse from the first of two runs to the second.
+    """
+    from .report import compare as comparing
+    from .report import jsonfile, table
+
+    if len(files) == 1:
+        raise click.UsageError("one run can be compared with nothing: name two files or more")
     try:
-        comparison = comparing.compare(jsonfile.read(before), jsonfile.read(after))
+        runs = [jsonfile.read(file) for file in files]
+        if form is None and len(runs) == 2:
+            comparison = comparing.compare(*runs)
+            comparing.show(comparison, sys.stdout)
+            sys.exit(comparison.exit_code)
+        shown = table.table(runs)
     except (OSError, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    comparing.show(comparison, sys.stdout)
-    sys.exit(comparison.exit_code)
+    render = {"markdown": table.as_markdown, "html": table.as_html}.get(form or "text", table.as_text)
+    click.echo(render(shown), nl=False)

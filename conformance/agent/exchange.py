@@ -135,7 +135,7 @@ class Pending:
         """Await the answer, which must be a result; an error ends the case as a failure."""
         answer = await self._answer_but_login(within)
         if "result" not in answer:
-            fail(f"{self.method} was answered with an error: {_short(answer.get('error'))}")
+            fail(f"{self.method} was answered with an error: {_short(answer.get('error'))}", at=self.position)
         return answer["result"]
 
     async def error(self, *codes: int, within: float | None = None) -> dict[str, Any]:
@@ -143,10 +143,12 @@ class Pending:
         answer = await self._answer_but_login(within)
         error = answer.get("error")
         if not isinstance(error, dict):
-            fail(f"{self.method} was answered with a result instead of an error: {_short(answer.get('result'))}")
+            came = _short(answer.get("result"))
+            fail(f"{self.method} was answered with a result instead of an error: {came}", at=self.position)
         if codes and error.get("code") not in codes:
             wanted = " or ".join(map(str, codes))
-            fail(f"{self.method} was answered with the code {error.get('code')!r} instead of {wanted}")
+            code = error.get("code")
+            fail(f"{self.method} was answered with the code {code!r} instead of {wanted}", at=self.position)
         return error
 
     async def _answer_but_login(self, within: float | None) -> dict[str, Any]:

@@ -27,6 +27,8 @@ class Observed:
     conversations: list[Conduct] = field(default_factory=list)
     exhibit: Sequence[Line] = ()
     """The transcript of the conversation that broke the rule."""
+    guilty: str = ""
+    """The line in it."""
 
     def forbid(self, *rules: Rule) -> None:
         """Fail if any message of any conversation broke one of these rules."""
@@ -38,6 +40,6 @@ class Observed:
         ]
         if found:
             conduct, violation = found[0]
-            self.exhibit = conduct.transcript
+            self.exhibit, self.guilty = conduct.transcript, violation.line
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             fail(f"{violation.what}, in {conduct.name}: {violation.line[:300]}{more}")

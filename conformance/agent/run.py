@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 import anyio
 
 from conformance.core.case import Case, Outcome, Verdict
+from conformance.core.lines import place_of
 from conformance.core.process import CannotStart, Start, end_strays, spawn
 from conformance.core.progress import Progress
 from conformance.core.result import CaseResult, Level, Line, Run, clean
@@ -56,6 +57,8 @@ class _Judged:
     root: str = ""
     transcript: Sequence[Line] = ()
     stderr: str = ""
+    guilty: str = ""
+    """The line of the subject that breaks the rule, or the beginning of it."""
 
     @property
     def stands(self) -> bool:
@@ -240,7 +243,9 @@ class AgentRun:
             judged = await self._outcome(case, self.observed)
             if self._mishaps and judged.verdict is Verdict.PASS:
                 return _Judged(Verdict.SUITE_ERROR, self._mishaps[0])
-            return replace(judged, transcript=self.observed.exhibit if judged.verdict is not Verdict.PASS else ())
+            if judged.verdict is Verdict.PASS:
+                return judged
+            return replace(judged, transcript=self.observed.exhibit, guilty=self.observed.guilty)
         agent: Agent | None = None
         judged = _Judged(Verdict.SUITE_ERROR)
         try:
@@ -265,7 +270,10 @@ class AgentRun:
                         return _Judged(Verdict.SLOW, f"{missing.what} came later than the suite waits")
                     raise
         except Outcome as outcome:
-            return _Judged(case.judged(outcome), outcome.reason, outcome.root)
+            guilty = ""
+            if outcome.at is not None and isinstance(subject, Agent):
+                guilty = subject.received[outcome.at].line[:500].decode("utf-8", "backslashreplace")
+            return _Judged(case.judged(outcome), outcome.reason, outcome.root, guilty=guilty)
         except Exception:  # a case that is wrong is the suite's fault, unless it was told what has no meaning
             found = subject.violations if isinstance(subject, Agent) else ()
             for violation in found:
@@ -332,5 +340,6 @@ def _result(case: Case, judged: _Judged, seconds: float) -> CaseResult:
         root=judged.root if judged.verdict is Verdict.UNREACHED else "",
         seconds=round(seconds, 3),
         transcript=judged.transcript,
+        guilty=place_of(judged.guilty, judged.transcript) if judged.guilty else None,
         stderr=clean(judged.stderr),
     )

@@ -54,12 +54,14 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 class Outcome(Exception):
     """Ends a case early. `verdict` FAIL means "the rule is broken": it becomes `warn` where the level is SHOULD."""
 
-    def __init__(self, verdict: Verdict, reason: str, root: str = "") -> None:
+    def __init__(self, verdict: Verdict, reason: str, root: str = "", *, at: int | None = None) -> None:
         super().__init__(reason)
         self.verdict = verdict
         self.reason = reason
         self.root = root
         """The id of the case that is about what went wrong, where that is another one than this."""
+        self.at = at
+        """Which line of the subject breaks the rule, as an index into all that it wrote; None if it is not one line."""
 
 
 @contextmanager
@@ -72,9 +74,14 @@ def belongs_to(root: str) -> Iterator[None]:
         raise
 
 
-def fail(reason: str) -> NoReturn:
-    """End the case: the rule is broken. `reason`: one line with what came instead of what."""
-    raise Outcome(Verdict.FAIL, reason)
+def fail(reason: str, *, at: int | None = None) -> NoReturn:
+    """End the case: the rule is broken.
+
+    Args:
+        reason: One line with what came instead of what.
+        at: Which line of the subject breaks it, as an index into all that it wrote, where it is one line.
+    """
+    raise Outcome(Verdict.FAIL, reason, at=at)
 
 
 def skip(reason: str) -> NoReturn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from .result import Line, shorten
@@ -77,3 +77,9 @@ class Transcript:
             note: Line = {"at": tail[0]["at"], "from": "suite", "text": f"... {left_out:,} lines are left out here ..."}
             return (*self._head, note, *tail)
         return (*self._head, *tail)
+
+
+def place_of(beginning: str, transcript: Sequence[Line]) -> int | None:
+    """Where the last line of the subject is that begins so; None if there is none."""
+    found = [n for n, line in enumerate(transcript) if line["from"] == "subject" and line["text"].startswith(beginning)]
+    return found[-1] if found else None

@@ -80,6 +80,8 @@ class CaseResult:
     """The case that stands for this one: what is wrong there kept this rule from being tried."""
     seconds: float = 0.0
     transcript: Sequence[Line] = field(default_factory=tuple)
+    guilty: int | None = None
+    """Which line of the transcript breaks the rule; None if that is not one line."""
     stderr: str = ""
     """The end of what the subject wrote to standard error."""
 

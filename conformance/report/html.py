@@ -15,6 +15,7 @@ from pathlib import Path
 
 from conformance.core.result import CaseResult, Run, Verdict
 
+from .links import link_to
 from .words import (
     NAMES,
     PROBLEMS,
@@ -32,8 +33,14 @@ from .words import (
 _MOST_LINES = 400
 """Lines of a conversation that are shown; a flood would make a page that no phone opens."""
 
+_LONGEST_LINE = 1_000
+"""Characters of a line that are shown; of the guilty line all are."""
+
+_AROUND = 5
+"""Lines that are shown around the guilty one, where it is not among those."""
+
 _FEW_LINES = 4
-"""The same where nothing is wrong."""
+"""The lines that are shown where nothing is wrong."""
 
 _SHORT_LINE = 200
 """Characters of a line that are shown there."""
@@ -167,10 +174,11 @@ def _case(case: CaseResult) -> Iterator[str]:
         yield f'<span class="reason">{_text(case.reason)}</span>'
     yield f'<span class="id">{_text(case.id)}</span></span></summary>'
     yield '<div class="body">'
-    rule = f"{rule_of(case)}; {NAMES[case.verdict]}, {case.seconds:.2f} s"
+    rest = f"; {NAMES[case.verdict]}, {case.seconds:.2f} s"
     if case.behaviours:
-        rule += f"; {', '.join(case.behaviours)}"
-    yield f"<p>{_text(rule)}</p>"
+        rest += f"; {', '.join(case.behaviours)}"
+    rule, address = _text(rule_of(case)), link_to(case.source, case.section)
+    yield f'<p><a href="{escape(address)}">{rule}</a>{_text(rest)}</p>' if address else f"<p>{rule}{_text(rest)}</p>"
     yield from _transcript(case)
     if case.stderr and case.verdict in PROBLEMS:
         yield f"<h3>Standard error</h3><pre>{_text(case.stderr, lines=True)}</pre>"
@@ -181,20 +189,44 @@ def _transcript(case: CaseResult) -> Iterator[str]:
     if not case.transcript:
         yield "<p>Nothing went over the wire.</p>"
         return
+    if case.verdict not in PROBLEMS and case.verdict is not Verdict.CHOICE:
+        yield f"<p>{len(case.transcript):,} lines went over the wire; they are in the JSON report.</p>"
+        return
     yield '<ol class="wire">'
-    parts = shown_lines(len(case.transcript), _MOST_LINES if case.verdict in PROBLEMS else _FEW_LINES)
+    parts = _parts(case)
+    before = 0
     for part in parts:
-        if part.start:
-            left_out = part.start - parts[0].stop
+        if left_out := part.start - before:
             yield f'<li class="gap">{left_out:,} lines are left out; all are in the JSON report</li>'
-        for line in case.transcript[part.start : part.stop]:
-            text = line["text"] if case.verdict in PROBLEMS else line["text"][:_SHORT_LINE]
-            sent = line["from"] == "suite"
-            yield (
-                f'<li class="{"sent" if sent else "came"}"><span class="at">{line["at"]:.3f}</span>'
-                f'<span class="way">{"to it" if sent else "from it"}</span><code>{_text(text)}</code></li>'
-            )
+        for number in part:
+            yield _line(case, number)
+        before = part.stop
     yield "</ol>"
+
+
+def _parts(case: CaseResult) -> Sequence[range]:
+    """The lines that are shown: the guilty one with what led to it is always among them."""
+    count = len(case.transcript)
+    parts = shown_lines(count, _MOST_LINES if case.verdict in PROBLEMS else _FEW_LINES)
+    if case.guilty is None or any(case.guilty in part for part in parts):
+        return parts
+    around = range(max(case.guilty - _AROUND, parts[0].stop), min(case.guilty + _AROUND, parts[-1].start))
+    return [parts[0], around, parts[-1]]
+
+
+def _line(case: CaseResult, number: int) -> str:
+    line = case.transcript[number]
+    guilty = number == case.guilty
+    text = line["text"] if guilty else line["text"][: _LONGEST_LINE if case.verdict in PROBLEMS else _SHORT_LINE]
+    if cut := len(line["text"]) - len(text):
+        text += f"... ({cut:,} more characters)"
+    sent = line["from"] == "suite"
+    kind = "sent" if sent else "came guilty" if guilty else "came"
+    code = f"<mark>{_text(text)}</mark>" if guilty else _text(text)
+    return (
+        f'<li class="{kind}"><span class="at">{line["at"]:.3f}</span>'
+        f'<span class="way">{"to it" if sent else "from it"}</span><code>{code}</code></li>'
+    )
 
 
 def _moment(started: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from conformance.core.result import CaseResult, Run, Verdict
 
+from .links import link_to
 from .words import NAMES, PROBLEMS, command_of, counted, printable, rule_of, subject_of
 
 _MOST_PROBLEMS = 50
@@ -25,11 +26,11 @@ def render(run: Run) -> str:
 
 
 def _lines(run: Run) -> Iterator[str]:
-    yield f"## Conformance of {_text(subject_of(run) or run.kind)}"
+    yield f"## Conformance of {harmless(subject_of(run) or run.kind)}"
     yield ""
     yield f"{counted(run.cases)} in {run.seconds:.1f} s" + (", interrupted" if run.interrupted else "")
     yield ""
-    yield _text(command_of(run))
+    yield harmless(command_of(run))
     problems = [case for verdict in PROBLEMS for case in run.cases if case.verdict is verdict]
     own = [case for case in problems if case.verdict is not Verdict.UNREACHED]
     if own:
@@ -46,9 +47,12 @@ def _row(run: Run, case: CaseResult) -> str:
     behind = sum(each.root == case.id for each in run.cases)
     reason = case.reason if len(case.reason) <= _LONGEST_REASON else f"{case.reason[:_LONGEST_REASON]}..."
     more = f" ({behind} cases were not reached because of it)" if behind else ""
-    rule = f"{_text(case.title)} {_text(rule_of(case))}"
-    return f"| {NAMES[case.verdict]} | {_text(case.id)} | {rule} | {_text(reason)}{more} |"
+    address = link_to(case.source, case.section)
+    where = f"[{harmless(rule_of(case))}]({address})" if address else harmless(rule_of(case))
+    rule = f"{harmless(case.title)} {where}"
+    return f"| {NAMES[case.verdict]} | {harmless(case.id)} | {rule} | {harmless(reason)}{more} |"
 
 
-def _text(text: str) -> str:
+def harmless(text: str) -> str:
+    """`text` on one line and without mark-up, names of persons and addresses."""
     return printable(text).translate(_SPECIAL).replace("://", ":\\//")

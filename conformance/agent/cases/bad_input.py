@@ -46,7 +46,7 @@ async def _unanswered(agent: Agent, line: bytes) -> None:
     await agent.fence()
     await agent.settle()
     if answers := agent.unasked(since):
-        fail(f"it is answered: {answers[0].line[:300].decode('utf-8', 'replace')}")
+        fail(f"it is answered: {answers[0].line[:300].decode('utf-8', 'replace')}", at=answers[0].position)
 
 
 @case(

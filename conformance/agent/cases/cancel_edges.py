@@ -31,7 +31,7 @@ async def bad_params(agent: Agent) -> None:
     await agent.notify("session/cancel")
     await agent.fence()
     if prompt.answers:
-        fail(f"the turn ended: {str(prompt.answers[0])[:200]}")
+        fail(f"the turn ended: {str(prompt.answers[0])[:200]}", at=prompt.position)
     await agent.cancel(session)
     await prompt.answer()
 
@@ -89,6 +89,6 @@ async def ignores_a_late_result(agent: Agent) -> None:
     await agent.fence()
     await agent.settle()
     if late := agent.spoken(session, since=since):
-        fail(f"the turn was over, and says {late[0].kind} upon a late result")
+        fail(f"the turn was over, and says {late[0].kind} upon a late result", at=late[0].position)
     if len(prompt.answers) > 1:
         fail(f"{len(prompt.answers)} answers to one prompt")

@@ -46,7 +46,7 @@ async def ignores_an_unknown_id(agent: Agent) -> None:
     await agent.settle()
     for pending in strange:
         if pending.answers:
-            fail(f"the cancel of {pending.id!r} was answered: {str(pending.answers[0])[:200]}")
+            fail(f"the cancel of {pending.id!r} was answered: {str(pending.answers[0])[:200]}", at=pending.position)
 
 
 @case(
@@ -67,7 +67,7 @@ async def does_not_keep_an_unknown_id(agent: Agent) -> None:
     await agent.wait_for(lambda: prompt.answers or agent.spoken(session) or None, "the first update of the turn")
     await agent.fence()
     if prompt.answers:
-        fail(f"the request was ended by a cancel from before it: {str(prompt.answers[0])[:200]}")
+        fail(f"the request was ended by a cancel from before it: {str(prompt.answers[0])[:200]}", at=prompt.position)
 
 
 @case(

@@ -85,7 +85,7 @@ async def leaves_other_requests(agent: Agent) -> None:
     await cancelled_by_id(agent, session, await running(agent, session))
     await agent.fence()
     if beside.answers:
-        fail(f"another request was answered as well: {str(beside.answers[0])[:200]}")
+        fail(f"another request was answered as well: {str(beside.answers[0])[:200]}", at=beside.position)
 
 
 @case("cancel-request/type-of-the-id", level=MUST, source="JSON-RPC 2.0", section="4", behaviours=["A2"], needs="hang")
@@ -177,7 +177,7 @@ async def beside_session_cancel(agent: Agent) -> None:
     "cancel-request/session-lives",
     level=MUST,
     source="ACP v1",
-    section="Prompt Turn, Cancellation (its last paragraph)",
+    section="Prompt Turn, Cancellation",
     behaviours=["F17", "F7"],
     needs=["hang", "quick"],
 )
@@ -203,7 +203,7 @@ async def says_nothing_after_the_answer(agent: Agent) -> None:
     await cancelled_by_id(agent, session, prompt)
     await agent.settle()
     if late := agent.spoken(session, since=prompt.position or 0):
-        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}")
+        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}", at=late[0].position)
 
 
 @case(

@@ -158,7 +158,7 @@ async def _unanswered(agent: Agent, *notifications: Mapping[str, object]) -> Non
     await agent.fence()
     await agent.settle()
     if answers := agent.unasked(since):
-        fail(f"a notification was answered: {answers[0].line[:300].decode('utf-8', 'replace')}")
+        fail(f"a notification was answered: {answers[0].line[:300].decode('utf-8', 'replace')}", at=answers[0].position)
 
 
 @case("envelope/empty-params", level=MUST, source=RPC, section="4 Request object")

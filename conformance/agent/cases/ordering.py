@@ -23,7 +23,7 @@ async def updates_before_answer(agent: Agent) -> None:
     await agent.settle()
     assert prompt.position is not None
     if late := agent.spoken(session, since=prompt.position):
-        fail(f"{len(late)} updates come after the answer, the first is a {late[0].kind}")
+        fail(f"{len(late)} updates come after the answer, the first is a {late[0].kind}", at=late[0].position)
 
 
 @case("ordering/says-before-answer", level=SHOULD, source=ACP, section=TURN, behaviours=["I1"], needs="stream")

@@ -76,7 +76,11 @@ async def does_not_run(agent: Agent, prompt: Pending, request: Incoming) -> None
 
 
 @case(
-    "permission/asks-first", level=SHOULD, source=SOURCE, section="Prompt Turn, 5. Tool Invocation", needs="permission"
+    "permission/asks-first",
+    level=SHOULD,
+    source=SOURCE,
+    section="Prompt Turn, 5. Tool Invocation and Status Reporting",
+    needs="permission",
 )
 async def asks_first(agent: Agent) -> None:
     """A tool does not run before leave is given."""
@@ -140,7 +144,7 @@ async def names_its_session(agent: Agent) -> None:
     "permission/allowed-runs",
     level=SHOULD,
     source=SOURCE,
-    section="Prompt Turn, 5. Tool Invocation",
+    section="Prompt Turn, 5. Tool Invocation and Status Reporting",
     needs="permission",
 )
 async def what_is_allowed_runs(agent: Agent) -> None:

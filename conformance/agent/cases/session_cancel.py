@@ -32,7 +32,7 @@ async def ends_cancelled(prompt: Pending) -> None:
     """The prompt is answered with the stop reason `cancelled`, or the case fails."""
     reason = stop_reason(await prompt.result())
     if reason != "cancelled":
-        fail(f"the stop reason is {reason!r} instead of 'cancelled'")
+        fail(f"the stop reason is {reason!r} instead of 'cancelled'", at=prompt.position)
 
 
 async def no_answer_to_a_notification(agent: Agent) -> None:
@@ -91,7 +91,7 @@ async def says_nothing_after_the_answer(agent: Agent) -> None:
     await agent.pause()  # the end of its input may keep an agent from saying what it was about to say
     await agent.settle()
     if late := agent.spoken(session, since=prompt.position or 0):
-        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}")
+        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}", at=late[0].position)
 
 
 @case(
@@ -110,7 +110,7 @@ async def says_nothing_after_a_slow_stop(agent: Agent) -> None:
     await prompt.answer()
     await agent.settle()
     if late := agent.spoken(session, since=prompt.position or 0):
-        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}")
+        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}", at=late[0].position)
 
 
 @case("session-cancel/slow-stop", level=MUST, source=SOURCE, section=SECTION, behaviours=["F1"], needs="stubborn")
@@ -156,7 +156,7 @@ async def leaves_other_sessions(agent: Agent) -> None:
     await prompt.answer()
     await agent.fence()
     if beside.answers:
-        fail(f"the turn of another session was answered as well: {str(beside.answers[0])[:200]}")
+        fail(f"the turn of another session was answered as well: {str(beside.answers[0])[:200]}", at=beside.position)
     await agent.cancel(other)
     await beside.answer()
 
@@ -247,7 +247,7 @@ async def too_late_is_void(agent: Agent) -> None:
     prompt = await running(agent, session)
     await agent.fence()
     if prompt.answers:
-        fail(f"the next turn was ended by an earlier cancel: {str(prompt.answers[0])[:200]}")
+        fail(f"the next turn was ended by an earlier cancel: {str(prompt.answers[0])[:200]}", at=prompt.position)
 
 
 @case(
@@ -271,7 +271,7 @@ async def spares_the_next_prompt(agent: Agent) -> None:
     )
     await agent.fence()
     if second.answers and "error" not in second.answers[0]:
-        fail(f"the prompt behind the cancel was ended by it: {str(second.answers[0])[:200]}")
+        fail(f"the prompt behind the cancel was ended by it: {str(second.answers[0])[:200]}", at=second.position)
 
 
 @case(

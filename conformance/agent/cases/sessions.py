@@ -90,7 +90,7 @@ async def cancel_unknown(agent: Agent) -> None:
     await agent.fence()
     await agent.settle()
     if answers := agent.unasked(since):
-        fail(f"it is answered: {answers[0].line[:200].decode('utf-8', 'replace')}")
+        fail(f"it is answered: {answers[0].line[:200].decode('utf-8', 'replace')}", at=answers[0].position)
 
 
 # Modes and options.

@@ -189,7 +189,10 @@ async def resume_replays_nothing(agent: Agent) -> None:
     await agent.settle()
     replayed = [each for each in agent.updates(session, since=since) if each.kind.endswith("_message_chunk")]
     if replayed:
-        fail(f"{len(replayed)} message chunks are replayed, the first is {replayed[0].text!r:.100}")
+        fail(
+            f"{len(replayed)} message chunks are replayed, the first is {replayed[0].text!r:.100}",
+            at=replayed[0].position,
+        )
 
 
 @case("sessions/resumed-goes-on", level=MUST, source=ACP, section=RESUMING, needs="quick", shared=True)

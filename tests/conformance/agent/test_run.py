@@ -240,3 +240,22 @@ def test_a_profile_logs_in_and_chooses_options_before_a_case_begins() -> None:
     assert [method for method, _ in heard] == ["initialize", "authenticate", "session/new", "session/set_config_option"]
     assert heard[1][1] == {"methodId": "key"}
     assert (heard[3][1]["configId"], heard[3][1]["value"]) == ("model", "scripted")
+
+
+def test_the_line_that_breaks_a_rule_is_named() -> None:
+    async def wants_an_error(agent: Agent) -> None:
+        await agent.fence()
+        await (await agent.request("session/new", {"cwd": "/tmp", "mcpServers": []})).error()
+
+    [result] = judge([a_case(wants_an_error)]).cases
+    assert result.verdict is Verdict.FAIL
+    assert result.guilty is not None
+    assert '"sessionId"' in result.transcript[result.guilty]["text"]
+
+
+def test_where_nothing_came_no_line_is_named() -> None:
+    async def wants_more(agent: Agent) -> None:
+        await agent.next_request("fs/read_text_file")
+
+    [result] = judge([a_case(wants_more)]).cases
+    assert (result.verdict, result.guilty) == (Verdict.FAIL, None)

@@ -10,7 +10,8 @@ import pytest
 
 from conformance.core.result import Run, Verdict
 from conformance.report import html
-from conformance.report.words import printable
+from conformance.report.links import link_to
+from conformance.report.words import PROBLEMS, printable
 from tests.conformance.report.runs import HOSTILE, every_verdict, hostile, line, result, run
 
 VOID = {"meta", "input"}
@@ -63,14 +64,15 @@ def test_it_needs_nothing_and_runs_nothing(shown: Run) -> None:
     known = {
         "html", "head", "meta", "title", "style", "body", "input", "nav", "label", "b", "header", "h1", "h2", "h3", "p",
         "code", "pre", "main", "table", "caption", "tr", "th", "td", "a", "section", "small", "details", "summary",
-        "span", "div", "ol", "li",
+        "span", "div", "ol", "li", "mark",
     }  # fmt: skip
     assert {tag for tag, _, _ in page.elements} <= known
     assert {name for _, attributes, _ in page.elements for name in attributes} <= {
         "lang", "charset", "http-equiv", "content", "name", "type", "id", "checked", "for", "class", "href", "scope",
         "title", "aria-label",
     }  # fmt: skip
-    assert all(href.startswith("#") for href in page.attributes("href"))
+    known = {link_to(case.source, case.section) for case in shown.cases}
+    assert all(href.startswith("#") or href in known for href in page.attributes("href"))
     (style,) = page.texts("style")
     assert "url(" not in style
     assert "@import" not in style
@@ -87,7 +89,7 @@ def test_its_policy_allows_its_own_style_sheet_alone(shown: Run) -> None:
 def test_what_a_subject_said_is_there_as_text() -> None:
     page = Page(html.render(hostile()))
     assert set(page.texts("span", "reason")) == {printable(HOSTILE)}
-    assert page.texts("code")[1:] == [printable(HOSTILE)] * (2 * len(Verdict))
+    assert page.texts("code")[1:] == [printable(HOSTILE)] * (2 * (len(PROBLEMS) + 1))
     assert "\tsecond <script>alert(1)</script>" in page.texts("pre")[0]
 
 
@@ -100,7 +102,7 @@ def test_the_page_is_utf_8_without_anything_that_steers() -> None:
 def test_every_square_leads_to_its_case(shown: Run) -> None:
     page = Page(html.render(shown))
     ids = set(page.attributes("id"))
-    assert {href[1:] for href in page.attributes("href")} <= ids
+    assert {href[1:] for href in page.attributes("href") if href.startswith("#")} <= ids
     assert len(page.texts("a", "cell")) == len(shown.cases) == len(page.texts("details"))
 
 
@@ -109,7 +111,9 @@ def test_a_case_says_its_rule_its_verdict_and_its_conversation() -> None:
     page = Page(html.render(run(result("ids/a-b", Verdict.WARN, "no title", transcript=wire))))
     assert page.texts("b")[-1] == "The rule of a-b is kept."
     assert page.texts("span", "reason") == ["no title"]
-    assert "SHOULD, ACP v1, Prompt Turn, Cancellation; warned, 0.12 s; F1, A1" in page.texts("p")
+    assert "SHOULD, ACP v1, Prompt Turn, Cancellation" in page.texts("a")
+    assert any(href.endswith("/protocol/v1/prompt-turn#cancellation") for href in page.attributes("href"))
+    assert "; warned, 0.12 s; F1, A1" in page.texts("p")
     assert page.texts("code")[1:] == ['{"id":1}', '{"id":2}']
     assert page.texts("span", "way") == ["to it", "from it"]
     assert page.texts("span", "at") == ["0.500", "1.000"]
@@ -120,6 +124,28 @@ def test_a_flood_is_cut_in_its_middle() -> None:
     page = Page(html.render(run(result("a/b", Verdict.FAIL, transcript=wire))))
     assert page.texts("li", "gap") == ["99,600 lines are left out; all are in the JSON report"]
     assert page.texts("code")[200:202] == ["line 199", "line 99800"]
+
+
+def test_the_line_that_breaks_the_rule_is_marked_also_in_a_flood() -> None:
+    wire = [line(f"line {number} " + "x" * 3000) for number in range(10_000)]
+    page = Page(html.render(run(result("a/b", Verdict.FAIL, transcript=wire, guilty=5000))))
+    assert page.texts("mark") == [wire[5000]["text"]]
+    assert [text.split()[1] for text in page.texts("code")[202:206]] == ["4996", "4997", "4998", "4999"]
+    assert len(page.texts("li", "gap")) == 2
+    assert page.texts("code")[1].endswith("more characters)")
+
+
+def test_what_is_passed_has_no_conversation() -> None:
+    page = Page(html.render(run(result("a/b", transcript=[line("one"), line("two")]))))
+    assert page.texts("li") == []
+    assert "2 lines went over the wire; they are in the JSON report." in page.texts("p")
+
+
+def test_the_page_of_a_whole_run_is_small() -> None:
+    wire = [line("x" * 400, at=number) for number in range(30)]
+    cases = [result(f"group-{number % 20}/case-{number}", transcript=wire) for number in range(300)]
+    wrong = [result(f"group-x/wrong-{number}", Verdict.FAIL, "no " * 50, transcript=wire) for number in range(6)]
+    assert len(html.render(run(*cases, *wrong)).encode()) < 300_000
 
 
 def test_every_filter_is_in_the_style_sheet() -> None:
