@@ -133,7 +133,7 @@ class Ending:
     def __init__(self, limits: Limits) -> None:
         self._to_hear = limits.grace + _LOOP_ENDS
         # What the connection allows itself, twice over: beyond that it is stuck.
-        self._longest = 2 * (limits.drain + limits.grace + limits.flush) + 2 * _LOOP_ENDS
+        self._longest = 2 * limits.closing + 2 * _LOOP_ENDS
         self._hearing = Deadline()
         self._closing = Deadline()
         self._unheard = False

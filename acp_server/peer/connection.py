@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -137,9 +138,9 @@ class Connection:
     async def run(self) -> None:
         """Serve until the input ends or `close` is called; then answer, clean up and close the stream, within bounds.
 
-        Being cancelled closes it in the same way and then propagates; being cancelled
-        natively once more, on asyncio, ends the cleaning up. Raises OSError or anyio's BrokenResourceError if reading
-        failed; SystemExit or KeyboardInterrupt if a handler did.
+        Being cancelled closes it in the same way and then propagates; being cancelled natively once more, on asyncio,
+        ends the cleaning up. Raises OSError or anyio's BrokenResourceError if reading failed; SystemExit or
+        KeyboardInterrupt if a handler did.
         """
         if self._begun:
             raise RuntimeError("a connection runs only once")
@@ -153,6 +154,8 @@ class Connection:
             if self._closing is None:
                 self._outbox.lose()
                 self._inbound.close()
+                with anyio.move_on_after(self.limits.closing):
+                    await self._inbound.begun()
                 with anyio.move_on_after(self.limits.drain):
                     await self._idle()
         except BaseException as error:
@@ -230,7 +233,7 @@ class Connection:
             if notice.inline:
                 self._call_inline(method, notice.handler, params)
             else:
-                self._lane.notify(method, _bind(notice.handler, self, params), notification.size)
+                self._lane.notify(method, partial(notice.handler, self, params), notification.size)
 
     def _hurry(self, notification: Notification) -> None:
         """Apply a cancel ahead of its turn; it has no effect when its turn comes."""
@@ -344,7 +347,3 @@ class Connection:
         if not is_cancellation(error):
             self._failed("an internal task", error)
             self.close()
-
-
-def _bind(handler: NoticeHandler, connection: Connection, params: Any) -> Callable[[], Awaitable[None] | None]:
-    return lambda: handler(connection, params)

@@ -98,6 +98,11 @@ class Dispatcher:
         self._closing = True
         self._wake()
 
+    async def begun(self) -> None:
+        """Wait until no request waits for its turn. Those that wait for the peer to read are not waited for."""
+        while self._ready:
+            await anyio.lowlevel.checkpoint()
+
     def _get_on(self) -> None:
         if self._idle is not None:
             self._wake()

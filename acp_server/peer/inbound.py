@@ -187,6 +187,10 @@ class Inbound:
         """No more requests will come, or those that do are refused."""
         self._dispatcher.close()
 
+    async def begun(self) -> None:
+        """Wait until every request has had its turn to begin, which on a busy machine takes its time."""
+        await self._dispatcher.begun()
+
     def _refuse(self, request: Request) -> None:
         if not self._has_told:
             self._has_told = True

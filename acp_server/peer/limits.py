@@ -39,7 +39,7 @@ class Limits:
     running: int | None = _limit(None, "number")
     """Requests that run at once; more wait their turn. None: as many as come."""
     drain: float = _limit(1.0, "seconds")
-    """How long running requests and notifications may go on when the input has ended."""
+    """How long running requests and notifications may go on when the input has ended and all requests have begun."""
     grace: float = _limit(DEFAULT_GRACE, "seconds")
     """How long a cancelled request may clean up before it is answered all the same; and, at the end, all of them, and
     then those who have `Connection.on_close` called."""
@@ -61,3 +61,8 @@ class Limits:
     """Content (diffs, images ...) that is shown of one tool call; and output that waits to be shown. The last of it."""
     locations: int = _limit(1000, "number")
     """Places in files that are shown of one tool call: the last ones."""
+
+    @property
+    def closing(self) -> float:
+        """Seconds that the end of a connection may take, see `drain`, `grace` and `flush`."""
+        return self.drain + self.grace + self.flush

@@ -318,6 +318,18 @@ async def test_a_peer_that_takes_nothing_holds_up_the_end_for_so_long_and_no_lon
     assert end.faults.sent == 0
 
 
+@pytest.mark.behaviour("G5")
+async def test_the_time_for_what_runs_begins_when_all_that_was_read_has_begun() -> None:
+    async def echo(call: Call) -> Any:
+        return call.params
+
+    async with serving(Routes({"echo": Route(echo)}), Limits(drain=0)) as end:
+        end.send(*(request(id, "echo", {"n": id}) for id in range(500)))
+        end.send_eof()
+        answers = await end.rest()
+    assert [(answer["id"], answer.get("result")) for answer in answers] == [(id, {"n": id}) for id in range(500)]
+
+
 @pytest.mark.behaviour("A1")
 @pytest.mark.parametrize("running", [None, 3])
 async def test_hundreds_of_requests_are_answered_at_the_end_also_without_any_patience(
