@@ -54,18 +54,26 @@ class LocalReader:
         except UnicodeDecodeError:
             raise problem("path", "is not a text file in UTF-8") from None
 
-    def _lines(self, path: Path, first: int, limit: int | None) -> bytearray:
-        text = bytearray()
-        number = 1
+    def _lines(self, path: Path, first: int, limit: int | None) -> bytes | bytearray:
         with path.open("rb") as file:
+            if first == 1 and limit is None:
+                # In one go: it takes a tenth of the time.
+                whole = file.read(self._most_bytes + 1)
+                self._check_size(whole)
+                return whole
+            text = bytearray()
+            number = 1
             # A line may be longer than what may be read, so it is looked at in pieces.
             while (limit is None or number < first + limit) and (piece := file.readline(self._most_bytes + 1)):
                 if number >= first:
                     text += piece
-                    if len(text) > self._most_bytes:
-                        raise problem("limit", f"more than {self._most_bytes} bytes; ask for fewer lines")
+                    self._check_size(text)
                 number += piece.endswith(b"\n")
         return text
+
+    def _check_size(self, text: bytes | bytearray) -> None:
+        if len(text) > self._most_bytes:
+            raise problem("limit", f"more than {self._most_bytes} bytes; ask for fewer lines")
 
     def _resolve(self, path: str) -> Path:
         if "\0" in path or not os.path.isabs(path):

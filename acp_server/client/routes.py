@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
 import anyio
+import anyio.lowlevel
 from pydantic import ValidationError
 
 from acp_server.client.handlers import AskPermission, Handlers, PermissionAnswer
@@ -177,6 +178,7 @@ class Bounds:
     def __init__(self) -> None:
         self._questions = 0
         self._large = anyio.Semaphore(LARGE_ANSWERS, fast_acquire=True)
+        self._encoding = anyio.Lock(fast_acquire=True)
         self._has_told = False
 
     def admit_question(self, call: Call) -> None:
@@ -196,8 +198,12 @@ class Bounds:
         """Make an answer that may be large: few at once, and each when the agent has taken the answers before it."""
         async with self._large:
             await call.connection.send_room()
-            # It is queued in the same step in which the next one gets its turn, so that one counts it.
-            return await answer()
+            made = await answer()
+            # It is encoded behind this, each in a round of the event loop of its own: two together hold it twice as
+            # long. It is queued in the same step in which the next one gets its turn, so that one counts it.
+            async with self._encoding:
+                await anyio.lowlevel.checkpoint()
+            return made
 
     def _let_question_go(self) -> None:
         self._questions -= 1

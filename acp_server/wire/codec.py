@@ -19,6 +19,9 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
 
+_LARGE = 64 * 1024
+"""Bytes from which on a line is not copied: that takes as long as writing it did."""
+
 
 class DecodeError(ValueError):
     """The bytes are not JSON in UTF-8. The text is for the log; it may quote the input."""
@@ -54,9 +57,11 @@ def encode(value: Any) -> bytes:
     JavaScript. Raises `EncodeError` for what JSON cannot express.
     """
     try:
-        line = orjson.dumps(value, _to_wire, _OPTIONS)
+        line = orjson.dumps(value, _to_wire, _OPTIONS | orjson.OPT_APPEND_NEWLINE)
+        if not line.isascii():
+            line = _one_line(line)
         # The sum is a new object that is as large as it looks, where the library's own may hold pages for a few bytes.
-        return (line if line.isascii() else _one_line(line)) + b"\n"
+        return line if len(line) > _LARGE else line[:-1] + b"\n"
     except orjson.JSONEncodeError as error:
         refusal = error
     # What the standard library can write and orjson cannot: lone surrogates, integers beyond 64 bits, deeper nesting.
@@ -80,6 +85,9 @@ def encode_fragment(text: str) -> bytes:
 
 def _one_line(text: bytes) -> bytes:
     # The line and paragraph separators are legal in JSON, but node's readline, since version 24, ends a line there.
+    if b"\xe2" not in text:
+        # Most texts: one byte is found ten times faster than three.
+        return text
     return text.replace(b"\xe2\x80\xa8", rb"\u2028").replace(b"\xe2\x80\xa9", rb"\u2029")
 
 

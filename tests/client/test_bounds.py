@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from acp_server.client import Handlers
@@ -86,6 +87,36 @@ async def test_large_answers_are_made_when_the_agent_has_taken_those_before(meth
         for id in ids[:-1]:
             assert LARGE in (await peer.response(id))["result"].values()
         assert large.made == len(ids) - 1
+
+
+async def test_large_answers_are_encoded_in_rounds_of_their_own() -> None:
+    rounds = asked = 0
+    ready = anyio.Event()
+    encoded: list[int] = []
+
+    class Counted(ReadTextFileResponse):
+        def to_wire(self) -> dict[str, Any]:
+            encoded.append(rounds)
+            return super().to_wire()
+
+    class Files(Large):
+        async def read_text_file(self, _request: ReadTextFileRequest, /) -> ReadTextFileResponse:
+            nonlocal asked
+            asked += 1
+            await ready.wait()
+            return Counted(content=LARGE)
+
+    async with talking(Handlers(files=Files())) as (_, peer):
+        ids = await ask_often(peer, "fs/read_text_file", LARGE_ANSWERS, {"sessionId": SESSION, "path": "/note"})
+        await until(lambda: asked == LARGE_ANSWERS)
+        ready.set()
+        with anyio.fail_after(5):
+            while len(encoded) < LARGE_ANSWERS:
+                await anyio.lowlevel.checkpoint()
+                rounds += 1
+        for id in ids:
+            assert "result" in await peer.response(id)
+    assert len(set(encoded)) == LARGE_ANSWERS
 
 
 async def test_questions_beyond_the_bound_are_refused_and_a_cancel_of_the_turn_makes_room(

@@ -246,7 +246,9 @@ def test_bottomless_nesting_is_an_encode_error() -> None:
 
 @pytest.mark.behaviour("A13")
 @pytest.mark.parametrize("text", ["a\u2028b", "\u2029\u2028", "\u2028\ud800", "\n\r\x0b\x0c\x1c\x85", "\U0001f600ä\0"])
-def test_no_character_of_a_text_ends_the_line(text: str) -> None:
+@pytest.mark.parametrize("around", ["", "x" * 70_000, "“" * 30_000])
+def test_no_character_of_a_text_ends_the_line(text: str, around: str) -> None:
+    text = around + text + around
     assert strict(encode({text: text})) == {text: text}
     assert strict(encode_fragment(text) + b"\n") == text
 
