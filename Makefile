@@ -27,7 +27,7 @@ SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
 QUICK := tests/wire tests/tasks tests/schema tests/peer tests/store tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-integrations test-install lint format types docs schema conformance storm flood mutate bench coverage check check-quick test-quick lock clean
+.PHONY: help run test test-integrations test-install lint format types docs schema conformance one-file storm flood mutate bench coverage check check-quick test-quick lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -74,6 +74,10 @@ schema: $(READY)
 conformance: $(READY)
 	@$(BIN)/python -m conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory
 	@$(BIN)/python -m conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory --backend trio
+
+# The suite as one file, for people who have an interpreter and nothing else.
+one-file: $(READY)
+	@$(BIN)/python packaging/acp-conformance/one_file/build.py build/acp-conformance.pyz
 
 coverage: $(READY) $(NODE_READY)
 	@$(BIN)/coverage erase

@@ -65,6 +65,36 @@ def test_it_has_its_own_copy_of_the_schema_and_nothing_of_the_runtime(installed:
     assert not (installed / "acp_server").exists()
 
 
+@pytest.fixture(scope="module")
+def one_file(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that runs the one file by an interpreter without any library: `-I -S`."""
+    path = tmp_path_factory.mktemp("one") / "acp-conformance.pyz"
+    subprocess.run([sys.executable, str(PROJECT / "one_file" / "build.py"), str(path)], check=True, timeout=60)
+    return [os.path.realpath(sys.executable), "-I", "-S", str(path)]
+
+
+def run_one_file(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.defpath, "TMPDIR": str(folder)}
+    return subprocess.run(words, env=env, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_one_file_judges_an_agent_and_leaves_nothing(one_file: list[str], tmp_path: Path) -> None:
+    agent = [one_file[0], "-S", "-E", str(ROOT / "tests" / "conformance" / "faulty" / "agents")]
+    known = ["--profile", str(ROOT / "tests" / "conformance" / "faulty" / "profile.toml")]
+    chosen = ["--case", "ids/zero", "--case", "schema/*"]
+    judged = run_one_file(*one_file, "agent", *known, *chosen, "--", *agent, folder=tmp_path)
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+    assert "8 passed" in judged.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_file_judges_a_client(one_file: list[str], tmp_path: Path) -> None:
+    client = [one_file[0], "-I", str(ROOT / "tests" / "conformance" / "faulty_clients"), "clean", "{agent}"]
+    judged = run_one_file(*one_file, "client", "--case", "ids/strings", "--", *client, folder=tmp_path)
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+    assert "1 passed" in judged.stdout
+
+
 def test_it_depends_on_less_than_the_runtime_and_has_its_version() -> None:
     alone = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -14,7 +14,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from conformance.agent.cases.sessions_known import capable, reopen
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent
-from conformance.core.case import MUST, SHOULD, Outcome, fail
+from conformance.core.case import MUST, SHOULD, Outcome, Verdict, fail
 
 ACP = "ACP v1"
 SERVERS = "Session Setup, MCP Servers"
@@ -95,6 +95,7 @@ async def connects_by_http(agent: Agent) -> None:
     """An agent that announces MCP servers by HTTP connects to one, with the headers that the client names."""
     await capable(agent, "mcpCapabilities.http")
     heads: list[bytes] = []
+    ended: Outcome | None = None
 
     async def serve(stream: SocketStream) -> None:
         async with stream:
@@ -116,10 +117,12 @@ async def connects_by_http(agent: Agent) -> None:
         server = {"type": "http", "name": "conformance", "url": url, "headers": [header]}
         try:
             await _use(agent, server)
-        except Outcome:
-            pass  # the server is of no use, which an agent may tell
+        except Outcome as outcome:
+            ended = outcome  # the server is of no use, which an agent may tell
         came = await _comes(agent, lambda: bool(heads))
         tasks.cancel_scope.cancel()
+    if ended is not None and ended.verdict is not Verdict.FAIL:
+        raise ended
     if not came:
         fail("no connection was made")
     if not any(line.lower().replace(b" ", b"") == b"x-conformance:avalue" for line in heads[0].splitlines()):
