@@ -7,6 +7,7 @@ be told by its environment from outside (`/proc/PID/environ` is that of the proc
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import json
 import os
@@ -17,6 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
+import termios
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
@@ -31,7 +33,7 @@ _FILES = 4
 
 
 class Forked:
-    """A running program, with the face of a `subprocess.Popen` whose streams are pipes."""
+    """A running program, with the face of a `subprocess.Popen`. Streams that are not pipes are None."""
 
     def __init__(self, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], told: IO[bytes]) -> None:
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
@@ -45,9 +47,20 @@ class Forked:
             self.wait()
         return self.returncode
 
-    def wait(self) -> int:
-        """Wait for its end."""
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it by force."""
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Raises subprocess.TimeoutExpired."""
         if self.returncode is None:
+            if not select.select([self._told], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a forked program", cast("float", timeout))
             self.returncode = _NUMBER.unpack(self._told.read(_NUMBER.size))[0]
             self._told.close()
         return cast("int", self.returncode)
@@ -59,25 +72,37 @@ class Prefork:
     def __init__(self, line: socket.socket) -> None:
         self._line = line
 
-    def popen(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str | None) -> Forked:
-        """Start what `command` names: a Python script, or an interpreter with options and a script or `-m MODULE`."""
+    def popen(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | Path | None,
+        stdin: int | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
+    ) -> Forked:
+        """Start what `command` names: a Python script, or an interpreter with options and a script or `-m MODULE`.
+
+        Without a descriptor a standard stream is a pipe. A terminal as standard input controls the program.
+        """
         words = list(command)
         if words[0] == sys.executable:
             del words[0]
             while words[0] in ("-S", "-E"):
                 del words[0]
-        order = json.dumps({"words": words, "env": dict(env), "cwd": cwd or os.getcwd()}).encode()
-        pipes = [os.pipe() for _ in range(_FILES)]
-        pipes[0] = pipes[0][1], pipes[0][0]
-        theirs = [fd for _, fd in pipes]
-        ours = [os.fdopen(fd, "rb" if n else "wb", buffering=0) for n, (fd, _) in enumerate(pipes)]
+        order = json.dumps({"words": words, "env": dict(env), "cwd": str(cwd or os.getcwd())}).encode()
+        given = (stdin, stdout, stderr, None)
+        pipes = [None if fd is not None else os.pipe()[:: -1 if not n else 1] for n, fd in enumerate(given)]
+        theirs = [pipe[1] if pipe else cast("int", fd) for fd, pipe in zip(given, pipes, strict=True)]
+        ours = [os.fdopen(pipe[0], "rb" if n else "wb", buffering=0) if pipe else None for n, pipe in enumerate(pipes)]
         try:
             socket.send_fds(self._line, [_NUMBER.pack(len(order))], theirs)
             self._line.sendall(order)
         finally:
-            for fd in theirs:
-                os.close(fd)
-        return Forked(*ours)
+            for pipe in filter(None, pipes):
+                os.close(pipe[1])
+        return Forked(*cast("list[IO[bytes]]", ours))
 
     @asynccontextmanager
     async def start(
@@ -92,10 +117,13 @@ class Prefork:
 
 
 @contextmanager
-def prefork(*modules: str, path: Path | None = None) -> Iterator[Prefork]:
-    """A process that has imported `modules`, also those in `path`, and forks a program whenever it is asked to."""
+def prefork(*modules: str, path: Path | None = None, env: Mapping[str, str] | None = None) -> Iterator[Prefork]:
+    """A process that has imported `modules`, also those in `path`, and forks a program whenever it is asked to.
+
+    `env`: its environment in the place of ours, for what an interpreter reads there once, such as warnings.
+    """
     near, far = socket.socketpair()
-    env = {**os.environ, "PYTHONPATH": str(path)} if path else None
+    env = {**(env or os.environ), **({"PYTHONPATH": str(path)} if path else {})}
     root = str(Path(__file__).parents[1])
     words = [sys.executable, "-m", "tests.prefork", str(far.fileno()), *modules]
     with subprocess.Popen(words, pass_fds=[far.fileno()], cwd=root, env=env, start_new_session=True):
@@ -159,6 +187,8 @@ def _become(order: dict[str, Any], files: list[int]) -> None:
     os.setsid()
     for number, fd in enumerate(files[:3]):
         os.dup2(fd, number)
+    if os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115 - stays
     sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115 - stays

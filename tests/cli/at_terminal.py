@@ -11,19 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.agent.processes.driver import Driven, environment, started
+from tests.prefork import Prefork
 
 CHAT = [sys.executable, "-m", "acp_server", "chat"]
 TALKER = [sys.executable, "-m", "acp_server", "serve", "tests.cli.talker"]
 BUILT_IN = [sys.executable, "-m", "acp_server", "serve", "--store", "memory"]
 PATIENCE = 20.0
-
-# A session of its own with the terminal as its controlling one, as a window gives it to its shell: only so does
-# Ctrl-C become a signal.
-AT_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 class Terminal:
@@ -69,16 +62,20 @@ class Terminal:
 
 @contextmanager
 def chat(
-    *arguments: str, agent: list[str] = TALKER, cwd: Path | None = None, colours: bool = False
+    starting: Prefork,
+    *arguments: str,
+    agent: list[str] = TALKER,
+    cwd: Path | None = None,
+    colours: bool = False,
 ) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
     mode = termios.tcgetattr(theirs)
     mode[3] &= ~termios.ECHO
     termios.tcsetattr(theirs, termios.TCSANOW, mode)
-    command = [sys.executable, "-c", AT_TERMINAL, *CHAT, *arguments, *agent]
+    command = [*CHAT, *arguments, *agent]
     env = environment(TERM="dumb", **({} if colours else {"NO_COLOR": "1"}))
     try:
-        with started(command, stdin=theirs, stdout=theirs, start_new_session=True, env=env, cwd=cwd) as program:
+        with started(command, stdin=theirs, stdout=theirs, env=env, cwd=cwd, popen=starting.popen) as program:
             os.close(theirs)
             yield Terminal(ours, program)
     finally:

@@ -6,17 +6,17 @@ import pty
 import select
 import signal
 import struct
-import sys
 import termios
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pyte
 
 from tests.agent.processes.driver import Driven, environment, started
-from tests.cli.at_terminal import AT_TERMINAL, CHAT, PATIENCE
+from tests.cli.at_terminal import CHAT, PATIENCE
+from tests.prefork import Prefork
 
 COLUMNS, ROWS = 100, 40
 ENTER = "\r"
@@ -27,8 +27,9 @@ PASTE = "\x1b[200~{}\x1b[201~"
 class Drawn:
     """The user, and a screen with what has scrolled off it."""
 
-    def __init__(self, fd: int, program: Driven, columns: int) -> None:
+    def __init__(self, fd: int, program: Driven, columns: int, folder: Path) -> None:
         self.program = program
+        self.folder = folder
         self.raw = b""
         """All that the program has written."""
         self._fd = fd
@@ -78,6 +79,16 @@ class Drawn:
         self._screen.resize(rows, columns)
         self.program.signal(signal.SIGWINCH)
 
+    def clear(self) -> None:
+        """Have nothing but the prompt on a screen of the usual size, and forget what was there."""
+        self.resize(COLUMNS, ROWS)
+        self.type("\x0c")
+        end = time.monotonic() + PATIENCE
+        while self.text.strip() != ">":
+            assert self._look(max(0.0, end - time.monotonic())), self.text
+            self._screen.history.top.clear()
+        self.raw = b""
+
     def leave(self) -> None:
         self.type("\x04")
         self.ends(0)
@@ -103,20 +114,49 @@ class Drawn:
         return bool(data)
 
 
+class Shared:
+    """A chat that several tests use, one after the other. Each leaves it at an empty prompt. Behind a test that fails
+    each test gets a chat of its own."""
+
+    def __init__(self, start: Callable[[], AbstractContextManager[Drawn]], user: Drawn) -> None:
+        self._start = start
+        self._user: Drawn | None = user
+
+    @contextmanager
+    def used(self) -> Iterator[Drawn]:
+        """It looks as if it had just been started, but for the greeting."""
+        if self._user is None:
+            with self._start() as user:
+                user.shows("\n>")
+                user.clear()
+                yield user
+            return
+        user, self._user = self._user, None
+        user.clear()
+        yield user
+        for file in user.folder.iterdir():
+            file.unlink()
+        self._user = user
+
+
 @contextmanager
 def drawn(
-    *arguments: str, cwd: Path | None = None, columns: int = COLUMNS, state: Path | None = None
+    starting: Prefork,
+    *arguments: str,
+    cwd: Path | None = None,
+    columns: int = COLUMNS,
+    state: Path | None = None,
 ) -> Iterator[Drawn]:
     """A chat at such a terminal, with what the user types behind `acp-server chat`."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
-    command = [sys.executable, "-c", AT_TERMINAL, *CHAT, *arguments]
+    command = [*CHAT, *arguments]
     env = environment(TERM="xterm-256color", **({} if state is None else {"XDG_STATE_HOME": str(state)}))
     env.pop("NO_COLOR", None)
     try:
-        with started(command, stdin=theirs, stdout=theirs, start_new_session=True, env=env, cwd=cwd) as program:
+        with started(command, stdin=theirs, stdout=theirs, env=env, cwd=cwd, popen=starting.popen) as program:
             os.close(theirs)
-            yield Drawn(ours, program, columns)
+            yield Drawn(ours, program, columns, cwd or Path.cwd())
     finally:
         os.close(ours)
 

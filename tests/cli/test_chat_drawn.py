@@ -3,18 +3,22 @@
 import json
 import os
 import re
-import stat
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from tests.cli.drawn import ENTER, drawn
+from tests.cli.drawn import ENTER, Drawn, Shared
+from tests.cli.drawn import drawn as drawn_chat
 from tests.docs.test_readme import BLOCK, ROOT
+from tests.prefork import Prefork
 
+Start = Callable[..., AbstractContextManager[Drawn]]
+Talking = Callable[[], AbstractContextManager[Drawn]]
 HERE = Path(__file__).parent
 TALKER = "tests.cli.talker:agent"
-SETTLED = "tests.cli.talker:settled"
 NONE = "or Enter for none:"
 DYING = """
 import os, threading, time
@@ -34,7 +38,26 @@ def go(folder: Path) -> None:
     (folder / "go").touch()
 
 
-def test_it_says_that_the_agent_starts_and_then_who_it_is(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def shared(chats: Prefork, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """One chat with the talker for all tests that neither start nor end one."""
+    folder = tmp_path_factory.mktemp("shared")
+
+    def start() -> AbstractContextManager[Drawn]:
+        return drawn_chat(chats, "--cwd", str(folder), TALKER, cwd=folder)
+
+    with start() as user:
+        user.shows("Talker 7", "\n>")
+        yield Shared(start, user)
+        user.type("\x03\x04")
+
+
+@pytest.fixture
+def talking(shared: Shared) -> Talking:
+    return shared.used
+
+
+def test_it_says_that_the_agent_starts_and_then_who_it_is(tmp_path: Path, drawn: Start) -> None:
     slow = tmp_path / "slow.py"
     waiting = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
     slow.write_text(f"{waiting}from tests.cli.talker import agent\n")
@@ -46,43 +69,39 @@ def test_it_says_that_the_agent_starts_and_then_who_it_is(tmp_path: Path) -> Non
         user.leave()
 
 
-def test_a_message_is_drawn_as_markdown_while_it_comes(tmp_path: Path) -> None:
-    with drawn("--cwd", str(tmp_path), TALKER) as user:
-        user.shows("Talker 7")
+def test_a_message_is_drawn_as_markdown_while_it_comes(talking: Talking) -> None:
+    with talking() as user:
         user.type("markdown" + ENTER)
         # A block that is complete stays, and one that is open is there as well.
         text = user.shows("> markdown", "Heading", "Some bold words", "(https://example.org)", "• one", "• two", "The")
         assert "working" in text
-        go(tmp_path)
+        go(user.folder)
         text = user.shows("The open end.")
         assert "**" not in text
         assert b"\x1b]8;" not in user.raw
         user.hides("working")
-        user.leave()
 
 
-def test_running_tool_calls_are_listed_with_their_state_place_and_time(tmp_path: Path) -> None:
-    with drawn("--cwd", str(tmp_path), TALKER) as user:
-        user.shows("Talker 7")
+def test_running_tool_calls_are_listed_with_their_state_place_and_time(talking: Talking) -> None:
+    with talking() as user:
         user.type("tool" + ENTER)
         text = user.shows("Dig [in progress]  /some/where.py:3", "so far")
         first = re.search(r"where.py:3 +(\d+\.\d) s", text)
         assert first
         user.hides(first[0])  # time goes on
-        go(tmp_path)
+        go(user.folder)
         user.shows("✓ Dig [completed]", "/some/where.py:3", " s", "so far", "\n>")
-        user.leave()
 
 
-def test_a_plan_is_a_checklist() -> None:
-    with drawn(TALKER) as user:
-        user.shows("Talker 7")
+def test_a_plan_is_a_checklist(talking: Talking) -> None:
+    with talking() as user:
         user.type("plan" + ENTER)
         user.shows("[>] Think", "\n>")
-        user.leave()
 
 
-def test_a_question_shows_the_change_in_colours_and_the_arguments_and_takes_a_number(tmp_path: Path) -> None:
+def test_a_question_shows_the_change_in_colours_and_the_arguments_and_takes_a_number(
+    tmp_path: Path, drawn: Start
+) -> None:
     (tmp_path / "notes.txt").write_text("first\nsecond\n")
     with drawn(cwd=tmp_path) as user:
         user.shows("acp-server workspace", "/run")
@@ -99,12 +118,11 @@ def test_a_question_shows_the_change_in_colours_and_the_arguments_and_takes_a_nu
 
 
 @pytest.mark.parametrize("marked", [True, False], ids=["bracketed", "unmarked"])
-def test_what_was_pasted_before_a_question_does_not_answer_it(tmp_path: Path, marked: bool) -> None:
-    with drawn("--cwd", str(tmp_path), TALKER) as user:
-        user.shows("Talker 7")
+def test_what_was_pasted_before_a_question_does_not_answer_it(talking: Talking, marked: bool) -> None:
+    with talking() as user:
         user.type("later" + ENTER)
         user.shows("waiting")
-        go(tmp_path)
+        go(user.folder)
         text = "1\n1\nand more"
         if marked:
             user.paste(text)
@@ -121,13 +139,11 @@ def test_what_was_pasted_before_a_question_does_not_answer_it(tmp_path: Path, ma
             user.shows("> 1", "You said 1.", "> 1", "You said 1.", "\n> and more")
             user.type("\x03")
         user.hides("and more")
-        user.leave()
 
 
-def test_what_is_pasted_at_a_question_does_not_answer_it_either(tmp_path: Path) -> None:
-    with drawn("--cwd", str(tmp_path), TALKER) as user:
-        user.shows("Talker 7")
-        go(tmp_path)
+def test_what_is_pasted_at_a_question_does_not_answer_it_either(talking: Talking) -> None:
+    with talking() as user:
+        go(user.folder)
         user.type("later" + ENTER)
         user.shows(NONE)
         user.paste("1\n")
@@ -141,22 +157,18 @@ def test_what_is_pasted_at_a_question_does_not_answer_it_either(tmp_path: Path) 
         user.shows("allowed: True, chosen: yes", "\n> 1\n  fix 2")
         user.type("\x03")
         user.hides("fix 2")
-        user.leave()
 
 
-def test_a_paste_of_several_lines_is_one_prompt() -> None:
-    with drawn(TALKER) as user:
-        user.shows("Talker 7")
+def test_a_paste_of_several_lines_is_one_prompt(talking: Talking) -> None:
+    with talking() as user:
         user.paste("one\ntwo")
         user.shows("> one\n  two")
         user.type(ENTER)
         user.shows("> one\n  two", "You said one", "two.")
-        user.leave()
 
 
-def test_what_is_typed_during_a_turn_is_the_next_prompt_and_ctrl_c_gives_it_back() -> None:
-    with drawn(TALKER) as user:
-        user.shows("Talker 7")
+def test_what_is_typed_during_a_turn_is_the_next_prompt_and_ctrl_c_gives_it_back(talking: Talking) -> None:
+    with talking() as user:
         user.type("hang" + ENTER)
         user.shows("hanging")
         user.type("the next" + ENTER)
@@ -165,87 +177,20 @@ def test_what_is_typed_during_a_turn_is_the_next_prompt_and_ctrl_c_gives_it_back
         user.shows("stopping ...", "(cancelled)", "\n> the next")
         user.type(ENTER)
         user.shows("You said the next.")
-        user.leave()
 
 
-def test_modes_and_options_are_shown_and_set_by_command() -> None:
-    with drawn(SETTLED) as user:
-        user.shows("settled 1")
-        user.type("/mode" + ENTER)
-        user.shows("* ask  Ask first", "  code  Go ahead")
-        user.type("/mode co" + ENTER)
-        user.shows("* code  Go ahead")
-        user.type("/mode nosuch" + ENTER)
-        user.shows("there is no mode 'nosuch'; there are: ask, code")
-        user.type("/config" + ENTER)
-        user.shows("model = small  Model", "loud = off  Loud")
-        user.type("/config model large" + ENTER)
-        user.shows("model = large")
-        user.type("/config loud on" + ENTER)
-        user.shows("loud = on")
-        user.type("/config loud maybe" + ENTER)
-        user.shows("'maybe' is neither on nor off")
-        user.type("/quit" + ENTER)
-        user.ends(0)
+def test_ctrl_c_right_behind_enter_stops_what_was_sent_and_does_not_leave(talking: Talking) -> None:
+    with talking() as user:
+        user.type("one" + ENTER)
+        user.shows("You said one.")
+        user.hides("working")
+        user.type("hang" + ENTER + "\x03")
+        # It is there to be edited, or its turn was stopped. Ctrl-U drops the draft.
+        user.type("\x15two" + ENTER)
+        user.shows("You said two.")
 
 
-def test_slash_commands_are_completed_and_two_slashes_reach_those_of_the_agent() -> None:
-    with drawn(SETTLED) as user:
-        user.shows("settled 1", "/search")
-        user.type("/")
-        user.shows("\n> /", "/help", "What can be typed here.", "/mode [MODE]")
-        user.type("sea")
-        user.hides("/mode [MODE]")
-        user.type("\t")
-        user.shows("\n> /search")
-        user.type(ENTER)
-        user.shows("You said /search.")
-        user.type("/help" + ENTER)
-        user.shows("Alt-Enter", "/resume", "Of the agent:", "/search")
-        user.type("//help" + ENTER)
-        user.shows("You said /help.")
-        user.leave()
-
-
-def test_what_was_typed_is_there_in_the_next_run_in_a_private_file(tmp_path: Path) -> None:
-    with drawn(TALKER, state=tmp_path / "state") as user:
-        user.shows("Talker 7")
-        user.type("remember me" + ENTER)
-        user.shows("You said remember me.")
-        user.leave()
-    (file,) = (tmp_path / "state").rglob("chat_history")
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    with drawn(TALKER, state=tmp_path / "state") as user:
-        user.shows("Talker 7")
-        user.type("\x1b[A")
-        user.shows("\n> remember me")
-        user.type(ENTER)
-        user.shows("You said remember me.")
-        user.leave()
-
-
-def test_sessions_are_listed_and_taken_up_again(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("needle\n")
-    agent = [sys.executable, "-m", "acp_server", "serve", "--store", str(tmp_path / "sessions")]
-    with drawn(*agent, cwd=tmp_path) as user:
-        user.shows("/run")
-        user.type("/read notes.txt" + ENTER)
-        user.shows("needle", "\n>")
-        user.leave()
-    with drawn("--continue", *agent, cwd=tmp_path) as user:
-        user.shows("> /read notes.txt", "needle")
-        user.type("/new" + ENTER)
-        user.shows("  session sess_")
-        user.type("/read nosuch" + ENTER)
-        user.shows("No such file")
-        user.type("/sessions" + ENTER)
-        user.shows("* 1) sess_", "/read nosuch", "  2) sess_", "/read notes.txt")
-        user.type("/resume 2" + ENTER)
-        user.shows("/resume 2", "> /read notes.txt", "needle", "  session sess_")
-        user.leave()
-
-
-def test_a_conversation_is_recorded(tmp_path: Path) -> None:
+def test_a_conversation_is_recorded(tmp_path: Path, drawn: Start) -> None:
     record = tmp_path / "record"
     with drawn("--record", str(record), TALKER) as user:
         user.shows("Talker 7")
@@ -260,7 +205,7 @@ def test_a_conversation_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("option", "allowed"), [("--yes", True), ("--deny", False)])
-def test_questions_may_be_answered_for_good(tmp_path: Path, option: str, allowed: bool) -> None:
+def test_questions_may_be_answered_for_good(tmp_path: Path, option: str, allowed: bool, drawn: Start) -> None:
     go(tmp_path)
     with drawn(option, "--cwd", str(tmp_path), TALKER) as user:
         user.shows("Talker 7")
@@ -269,7 +214,7 @@ def test_questions_may_be_answered_for_good(tmp_path: Path, option: str, allowed
         user.leave()
 
 
-def test_nothing_that_an_agent_says_moves_the_cursor_or_reaches_the_clipboard() -> None:
+def test_nothing_that_an_agent_says_moves_the_cursor_or_reaches_the_clipboard(drawn: Start) -> None:
     with drawn(sys.executable, "-m", "tests.cli.hostile", "talk", columns=1_000) as user:
         user.shows("evil")
         for _ in range(2):
@@ -288,11 +233,10 @@ def test_nothing_that_an_agent_says_moves_the_cursor_or_reaches_the_clipboard() 
         user.leave()
 
 
-def test_the_prompt_and_what_is_shown_follow_the_size_of_the_terminal() -> None:
-    with drawn(TALKER) as user:
-        user.shows("Talker 7")
+def test_the_prompt_and_what_is_shown_follow_the_size_of_the_terminal(talking: Talking) -> None:
+    with talking() as user:
         user.type("half a prompt")
-        user.shows("\n> half a prompt")
+        user.shows("> half a prompt")
         user.resize(40, 12)
         user.shows("> half a prompt")
         user.type("\x15long" + ENTER)
@@ -301,17 +245,16 @@ def test_the_prompt_and_what_is_shown_follow_the_size_of_the_terminal() -> None:
         user.resize(120, 50)
         user.type("hello" + ENTER)
         user.shows("You said hello.")
-        user.leave()
 
 
-def test_ctrl_c_while_the_agent_starts_leaves(tmp_path: Path) -> None:
+def test_ctrl_c_while_the_agent_starts_leaves(tmp_path: Path, drawn: Start) -> None:
     with drawn(sys.executable, "-c", "import time; time.sleep(1000)") as user:
         user.shows("starting")
         user.type("\x03")
         user.ends(130)
 
 
-def test_ctrl_c_stops_a_turn_then_drops_the_draft_then_leaves() -> None:
+def test_ctrl_c_stops_a_turn_then_drops_the_draft_then_leaves(drawn: Start) -> None:
     with drawn(TALKER) as user:
         user.shows("Talker 7")
         user.type("hang" + ENTER)
@@ -326,30 +269,30 @@ def test_ctrl_c_stops_a_turn_then_drops_the_draft_then_leaves() -> None:
         user.ends(0)
 
 
-def test_ctrl_c_at_a_question_stops_the_turn_and_answers_nothing(tmp_path: Path) -> None:
-    with drawn("--cwd", str(tmp_path), TALKER) as user:
-        user.shows("Talker 7")
-        go(tmp_path)
+def test_ctrl_c_at_a_question_stops_the_turn_and_answers_nothing(talking: Talking) -> None:
+    with talking() as user:
+        go(user.folder)
         user.type("later" + ENTER)
         user.shows(NONE)
         user.type("1\x03")
         user.shows("stopping ...", "(cancelled)")
         assert "allowed" not in user.text
-        user.leave()
 
 
-def test_a_second_ctrl_c_leaves_an_agent_that_does_not_stop() -> None:
+def test_a_second_ctrl_c_leaves_an_agent_that_does_not_stop(drawn: Start) -> None:
     with drawn(TALKER) as user:
         user.shows("Talker 7")
         user.type("stubborn" + ENTER)
-        user.shows("> stubborn")
+        user.shows("> stubborn", "stubborn")  # the agent says it once more
         user.type("\x03")
-        user.shows("no\n")
+        user.shows("stopping ...", "no\n")
         user.type("\x03")
         user.ends(130)
 
 
-def test_an_agent_that_dies_in_a_turn_or_at_the_prompt_is_told_of_without_a_traceback(tmp_path: Path) -> None:
+def test_an_agent_that_dies_in_a_turn_or_at_the_prompt_is_told_of_without_a_traceback(
+    tmp_path: Path, drawn: Start
+) -> None:
     with drawn(TALKER) as user:
         user.shows("Talker 7")
         user.type("exit" + ENTER)
@@ -365,7 +308,7 @@ def test_an_agent_that_dies_in_a_turn_or_at_the_prompt_is_told_of_without_a_trac
         assert "Traceback" not in user.text + user.program.stderr
 
 
-def test_an_agent_of_the_official_sdk_runs_from_its_file(tmp_path: Path) -> None:
+def test_an_agent_of_the_official_sdk_runs_from_its_file(tmp_path: Path, drawn: Start) -> None:
     agent = HERE.parent / "interop" / "agents" / "official.py"
     with drawn(os.path.relpath(agent, tmp_path), cwd=tmp_path) as user:
         user.shows("Official 1, in")
@@ -374,7 +317,7 @@ def test_an_agent_of_the_official_sdk_runs_from_its_file(tmp_path: Path) -> None
         user.leave()
 
 
-def test_the_first_agent_of_the_readme_reads_a_file_of_the_folder(tmp_path: Path) -> None:
+def test_the_first_agent_of_the_readme_reads_a_file_of_the_folder(tmp_path: Path, drawn: Start) -> None:
     first = BLOCK.search((ROOT / "README.md").read_text("utf-8"))
     assert first
     (tmp_path / "my_agent.py").write_text(first["source"])

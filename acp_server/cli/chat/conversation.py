@@ -11,6 +11,7 @@ import signal
 from collections.abc import Sequence
 
 import anyio
+from anyio.abc import TaskGroup
 
 from acp_server.agent.signals import Signals
 from acp_server.cli.chat import opening
@@ -38,6 +39,9 @@ class Conversation:
         self._whole = anyio.CancelScope()
         self._exit = Exit.DONE
         self._at_prompt = False
+        self._reading = anyio.CancelScope()
+        self._gone = False
+        """Whether the agent's process has ended."""
         self._stopping = False
         """Whether the user has stopped the turn that runs."""
         self._asking = anyio.Lock()
@@ -58,13 +62,13 @@ class Conversation:
                 tasks.start_soon(signals.deliver, self._signalled)
                 async with self.user.open(self._interrupted):
                     with self._whole:
-                        await self._run()
+                        await self._run(tasks)
                 tasks.cancel_scope.cancel()
         finally:
             signals.release()
         return self._exit
 
-    async def _run(self) -> None:
+    async def _run(self, tasks: TaskGroup) -> None:
         try:
             self.user.waiting(f"starting {self.wishes.command.name}")
             terminals = LocalTerminals(on_output=self._screen.command_wrote)
@@ -75,7 +79,8 @@ class Conversation:
                 self.session = await self._opened(agent)
                 self.user.waiting(None)
                 self._offer()
-                await self._converse(agent)
+                tasks.start_soon(self._watch, agent)
+                await self._converse()
         except AcpError as error:
             self.user.waiting(None)
             self._screen.settle()
@@ -94,35 +99,34 @@ class Conversation:
         self._screen.answers(methods)
         return await self.user.choose(len(methods))
 
-    async def _converse(self, agent: RemoteAgent) -> None:
-        while (text := await self._next(agent)) is not None:
+    async def _converse(self) -> None:
+        while (text := await self._next()) is not None:
             if text.strip() and not await self._commands.run(text.strip()):
                 await self.turn(text.strip())
 
-    async def _next(self, agent: RemoteAgent) -> str | None:
-        """The next prompt. Raises AgentExited if the agent goes meanwhile."""
-        text: str | None = None
-        gone = False
-        async with anyio.create_task_group() as tasks:
+    async def _next(self) -> str | None:
+        """The next prompt. Raises AgentExited if the agent is gone, or goes meanwhile.
 
-            async def watch() -> None:
-                nonlocal gone
-                assert agent.process is not None
-                await agent.process.last_words(math.inf)
-                gone = True
-                tasks.cancel_scope.cancel()
+        Between the moment in which the prompt is read and the beginning of its turn nothing else runs, so Ctrl-C means
+        the one or the other.
+        """
+        self._at_prompt = True
+        try:
+            with anyio.CancelScope() as self._reading:
+                if not self._gone:
+                    return await self.user.read()
+        finally:
+            self._at_prompt = False
+        assert self.agent is not None
+        assert self.agent.process is not None
+        raise AgentExited(None, self.agent.process.exit_code, self.agent.process.stderr)
 
-            tasks.start_soon(watch)
-            self._at_prompt = True
-            try:
-                text = await self.user.read()
-            finally:
-                self._at_prompt = False
-            tasks.cancel_scope.cancel()
-        if gone:
-            assert agent.process is not None
-            raise AgentExited(None, agent.process.exit_code, agent.process.stderr)
-        return text
+    async def _watch(self, agent: RemoteAgent) -> None:
+        """An agent that goes while the user types ends the conversation."""
+        assert agent.process is not None
+        await agent.process.last_words(math.inf)
+        self._gone = True
+        self._reading.cancel()
 
     async def turn(self, text: str) -> None:
         """Have the agent answer a prompt. What goes wrong is shown, unless the agent is gone."""
@@ -227,9 +231,12 @@ class Conversation:
             self.leave(Exit.CANCELLED)
 
     def _interrupted(self) -> None:
-        """Ctrl-C: stop the turn; if it is being stopped already, or there is none, leave."""
+        """Ctrl-C: stop the turn; if it is being stopped already, or there is none, leave.
+
+        At the prompt it takes back what was sent and not yet read, drops the draft, or leaves.
+        """
         if self._at_prompt:
-            if not self.user.discard_draft():
+            if not (self.user.take_back() or self.user.discard_draft()):
                 self.leave(Exit.DONE)
         elif self.session is not None and self.session.turn is not None and not self._stopping:
             self._stopping = True

@@ -81,8 +81,9 @@ class PlainUser:
     async def keep_up(self) -> None:
         """See `User`. Writing has waited already."""
 
-    def take_back(self) -> None:
+    def take_back(self) -> bool:
         """See `User`. What waits in the terminal has not been seen yet."""
+        return False
 
     def discard_draft(self) -> bool:
         """See `User`. The line that is being typed is the terminal's."""

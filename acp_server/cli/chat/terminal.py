@@ -139,13 +139,15 @@ class TerminalUser:
         while self.screen.waiting_bytes > _MOST_WAITING:
             await self._drawn.wait()
 
-    def take_back(self) -> None:
+    def take_back(self) -> bool:
         """See `User`."""
+        if not self._submitted:
+            return False
         buffer = self._prompt.default_buffer
-        if self._submitted:
-            buffer.text = "\n".join([*self._submitted, *([buffer.text] if buffer.text else [])])
-            buffer.cursor_position = len(buffer.text)
-            self._submitted.clear()
+        buffer.text = "\n".join([*self._submitted, *([buffer.text] if buffer.text else [])])
+        buffer.cursor_position = len(buffer.text)
+        self._submitted.clear()
+        return True
 
     def discard_draft(self) -> bool:
         """See `User`."""

@@ -45,8 +45,8 @@ class User(Protocol):
         """Wait while there is much that is not shown yet."""
         ...
 
-    def take_back(self) -> None:
-        """Do not send what was typed ahead: the turn that it was to follow was stopped. It may be edited."""
+    def take_back(self) -> bool:
+        """Do not send what was typed ahead; whether there was anything. It may be edited."""
         ...
 
     def discard_draft(self) -> bool:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -161,9 +161,11 @@ def started(
     stderr: int | None = None,
     stderr_too: bool = False,
     env: dict[str, str] | None = None,
+    popen: Callable[..., Any] = subprocess.Popen[bytes],
     **options: Any,
 ) -> Iterator[Driven]:
-    """A running process. `stdin`, `stdout`, `stderr`: descriptors to use instead of our own; they stay the caller's."""
+    """A running process. `stdin`, `stdout`, `stderr`: descriptors to use instead of our own; they stay the caller's.
+    `popen`: what starts it, for example that of a `Prefork`."""
     into = out_of = None
     theirs: list[int] = []
     if stdin is None:
@@ -173,11 +175,11 @@ def started(
         out_of, stdout = os.pipe()
         theirs.append(stdout)
     with tempfile.TemporaryFile() as log:
-        process: subprocess.Popen[bytes] = subprocess.Popen[bytes](
+        process = popen(
             command,
             stdin=stdin,
             stdout=stdout,
-            stderr=subprocess.STDOUT if stderr_too else log if stderr is None else stderr,
+            stderr=subprocess.STDOUT if stderr_too else log.fileno() if stderr is None else stderr,
             env=env or environment(),
             **options,
         )

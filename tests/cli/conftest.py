@@ -1,0 +1,38 @@
+"""Chats at a terminal, for the tests of one module: each a fork of a process that has imported what a chat needs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+
+import pytest
+
+from tests.agent.processes.driver import environment
+from tests.cli import at_terminal
+from tests.cli import drawn as at_drawn_terminal
+from tests.prefork import Prefork, prefork
+
+_IMPORTED = (
+    "acp_server.cli.chat.conversation",
+    "acp_server.cli.chat.plain",
+    "acp_server.cli.chat.terminal",
+    "acp_server.cli.commands",
+    "anyio._backends._asyncio",
+)
+
+
+@pytest.fixture(scope="module")
+def chats() -> Iterator[Prefork]:
+    with prefork(*_IMPORTED, env=environment()) as starting:
+        yield starting
+
+
+@pytest.fixture
+def chat(chats: Prefork) -> Callable[..., AbstractContextManager[at_terminal.Terminal]]:
+    """See `at_terminal.chat`."""
+    return partial(at_terminal.chat, chats)
+
+
+@pytest.fixture
+def drawn(chats: Prefork) -> Callable[..., AbstractContextManager[at_drawn_terminal.Drawn]]:
+    """See `drawn.drawn`."""
+    return partial(at_drawn_terminal.drawn, chats)
