@@ -2,11 +2,11 @@
 
     python -m acp_server.schema.export [--check] DIRECTORY
 
-`DIRECTORY/v1/schema.json` has every type under `$defs`; as a whole it describes any one message.
-`DIRECTORY/v1/methods.json` names the types of the parameters and the result of each method, its receiver,
-and the capability that opens it. The schemas say what may be sent: what a receiver forgives, and what this
-package carries from a newer peer, is not in them, except as the `x-deserialize-*` notes that ACP itself
-publishes.
+Each version of the protocol has a folder. `DIRECTORY/v1/schema.json` has every type under `$defs`; as a whole it
+describes any one message. `DIRECTORY/v1/methods.json` names the types of the parameters and the result of each
+method, its receiver, and the capability that opens it. The schemas say what may be sent: what a receiver forgives,
+and what this package carries from a newer peer, is not in them, except as the `x-deserialize-*` notes that ACP
+itself publishes.
 """
 
 import argparse
@@ -14,26 +14,28 @@ import ast
 import inspect
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from types import ModuleType
+from typing import Any, NamedTuple, cast
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import TypeAliasType
 
 from acp_server import schema
+from acp_server.schema import v2
 from acp_server.schema.base import Record, Unknown, attributes
-from acp_server.schema.methods import MEMBER_CAPABILITIES, METHODS, Method
-from acp_server.schema.types import PROTOCOL_VERSION
+from acp_server.schema.methods import Method
 
 Json = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 REF = "#/$defs/"
+BASES = (Record, v2.Patch)
 SIDES = {"agent": "agent", "client": "client", "both": "protocol"}
 EXTENSIONS = {
     "ExtRequest": "Parameters of a request outside of the protocol, whose name begins with `_`: any JSON.",
@@ -42,27 +44,46 @@ EXTENSIONS = {
 }
 
 
-def documents() -> dict[str, Json]:
-    """What to write, by file name."""
+class Version(NamedTuple):
+    """A version of the protocol, as the package of its types has it."""
+
+    number: int
+    package: ModuleType
+    methods: Mapping[str, Method]
+    members: Mapping[str, Mapping[str, str]]
+    """The capabilities of members of unions."""
+    error_id: Json
+    """The id of an answer that is an error."""
+
+
+V1 = Version(schema.PROTOCOL_VERSION, schema, schema.METHODS, schema.MEMBER_CAPABILITIES, {"$ref": f"{REF}RequestId"})
+# The id of what could not be read is null, although null is not an id in version 2.
+NO_ID: Json = {"anyOf": [{"type": "integer", "format": "int64"}, {"type": "string"}, {"type": "null"}]}
+V2 = Version(v2.PROTOCOL_VERSION, v2, v2.METHODS, v2.MEMBER_CAPABILITIES, NO_ID)
+VERSIONS = (V1, V2)
+
+
+def documents(version: Version = V1) -> dict[str, Json]:
+    """What to write about a version, by file name."""
     return {
         "schema.json": {
             "$schema": DIALECT,
-            "title": f"Agent Client Protocol, version {PROTOCOL_VERSION}",
+            "title": f"Agent Client Protocol, version {version.number}",
             "description": "One message of the protocol, from either side.",
-            "anyOf": [_message(side) for side in ("Agent", "Client")] + [_protocol_message()],
-            "$defs": definitions(),
+            "anyOf": [_message(side) for side in ("Agent", "Client")] + [_protocol_message(version)],
+            "$defs": definitions(version),
         },
         "methods.json": {
-            "protocolVersion": PROTOCOL_VERSION,
-            "methods": {name: _row(method) for name, method in METHODS.items()},
-            "memberCapabilities": {union: dict(tags) for union, tags in MEMBER_CAPABILITIES.items()},
+            "protocolVersion": version.number,
+            "methods": {name: _row(method) for name, method in version.methods.items()},
+            "memberCapabilities": {union: dict(tags) for union, tags in version.members.items()},
         },
     }
 
 
-def definitions() -> dict[str, Json]:
+def definitions(version: Version = V1) -> dict[str, Json]:
     """The JSON Schema of every type, by name, with references of the form `#/$defs/Name`."""
-    types = {name: kind for area in _areas() for name, kind in _types(area)}
+    types = {name: kind for area in _areas(version.package) for name, kind in _types(version.package, area)}
     _, written = TypeAdapter.json_schemas(
         [(name, "validation", TypeAdapter[Any](kind)) for name, kind in types.items()],
         ref_template=REF + "{model}",
@@ -71,14 +92,14 @@ def definitions() -> dict[str, Json]:
     found = {name: _tidied(definition) for name, definition in written["$defs"].items()}
     for name, definition in found.items():
         kind = types[name]
-        definition["description"] = _docstrings(schema.area_of(name) or "")[name]
+        definition["description"] = _docstrings(kind.__module__)[name]
         if isinstance(kind, type):
             _complete(cast("type[Record]", kind), definition)
-    for method in METHODS.values():
+    for method in version.methods.values():
         for name in (method.params, method.result):
             if name is not None:
                 found[name] |= {"x-method": method.name, "x-side": SIDES[method.receiver]}
-    return found | {name: {"description": text} for name, text in EXTENSIONS.items()} | _envelopes()
+    return found | {name: {"description": text} for name, text in EXTENSIONS.items()} | _envelopes(version)
 
 
 class _Generator(GenerateJsonSchema):
@@ -88,16 +109,16 @@ class _Generator(GenerateJsonSchema):
         return False
 
 
-def _areas() -> Iterator[str]:
-    return iter(dict.fromkeys(area for name in dir(schema) if (area := schema.area_of(name))))
+def _areas(package: ModuleType) -> Iterator[str]:
+    return iter(dict.fromkeys(area for name in dir(package) if (area := package.area_of(name))))
 
 
-def _types(area: str) -> Iterator[tuple[str, Any]]:
-    module = import_module(f"acp_server.schema.{area}")
+def _types(package: ModuleType, area: str) -> Iterator[tuple[str, Any]]:
+    module = import_module(f"{package.__name__}.{area}")
     for name in module.__all__:
         kind = getattr(module, name)
         if isinstance(kind, TypeAliasType) or (
-            isinstance(kind, type) and issubclass(kind, Record) and not issubclass(kind, Unknown) and kind is not Record
+            isinstance(kind, type) and issubclass(kind, Record) and not issubclass(kind, Unknown) and kind not in BASES
         ):
             yield name, kind
 
@@ -135,16 +156,16 @@ def _complete(cls: type[Record], definition: Json) -> None:
             made = field.get_default(call_default_factory=True, validated_data={})
             properties[key]["default"] = made.to_wire() if isinstance(made, Record) else made
         bases = [base for base in cls.__mro__ if issubclass(base, Record)]
-        texts = (_docstrings(base.__module__.rpartition(".")[2]).get(f"{base.__name__}.{name}") for base in bases)
+        texts = (_docstrings(base.__module__).get(f"{base.__name__}.{name}") for base in bases)
         text = next(filter(None, texts), None)
         if text is not None:
             properties[key]["description"] = text
 
 
 @cache
-def _docstrings(area: str) -> dict[str, str]:
-    """The docstrings of an area: of classes and aliases by `Name`, of attributes by `Name.attribute`."""
-    tree = ast.parse(inspect.getsource(import_module(f"acp_server.schema.{area}")))
+def _docstrings(module: str) -> dict[str, str]:
+    """The docstrings of a module: of classes and aliases by `Name`, of attributes by `Name.attribute`."""
+    tree = ast.parse(inspect.getsource(import_module(module)))
     found = dict(_strings_below(tree.body))
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
@@ -173,12 +194,13 @@ def _row(method: Method) -> Json:
     }
 
 
-def _envelopes() -> dict[str, Json]:
+def _envelopes(version: Version) -> dict[str, Json]:
     """Requests, notifications and responses, by the side that sends them."""
     found: dict[str, Json] = {}
+    methods = version.methods.values()
     for sender, receiver in (("Agent", "client"), ("Client", "agent")):
-        sent = [method for method in METHODS.values() if method.receiver == receiver]
-        answered = [method.result for method in METHODS.values() if method.receiver == sender.lower() and method.result]
+        sent = [method for method in methods if method.receiver == receiver]
+        answered = [method.result for method in methods if method.receiver == sender.lower() and method.result]
         requests = [method.params for method in sent if method.is_request]
         notifications = [method.params for method in sent if not method.is_request]
         found[f"{sender}Request"] = {
@@ -198,7 +220,7 @@ def _envelopes() -> dict[str, Json]:
                         "result": {"anyOf": [_ref(name) for name in [*answered, "ExtResponse"]]},
                     }
                 ),
-                _object({"id": _ref("RequestId"), "error": _ref("Error")}),
+                _object({"id": version.error_id, "error": _ref("Error")}),
             ],
         }
     return found
@@ -223,8 +245,8 @@ def _message(side: str) -> Json:
     }
 
 
-def _protocol_message() -> Json:
-    names = [method.params for method in METHODS.values() if method.receiver == "both"]
+def _protocol_message(version: Version) -> Json:
+    names = [method.params for method in version.methods.values() if method.receiver == "both"]
     return _call(names, {"jsonrpc": {"const": "2.0", "type": "string"}})
 
 
@@ -232,22 +254,29 @@ def _text(document: Json) -> str:
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
+def _texts(directory: Path) -> dict[Path, str]:
+    return {
+        directory / f"v{version.number}" / name: _text(document)
+        for version in VERSIONS
+        for name, document in documents(version).items()
+    }
+
+
 def stale(directory: Path) -> list[Path]:
     """The files under `directory` that do not say what the types say, and those that should not be there."""
-    folder = directory / f"v{PROTOCOL_VERSION}"
-    wanted = {folder / name: _text(document) for name, document in documents().items()}
+    wanted = _texts(directory)
     wrong = [path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text]
-    return wrong + [path for path in sorted(folder.glob("*")) if path not in wanted]
+    present = [path for version in VERSIONS for path in sorted((directory / f"v{version.number}").glob("*"))]
+    return wrong + [path for path in present if path not in wanted]
 
 
 def write(directory: Path) -> None:
     """Write every file, and remove the ones that should not be there."""
-    folder = directory / f"v{PROTOCOL_VERSION}"
-    folder.mkdir(parents=True, exist_ok=True)
     for path in stale(directory):
         path.unlink(missing_ok=True)
-    for name, document in documents().items():
-        (folder / name).write_text(_text(document), "utf-8")
+    for path, text in _texts(directory).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

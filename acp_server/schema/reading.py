@@ -58,6 +58,12 @@ def _path(location: tuple[str | int, ...]) -> str:
     for step in location:
         if isinstance(step, int):
             path += f"[{step}]"
-        elif area_of(step) is None:  # The name of a class says which member of a union was read, not a place.
+        elif not _is_class(step):  # The name of a class says which member of a union was read, not a place.
             path += f".{step}" if path else step
     return path
+
+
+def _is_class(step: str) -> bool:
+    from acp_server.schema import v2  # Here, because only an error needs its table of names.
+
+    return area_of(step) is not None or v2.area_of(step) is not None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, core_schema
 
 from acp_server.schema.base import JsonObject, Record, Unknown, attributes
@@ -93,7 +93,7 @@ class Tagged(_Union):
         return choose
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
-        """The known members; for an extensible union also any object with another tag."""
+        """The known members; for an extensible union also any object with another tag and what `Unknown` requires."""
         written = handler(schema)
         tags = self.tags()
         members: list[Any] = written.pop("oneOf")
@@ -102,8 +102,13 @@ class Tagged(_Union):
                 return {**written, "oneOf": members, "discriminator": {"propertyName": self.key}}
             # The member without a tag may hold for a tagged object too.
             return {**written, "anyOf": members}
-        other = {"type": "string", "not": {"enum": [tag for tag in tags if tag is not None]}}
-        members.append({"type": "object", "properties": {self.key: other}, "required": [self.key]})
+        other: JsonObject = {self.key: {"type": "string", "not": {"enum": [tag for tag in tags if tag is not None]}}}
+        for member in self.members:
+            if issubclass(member, Unknown):
+                for key, name in attributes(member).items():
+                    kind: Any = member.model_fields[name].annotation
+                    other.setdefault(key, handler(TypeAdapter[Any](kind).core_schema))
+        members.append({"type": "object", "properties": other, "required": [*other]})
         return {**written, "anyOf": members}
 
 

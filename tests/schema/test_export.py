@@ -35,7 +35,9 @@ def test_writing_twice_changes_nothing_and_removes_what_should_not_be_there(tmp_
 
 def test_files_have_sorted_keys_and_end_with_one_newline(tmp_path: Path) -> None:
     export.write(tmp_path)
-    for path in (tmp_path / "v1").iterdir():
+    written = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*"))
+    assert written == ["v1/methods.json", "v1/schema.json", "v2/methods.json", "v2/schema.json"]
+    for path in tmp_path.glob("*/*"):
         text = path.read_text("utf-8")
         assert text == json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
@@ -70,8 +72,9 @@ def test_every_reference_leads_to_a_definition() -> None:
     assert references(DOCUMENT) <= {f"#/$defs/{name}" for name in DOCUMENT["$defs"]}
 
 
-def test_everything_has_a_description() -> None:
-    for name, definition in DOCUMENT["$defs"].items():
+@pytest.mark.parametrize("version", export.VERSIONS, ids=lambda version: f"v{version.number}")
+def test_everything_has_a_description(version: export.Version) -> None:
+    for name, definition in export.definitions(version).items():
         assert definition.get("description"), name
         for key, value in definition.get("properties", {}).items():
             tag = "const" in value or key in {"type", "id", "method", "params"}

@@ -70,9 +70,10 @@ OURS_ALONE = {
 """Definitions that the published schema does not have, and why."""
 
 
-def find_published() -> dict[str, Any]:
-    """The published document. Skips the tests where it is missing, except in CI."""
-    path = Path(os.environ.get("ACP_PUBLISHED_SCHEMA") or PACKAGE / "schema/v1/schema.json")
+def find_published(version: int = 1) -> dict[str, Any]:
+    """The published document of a version. Skips the tests where it is missing, except in CI."""
+    other = os.environ.get("ACP_PUBLISHED_SCHEMA") if version == 1 else None
+    path = Path(other or PACKAGE / f"schema/v{version}/schema.json")
     if path.is_file():
         return json.loads(path.read_text("utf-8"))
     missing = f"the published schema is missing: {path.name} of the npm package @agentclientprotocol/sdk"
@@ -87,12 +88,12 @@ def published() -> dict[str, Any]:
     return find_published()["$defs"]
 
 
-def all_differences(published: dict[str, Any]) -> dict[tuple[str, str], Difference]:
+def all_differences(published: dict[str, Any], definitions: dict[str, Any] = OURS) -> dict[tuple[str, str], Difference]:
     """Every difference in every definition that both have, by definition and place."""
-    ours, theirs = Canonical(OURS), Canonical(published)
+    ours, theirs = Canonical(definitions), Canonical(published)
     return {
         (name, difference[0]): difference
-        for name in sorted(OURS.keys() & published.keys())
+        for name in sorted(definitions.keys() & published.keys())
         for difference in differences(ours.definition(name), theirs.definition(name))
     }
 

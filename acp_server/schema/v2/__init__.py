@@ -1,0 +1,161 @@
+"""The types of the Agent Client Protocol, version 2, the stable set of its draft: one file for each of its areas.
+
+    base             patches: fields that are absent, null or a value
+    types            identifiers and numbers
+    error            the error object and its data
+    content          content blocks
+    diff             changes to files
+    tool_call        tool calls, and `tool_call/cancel`
+    terminal         terminals of the agent, and `terminal/cancel`
+    plan             plans by id
+    mcp              MCP servers
+    capabilities     what either side announces
+    authentication   `auth/login`, `auth/logout`
+    initialization   `initialize`
+    config_options   configuration options
+    commands         commands of the user
+    session          `session/new` and the rest of a session's life
+    prompt           `session/prompt` and the two cancels
+    messages         messages, whole and in chunks
+    state            what a session does at present
+    updates          `session/update`
+    permission       `session/request_permission`
+    elicitation      `elicitation/*`, with the forms in elicitation_form
+    methods          the table of methods
+
+The draft may change. As in `acp_server.schema`, a name is loaded when it is first used, and nothing in here does any
+input or output. A type that version 1 has with the same meaning is the same class.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from acp_server.schema.v2.authentication import *  # noqa: F403
+    from acp_server.schema.v2.base import *  # noqa: F403
+    from acp_server.schema.v2.capabilities import *  # noqa: F403
+    from acp_server.schema.v2.commands import *  # noqa: F403
+    from acp_server.schema.v2.config_options import *  # noqa: F403
+    from acp_server.schema.v2.content import *  # noqa: F403
+    from acp_server.schema.v2.diff import *  # noqa: F403
+    from acp_server.schema.v2.elicitation import *  # noqa: F403
+    from acp_server.schema.v2.elicitation_form import *  # noqa: F403
+    from acp_server.schema.v2.error import *  # noqa: F403
+    from acp_server.schema.v2.initialization import *  # noqa: F403
+    from acp_server.schema.v2.mcp import *  # noqa: F403
+    from acp_server.schema.v2.messages import *  # noqa: F403
+    from acp_server.schema.v2.methods import *  # noqa: F403
+    from acp_server.schema.v2.permission import *  # noqa: F403
+    from acp_server.schema.v2.plan import *  # noqa: F403
+    from acp_server.schema.v2.prompt import *  # noqa: F403
+    from acp_server.schema.v2.session import *  # noqa: F403
+    from acp_server.schema.v2.state import *  # noqa: F403
+    from acp_server.schema.v2.terminal import *  # noqa: F403
+    from acp_server.schema.v2.tool_call import *  # noqa: F403
+    from acp_server.schema.v2.types import *  # noqa: F403
+    from acp_server.schema.v2.updates import *  # noqa: F403
+
+# The areas and their public names. To type checkers the imports above say the same.
+_NAMES = {
+    "authentication": (
+        "AuthMethod AuthMethodAgent AuthMethodTerminal LoginAuthRequest LoginAuthResponse LogoutAuthRequest "
+        "LogoutAuthResponse UnknownAuthMethod"
+    ),
+    "base": "Patch",
+    "capabilities": (
+        "AgentAuthCapabilities AgentCapabilities ClientAuthCapabilities ClientCapabilities "
+        "ElicitationCapabilities ElicitationFormCapabilities ElicitationUrlCapabilities McpCapabilities "
+        "McpHttpCapabilities McpStdioCapabilities PromptAudioCapabilities PromptCapabilities "
+        "PromptEmbeddedContextCapabilities PromptImageCapabilities SessionAdditionalDirectoriesCapabilities "
+        "SessionCapabilities SessionDeleteCapabilities TerminalAuthCapabilities"
+    ),
+    "commands": ("AvailableCommand AvailableCommandInput Command TextCommandInput UnknownCommand UnknownCommandInput"),
+    "config_options": (
+        "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
+        "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions "
+        "SetSessionConfigBoolean SetSessionConfigOptionRequest SetSessionConfigOptionResponse "
+        "SetSessionConfigValue UnknownSessionConfigOption UnknownSessionConfigValue"
+    ),
+    "content": (
+        "Annotations AudioContent BlobResourceContents ContentBlock EmbeddedResource EmbeddedResourceResource "
+        "Icon IconTheme ImageContent ResourceLink Role TextContent TextResourceContents UnknownContentBlock"
+    ),
+    "diff": (
+        "Diff DiffAdd DiffChange DiffCopy DiffDelete DiffFileType DiffModify DiffMove DiffPatch "
+        "DiffPatchFormat DiffPathChange DiffPathPairChange UnknownDiffChange"
+    ),
+    "elicitation": (
+        "CompleteElicitationNotification CreateElicitationRequest CreateElicitationResponse "
+        "ElicitationAcceptAction ElicitationCancelAction ElicitationContentValue ElicitationDeclineAction "
+        "ElicitationFormMode ElicitationRequestScope ElicitationSessionScope ElicitationUrlMode "
+        "UnknownElicitationAction UnknownElicitationMode"
+    ),
+    "elicitation_form": (
+        "BooleanPropertySchema ElicitationPropertySchema ElicitationSchema ElicitationSchemaType EnumOption "
+        "IntegerPropertySchema MultiSelectItems MultiSelectPropertySchema NumberPropertySchema StringFormat "
+        "StringMultiSelectItems StringPropertySchema TitledMultiSelectItems UnknownMultiSelectItems "
+        "UnknownPropertySchema"
+    ),
+    "error": "Error ErrorData SessionNotFoundErrorData UnsupportedProtocolVersionErrorData",
+    "initialization": "Implementation InitializeRequest InitializeResponse",
+    "mcp": "EnvVariable HttpHeader McpServer McpServerHttp McpServerStdio UnknownMcpServer",
+    "messages": (
+        "AgentMessage AgentMessageChunk AgentThought AgentThoughtChunk ContentChunk UserMessage UserMessageChunk"
+    ),
+    "methods": "MEMBER_CAPABILITIES METHODS Method",
+    "permission": (
+        "CancelledPermissionOutcome CommandPermissionSubject PermissionOption PermissionOptionKind "
+        "RequestPermissionOutcome RequestPermissionRequest RequestPermissionResponse RequestPermissionSubject "
+        "SelectedPermissionOutcome ToolCallPermissionSubject UnknownPermissionOutcome "
+        "UnknownPermissionSubject"
+    ),
+    "plan": ("PlanEntry PlanEntryPriority PlanEntryStatus PlanItems PlanUpdate PlanUpdateContent UnknownPlan"),
+    "prompt": "CancelRequestNotification CancelSessionNotification PromptRequest PromptResponse",
+    "session": (
+        "CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse "
+        "ListSessionsRequest ListSessionsResponse NewSessionRequest NewSessionResponse ReplayFrom "
+        "ReplayFromStart ResumeSessionRequest ResumeSessionResponse SessionInfo UnknownReplayFrom"
+    ),
+    "state": (
+        "BackgroundTerminal BackgroundToolCall BackgroundWork SessionState StateUpdate StopReason UnknownBackgroundWork"
+    ),
+    "terminal": (
+        "CancelTerminalRequest CancelTerminalResponse TerminalCancelCapabilities TerminalCapabilities "
+        "TerminalExitStatus TerminalOutput TerminalOutputChunk TerminalSize TerminalUpdate"
+    ),
+    "tool_call": (
+        "CancelToolCallRequest CancelToolCallResponse Content Terminal ToolCallCancelCapabilities "
+        "ToolCallCapabilities ToolCallContent ToolCallContentChunk ToolCallLocation ToolCallProgress "
+        "ToolCallStatus ToolCallUpdate ToolKind UnknownToolCallContent"
+    ),
+    "types": (
+        "AbsolutePath AuthMethodId CompactionId ElicitationId ErrorCode MediaType MessageId PROTOCOL_VERSION "
+        "PermissionOptionId PlanId ProtocolVersion RequestId SessionConfigGroupId SessionConfigId "
+        "SessionConfigValueId SessionId SessionListCursor TerminalId ToolCallId"
+    ),
+    "updates": (
+        "AvailableCommandsUpdate CompactionStatus CompactionSummaryChunk CompactionUpdate ConfigOptionUpdate "
+        "Cost Notice NoticeSeverity SessionInfoUpdate SessionUpdate UnknownSessionUpdate "
+        "UpdateSessionNotification UsageUpdate"
+    ),
+}
+_AREA_OF = {name: area for area, names in _NAMES.items() for name in names.split()}
+
+
+def area_of(name: str) -> str | None:
+    """The area that a public name belongs to; None if there is no such name."""
+    return _AREA_OF.get(name)
+
+
+if not TYPE_CHECKING:  # A type checker that saw this would take every name for a public one.
+
+    def __getattr__(name: str) -> Any:
+        area = _AREA_OF.get(name)
+        if area is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{area}"), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_AREA_OF})

@@ -1,0 +1,170 @@
+"""Content blocks: what prompts, messages and tool results are made of (ACP v2, content)."""
+
+from typing import Annotated, Literal
+
+from typing_extensions import TypeAliasType
+
+from acp_server.schema.base import Model, Unknown
+from acp_server.schema.markers import Lenient, LenientItems, Sent
+from acp_server.schema.types import UInt64, Uri
+from acp_server.schema.unions import ByKey, OpenEnum, Tagged
+from acp_server.schema.v2.types import Base64, Fraction, MediaType
+
+__all__ = [
+    "Annotations",
+    "AudioContent",
+    "BlobResourceContents",
+    "ContentBlock",
+    "EmbeddedResource",
+    "EmbeddedResourceResource",
+    "Icon",
+    "IconTheme",
+    "ImageContent",
+    "ResourceLink",
+    "Role",
+    "TextContent",
+    "TextResourceContents",
+    "UnknownContentBlock",
+]
+
+Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum(extensible=True)])
+"""One side of the conversation. Names of one's own begin with `_`."""
+
+IconTheme = TypeAliasType("IconTheme", Annotated[Literal["light", "dark"] | str, OpenEnum(extensible=True)])
+"""The background that an icon is drawn for. Names of one's own begin with `_`."""
+
+
+class Annotations(Model):
+    """Hints on who content is for and how much it matters."""
+
+    audience: LenientItems[list[Role] | None] = None
+    """Whom the content is meant for."""
+    last_modified: Lenient[str | None] = None
+    """When the resource behind the content last changed, ISO 8601."""
+    priority: Lenient[Fraction | None] = None
+    """Its importance next to other content, from 0 to 1; larger is more important."""
+
+
+class TextContent(Model):
+    """Text, to be shown as Markdown. Every agent accepts it in a prompt."""
+
+    type: Sent[Literal["text"]] = "text"
+    text: str
+    """The text itself."""
+    annotations: Lenient[Annotations | None] = None
+    """Hints for the program that shows the text."""
+
+
+class ImageContent(Model):
+    """An image. In a prompt only if the agent announced `session.prompt.image`."""
+
+    type: Sent[Literal["image"]] = "image"
+    data: Base64
+    """The image, base64."""
+    mime_type: MediaType
+    """Its media type, such as `image/png`."""
+    uri: Lenient[Uri | None] = None
+    """Where the image came from."""
+    annotations: Lenient[Annotations | None] = None
+    """Hints for the program that shows the image."""
+
+
+class AudioContent(Model):
+    """A recording. In a prompt only if the agent announced `session.prompt.audio`."""
+
+    type: Sent[Literal["audio"]] = "audio"
+    data: Base64
+    """The recording, base64."""
+    mime_type: MediaType
+    """Its media type, such as `audio/wav`."""
+    annotations: Lenient[Annotations | None] = None
+    """Hints for the program that plays it."""
+
+
+class Icon(Model):
+    """A picture that stands for a resource."""
+
+    src: Uri
+    """Where the picture is."""
+    mime_type: Lenient[MediaType | None] = None
+    """Its media type."""
+    sizes: LenientItems[list[str] | None] = None
+    """The sizes that it is good for, such as `48x48` or `any`."""
+    theme: Lenient[IconTheme | None] = None
+    """The background that it is drawn for."""
+
+
+class ResourceLink(Model):
+    """A pointer to something that the receiver can open by itself. Every agent accepts it in a prompt."""
+
+    type: Sent[Literal["resource_link"]] = "resource_link"
+    uri: Uri
+    """Where it is."""
+    name: str
+    """A short name, such as the file's."""
+    title: Lenient[str | None] = None
+    """A name made for display."""
+    description: Lenient[str | None] = None
+    """A few words on what it holds."""
+    icons: LenientItems[list[Icon] | None] = None
+    """Pictures to show beside the name."""
+    mime_type: Lenient[MediaType | None] = None
+    """Its media type."""
+    size: Lenient[UInt64 | None] = None
+    """Its length in bytes."""
+    annotations: Lenient[Annotations | None] = None
+    """Hints for the program that shows the link."""
+
+
+class TextResourceContents(Model):
+    """The contents of a resource that is text."""
+
+    uri: Uri
+    """Where the resource is."""
+    text: str
+    """The whole text."""
+    mime_type: Lenient[MediaType | None] = None
+    """Its media type."""
+
+
+class BlobResourceContents(Model):
+    """The contents of a resource that is binary."""
+
+    uri: Uri
+    """Where the resource is."""
+    blob: Base64
+    """The bytes, base64."""
+    mime_type: Lenient[MediaType | None] = None
+    """Their media type."""
+
+
+EmbeddedResourceResource = TypeAliasType(
+    "EmbeddedResourceResource", Annotated[TextResourceContents | BlobResourceContents, ByKey("text", "blob")]
+)
+"""The contents of a resource: text or bytes."""
+
+
+class EmbeddedResource(Model):
+    """A resource with its contents. In a prompt only if the agent announced `session.prompt.embeddedContext`."""
+
+    type: Sent[Literal["resource"]] = "resource"
+    resource: EmbeddedResourceResource
+    """The contents and where they are from."""
+    annotations: Lenient[Annotations | None] = None
+    """Hints for the program that shows the resource."""
+
+
+class UnknownContentBlock(Unknown):
+    """A kind of content that this version does not have. An agent that does not know it refuses it in a prompt."""
+
+    type: str
+
+
+ContentBlock = TypeAliasType(
+    "ContentBlock",
+    Annotated[
+        TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContentBlock,
+        Tagged("type", extensible=True),
+    ],
+)
+"""One piece of content, told apart by `type`."""

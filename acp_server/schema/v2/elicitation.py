@@ -1,0 +1,148 @@
+"""`elicitation/create` and `elicitation/complete`: the agent asks the user for input (ACP v2, elicitation).
+
+A request has one of two modes, a form or a URL, and belongs to a session or, outside of sessions, to a request.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import GetJsonSchemaHandler, TypeAdapter, WithJsonSchema, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
+from typing_extensions import TypeAliasType
+
+from acp_server.schema.base import JsonObject, Model, Record, Unknown
+from acp_server.schema.elicitation import (
+    CompleteElicitationNotification,
+    ElicitationCancelAction,
+    ElicitationDeclineAction,
+    ElicitationSessionScope,
+    UnknownElicitationAction,
+)
+from acp_server.schema.markers import Lenient, Sent
+from acp_server.schema.types import Uri
+from acp_server.schema.unions import Tagged
+from acp_server.schema.v2.elicitation_form import ElicitationSchema
+from acp_server.schema.v2.types import ElicitationId, RequestId, SessionId, ToolCallId
+
+__all__ = [
+    "CompleteElicitationNotification",
+    "CreateElicitationRequest",
+    "CreateElicitationResponse",
+    "ElicitationAcceptAction",
+    "ElicitationCancelAction",
+    "ElicitationContentValue",
+    "ElicitationDeclineAction",
+    "ElicitationFormMode",
+    "ElicitationRequestScope",
+    "ElicitationSessionScope",
+    "ElicitationUrlMode",
+    "UnknownElicitationAction",
+    "UnknownElicitationMode",
+]
+
+
+class ElicitationRequestScope(Record):
+    """The question belongs to a request outside of sessions, such as `auth/login`."""
+
+    request_id: RequestId
+    """The request."""
+
+
+class _Mode(Model):
+    """What both modes have. Set `session_id` (and `tool_call_id`), or `request_id`."""
+
+    message: str
+    """What is asked, in words for the user."""
+    session_id: SessionId | None = None
+    """The session that the question belongs to."""
+    tool_call_id: Lenient[ToolCallId | None] = None
+    """The tool call in that session that it belongs to."""
+    request_id: RequestId | None = None
+    """The request that it belongs to, where there is no session."""
+
+    @model_validator(mode="after")
+    def _has_a_scope(self) -> Self:
+        if self.session_id is None and self.request_id is None:
+            raise PydanticCustomError("elicitation_scope", "An elicitation belongs to a session or to a request")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+        """The fields of the scope are those of one scope or of the other."""
+        written = handler.resolve_ref_schema(handler(schema))
+        for key in ("sessionId", "toolCallId", "requestId"):
+            del written["properties"][key]
+        written["anyOf"] = [
+            handler(TypeAdapter(scope).core_schema) for scope in (ElicitationSessionScope, ElicitationRequestScope)
+        ]
+        return written
+
+
+class ElicitationFormMode(_Mode):
+    """Ask through a form. Only for clients with `elicitation.form`."""
+
+    mode: Sent[Literal["form"]] = "form"
+    requested_schema: ElicitationSchema
+    """The form."""
+
+
+class ElicitationUrlMode(_Mode):
+    """Send the user to a URL; `elicitation/complete` follows. Only for clients with `elicitation.url`."""
+
+    mode: Sent[Literal["url"]] = "url"
+    elicitation_id: ElicitationId
+    """Names the elicitation in `elicitation/complete`."""
+    url: Uri
+    """Where to go."""
+
+
+class UnknownElicitationMode(Unknown):
+    """A way of asking that this version does not have."""
+
+    mode: str
+    message: str
+    """What is asked, in words for the user."""
+
+
+CreateElicitationRequest = TypeAliasType(
+    "CreateElicitationRequest",
+    Annotated[ElicitationFormMode | ElicitationUrlMode | UnknownElicitationMode, Tagged("mode", extensible=True)],
+)
+"""Parameters of `elicitation/create`, told apart by `mode`."""
+
+ElicitationContentValue = TypeAliasType(
+    "ElicitationContentValue",
+    Annotated[
+        Any,
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "string"},
+                    {"type": "integer", "format": "int64"},
+                    {"type": "number", "format": "double"},
+                    {"type": "boolean"},
+                    {"type": "array", "items": {"type": "string"}},
+                    {},
+                ]
+            }
+        ),
+    ],
+)
+"""What a field of a form was filled with: a string, a number, a boolean, a list of strings, or what comes after."""
+
+
+class ElicitationAcceptAction(Model):
+    """The user answered."""
+
+    action: Sent[Literal["accept"]] = "accept"
+    content: dict[str, ElicitationContentValue] | None = None
+    """The answer to a form, by the names of its fields."""
+
+
+CreateElicitationResponse = TypeAliasType(
+    "CreateElicitationResponse",
+    Annotated[
+        ElicitationAcceptAction | ElicitationDeclineAction | ElicitationCancelAction | UnknownElicitationAction,
+        Tagged("action", extensible=True),
+    ],
+)
+"""Result of `elicitation/create`, told apart by `action`."""

@@ -1,0 +1,132 @@
+"""The life of a session: new, resume, list, close, delete (ACP v2, session setup, session list, session delete)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypeAliasType
+
+from acp_server.schema.base import Model, Sparse, Unknown
+from acp_server.schema.markers import Lenient, LenientItems, NullIsDefault, Sent
+from acp_server.schema.session import (
+    CloseSessionRequest,
+    CloseSessionResponse,
+    DeleteSessionRequest,
+    DeleteSessionResponse,
+)
+from acp_server.schema.unions import Tagged
+from acp_server.schema.v2.commands import AvailableCommand
+from acp_server.schema.v2.config_options import SessionConfigOption
+from acp_server.schema.v2.mcp import McpServer
+from acp_server.schema.v2.types import AbsolutePath, SessionId, SessionListCursor, Timestamp
+
+__all__ = [
+    "CloseSessionRequest",
+    "CloseSessionResponse",
+    "DeleteSessionRequest",
+    "DeleteSessionResponse",
+    "ListSessionsRequest",
+    "ListSessionsResponse",
+    "NewSessionRequest",
+    "NewSessionResponse",
+    "ReplayFrom",
+    "ReplayFromStart",
+    "ResumeSessionRequest",
+    "ResumeSessionResponse",
+    "SessionInfo",
+    "UnknownReplayFrom",
+]
+
+
+class _Setup(Sparse, Model):
+    """What a session works with."""
+
+    cwd: AbsolutePath
+    """The working directory."""
+    additional_directories: NullIsDefault[list[AbsolutePath]] = Field(default_factory=list[AbsolutePath])
+    """More roots that the agent may work in. Only for agents with `session.additionalDirectories`."""
+    mcp_servers: NullIsDefault[list[McpServer]] = Field(default_factory=list[McpServer])
+    """The MCP servers to connect to."""
+
+
+class _Ready(Sparse, Model):
+    """What a session that was made or taken up offers."""
+
+    config_options: LenientItems[list[SessionConfigOption]] = Field(default_factory=list[SessionConfigOption])
+    """Its configuration options."""
+    available_commands: LenientItems[list[AvailableCommand]] = Field(default_factory=list[AvailableCommand])
+    """Its commands."""
+
+
+class NewSessionRequest(_Setup):
+    """Parameters of `session/new`."""
+
+
+class NewSessionResponse(_Ready):
+    """Result of `session/new`."""
+
+    session_id: SessionId
+    """The new session."""
+
+
+class ReplayFromStart(Model):
+    """Replay everything."""
+
+    type: Sent[Literal["start"]] = "start"
+
+
+class UnknownReplayFrom(Unknown):
+    """A place that this version does not have. An agent that does not know it refuses the request."""
+
+    type: str
+
+
+ReplayFrom = TypeAliasType(
+    "ReplayFrom", Annotated[ReplayFromStart | UnknownReplayFrom, Tagged("type", extensible=True)]
+)
+"""Where the replay of a session begins, told apart by `type`."""
+
+
+class ResumeSessionRequest(_Setup):
+    """Parameters of `session/resume`: take a session up again, replayed if `replay_from` is given."""
+
+    session_id: SessionId
+    """The session to take up."""
+    replay_from: ReplayFrom | None = None
+    """Where the replay begins; None for no replay."""
+
+
+class ResumeSessionResponse(_Ready):
+    """Result of `session/resume`: what was asked for has been replayed, and the session's state was sent."""
+
+
+class ListSessionsRequest(Model):
+    """Parameters of `session/list`."""
+
+    cwd: AbsolutePath | None = None
+    """Only sessions of this working directory."""
+    cursor: SessionListCursor | None = None
+    """Where to go on: `next_cursor` of the page before."""
+
+
+class SessionInfo(Sparse, Model):
+    """A session in a list."""
+
+    session_id: SessionId
+    """The session."""
+    cwd: AbsolutePath
+    """Its working directory."""
+    additional_directories: NullIsDefault[list[AbsolutePath]] = Field(default_factory=list[AbsolutePath])
+    """All its other roots."""
+    title: Lenient[str | None] = None
+    """A title for the user."""
+    updated_at: Lenient[Timestamp | None] = None
+    """When something last happened in it, RFC 3339."""
+
+
+class ListSessionsResponse(Model):
+    """Result of `session/list`: one page."""
+
+    sessions: LenientItems[list[SessionInfo]]
+    """The sessions of this page."""
+    next_cursor: SessionListCursor | None = None
+    """Where the next page begins; None on the last page."""

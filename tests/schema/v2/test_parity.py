@@ -1,0 +1,208 @@
+"""Our types of version 2 are those of its draft: definition by definition, against the schema that is published.
+
+It comes with the same npm package as that of version 1.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+
+from acp_server import schema
+from acp_server.schema import v2
+from acp_server.schema.export import SIDES, V2, documents
+from tests.schema.test_parity import MEMBER, RAW, TAG, all_differences, covers, find_published
+from tests.schema.v2.examples import EXAMPLES
+
+OURS: dict[str, Any] = documents(V2)["schema.json"]["$defs"]
+
+STATE = "one class with an open enumeration here, a class for each state and stop reason there; compared below"
+SHARED = "the type of version 1, which does not refuse an empty list"
+
+TAGGED = {
+    "type": (
+        "TextContent ImageContent AudioContent ResourceLink EmbeddedResource Content Diff Terminal McpServerHttp "
+        "McpServerStdio AuthMethodTerminal AuthMethodAgent StringPropertySchema NumberPropertySchema "
+        "IntegerPropertySchema BooleanPropertySchema MultiSelectPropertySchema StringMultiSelectItems "
+        "BackgroundTerminal BackgroundToolCall Command TextCommandInput CommandPermissionSubject "
+        "ToolCallPermissionSubject PlanItems ReplayFromStart"
+    ),
+    "sessionUpdate": (
+        "UserMessage AgentMessage AgentThought ToolCallContentChunk TerminalUpdate TerminalOutputChunk PlanUpdate "
+        "AvailableCommandsUpdate ConfigOptionUpdate SessionInfoUpdate UsageUpdate Notice CompactionUpdate "
+        "CompactionSummaryChunk"
+    ),
+    "outcome": "SelectedPermissionOutcome CancelledPermissionOutcome",
+    "action": "ElicitationAcceptAction",
+}
+"""The classes that have their tag here."""
+
+TOLERATED: dict[tuple[str, str], str] = {
+    **{
+        (name, f"object.{part}.{tag}"): TAG
+        for tag, names in TAGGED.items()
+        for name in names.split()
+        for part in ("properties", "required")
+    },
+    **{(name, ""): MEMBER for name in ("SessionConfigSelect", "SessionConfigBoolean")},
+    **{(name, ""): MEMBER for name in ("ElicitationFormMode", "ElicitationUrlMode")},
+    ("ElicitationAcceptAction", "object.properties._meta"): MEMBER,
+    **{
+        (name, f"object.properties.{key}"): MEMBER
+        for name in ("DiffPathChange", "DiffPathPairChange")
+        for key in ("_meta", "fileType", "mimeType")
+    },
+    **{
+        (name, "object().properties"): RAW
+        for name in (
+            "AuthMethod",
+            "CreateElicitationResponse",
+            "DiffChange",
+            "PlanUpdateContent",
+            "SessionConfigOption",
+            "SetSessionConfigOptionRequest",
+        )
+    },
+    ("CreateElicitationRequest", "object()"): RAW,
+    ("CreateElicitationRequest", "object(: message, mode, requestId)"): RAW,
+    ("CreateElicitationRequest", "object(: message, mode, sessionId)"): RAW,
+    ("StateUpdate", ""): STATE,
+    ("SessionUpdate", "object(sessionUpdate='state_update')"): STATE,
+    **{
+        ("SessionUpdate", f"object(sessionUpdate='state_update', state={state})"): STATE
+        for state in (
+            "'running'",
+            "'requires_action'",
+            "'idle': sessionUpdate, state",
+            "'idle': sessionUpdate, state, stopReason",
+            "'idle', stopReason='end_turn'",
+            "'idle', stopReason='max_tokens'",
+            "'idle', stopReason='max_turn_requests'",
+            "'idle', stopReason='refusal'",
+            "'idle', stopReason='cancelled'",
+            "'idle', stopReason='error'",
+        )
+    },
+}
+"""The differences that are meant: where, and why. An entry covers everything inside the place it names."""
+
+OURS_ALONE = {
+    **dict.fromkeys(("UserMessageChunk", "AgentMessageChunk", "AgentThoughtChunk"), "ContentChunk with its tag"),
+    "ToolCallProgress": "ToolCallUpdate with its tag",
+    **dict.fromkeys(("DiffAdd", "DiffDelete", "DiffModify"), "DiffPathChange with its tag"),
+    **dict.fromkeys(("DiffMove", "DiffCopy"), "DiffPathPairChange with its tag"),
+    **dict.fromkeys(("ElicitationDeclineAction", "ElicitationCancelAction"), "has no name there"),
+    **dict.fromkeys(("SetSessionConfigValue", "SetSessionConfigBoolean"), "has no name there"),
+    **dict.fromkeys(("SessionState", "StopReason"), STATE),
+}
+"""Definitions that the published schema does not have, and why."""
+
+THEIRS_ALONE = dict.fromkeys(
+    ("RunningStateUpdate", "RequiresActionStateUpdate", "IdleStateUpdate", "ErrorStopReason"), STATE
+)
+"""Definitions that we do not have, and why."""
+
+UNBOUNDED = {("StringMultiSelectItems", "enum"): SHARED, ("TitledMultiSelectItems", "anyOf"): SHARED}
+"""Lists that may not be empty there, and why they may be here."""
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, Any]:
+    """The published definitions, by name."""
+    return find_published(2)["$defs"]
+
+
+def test_every_published_definition_is_here(published: dict[str, Any]) -> None:
+    assert set(OURS) - set(published) == set(OURS_ALONE)
+    assert set(published) - set(OURS) == set(THEIRS_ALONE)
+
+
+def test_every_definition_says_the_same_as_the_published_one(published: dict[str, Any]) -> None:
+    untold = [
+        f"{name}: {where}: ours {ours!r}, published {theirs!r}"
+        for (name, where), (_, ours, theirs) in all_differences(published, OURS).items()
+        if not any(covers(entry, (name, where)) for entry in TOLERATED)
+    ]
+    assert not untold, "\n".join(untold)
+
+
+def test_every_tolerated_difference_is_still_there(published: dict[str, Any]) -> None:
+    found = all_differences(published, OURS)
+    assert not [entry for entry in TOLERATED if not any(covers(entry, place) for place in found)]
+
+
+def test_the_states_and_stop_reasons_and_their_fields_are_the_published_ones(published: dict[str, Any]) -> None:
+    def constants(union: list[Any], key: str) -> set[str]:
+        return {m["properties"][key]["const"] for m in union if "const" in m["properties"][key]}
+
+    def known(name: str) -> set[str]:
+        return set(OURS[name]["anyOf"][0]["enum"])
+
+    assert known("SessionState") == constants(published["StateUpdate"]["anyOf"], "state")
+    assert known("StopReason") == constants(published["IdleStateUpdate"]["anyOf"], "stopReason")
+    fields = {key: value for name in THEIRS_ALONE for key, value in published[name]["properties"].items()}
+    ours = OURS["StateUpdate"]["properties"]
+    assert set(fields) | {"state", "sessionUpdate"} == set(ours)
+    note = "x-deserialize-default-on-error"
+    assert {key: value.get(note) for key, value in fields.items()} == {key: ours[key].get(note) for key in fields}
+    assert OURS["StateUpdate"]["required"] == ["sessionUpdate", "state"]
+
+
+def bounds(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    """Every lower bound of a list and every encoding of a string, with the names of the fields on the way to it."""
+    if isinstance(value, list):
+        for item in value:
+            yield from bounds(item, path)
+    elif isinstance(value, dict):
+        for key in ("minItems", "contentEncoding"):
+            if key in value and not isinstance(value[key], dict):
+                yield path, key, value[key]
+        for key, below in value.items():
+            if key == "properties":
+                for name, field in below.items():
+                    yield from bounds(field, (*path, name))
+            else:
+                yield from bounds(below, path)
+
+
+def test_lists_that_may_not_be_empty_and_encodings_are_the_published_ones(published: dict[str, Any]) -> None:
+    def all_bounds(definitions: dict[str, Any]) -> set[Any]:
+        return set(bounds({"properties": {name: definitions[name] for name in OURS.keys() & published.keys()}}))
+
+    assert {path for path, _, _ in all_bounds(published) - all_bounds(OURS)} == set(UNBOUNDED)
+    assert not all_bounds(OURS) - all_bounds(published)
+
+
+def test_every_method_takes_and_gives_what_is_published(published: dict[str, Any]) -> None:
+    expected = {
+        (name, definition["x-method"], definition["x-side"])
+        for name, definition in published.items()
+        if "x-method" in definition
+    }
+    ours = {
+        (name, method.name, SIDES[method.receiver])
+        for method in v2.METHODS.values()
+        for name in (method.params, method.result)
+        if name is not None
+    }
+    assert ours == expected
+
+
+def test_the_defaults_are_the_published_ones(published: dict[str, Any]) -> None:
+    theirs = {
+        (name, key): value["default"]
+        for name, definition in published.items()
+        for key, value in definition.get("properties", {}).items()
+        if "default" in value
+    }
+    ours = {(name, key): OURS[name]["properties"][key].get("default") for name, key in theirs}
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - set(OURS_ALONE)))
+def test_what_we_write_fits_the_published_schema(name: str, published: dict[str, Any]) -> None:
+    validator = jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": published})
+    for example in EXAMPLES[name]:
+        read = schema.from_wire(getattr(v2, name), example)
+        validator.validate([item.to_wire() for item in read] if isinstance(read, list) else read.to_wire())
