@@ -12,9 +12,9 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from acp_server.gateway import endpoints
-from acp_server.gateway.call import Handler, endpoint, refuse
+from acp_server.gateway.access import HEADER, Logged
+from acp_server.gateway.endpoints import Handler, endpoint, refuse
 from acp_server.gateway.gateway import Gateway
-from acp_server.gateway.log import HEADER, Logged
 
 ROUTES: Final[tuple[tuple[str, str, str, Handler], ...]] = (
     ("POST", "/v3/chat", "chat", endpoints.create_chat),

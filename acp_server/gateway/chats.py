@@ -13,7 +13,6 @@ from typing import Any, Literal
 import anyio
 from anyio.abc import TaskGroup
 
-from acp_server.gateway.actions import CallType
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, ConversationBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bot, Bots
@@ -25,6 +24,7 @@ from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import LiveChat, not_cancellable
 from acp_server.gateway.messages import QUESTION, Message
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
+from acp_server.gateway.questions import CallType
 from acp_server.gateway.records import RUNNING, Chat, Conversation, Failure, KnownSession, Status
 from acp_server.gateway.store import Store
 

@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from acp_server.client import Patience
-from acp_server.gateway.actions import CallType
+from acp_server.gateway.access import Metrics
 from acp_server.gateway.auth import Tokens
 from acp_server.gateway.bots import Bot, Bots
 from acp_server.gateway.chats import Cancel, Chats
@@ -23,7 +23,7 @@ from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.metrics import Metrics
+from acp_server.gateway.questions import CallType
 from acp_server.gateway.records import Status
 from acp_server.gateway.store import Store
 
@@ -133,7 +133,7 @@ class Gateway:
 
 
 class _Present:
-    """See `acp_server.gateway.metrics.Present`."""
+    """See `acp_server.gateway.access.Present`."""
 
     def __init__(self, chats: Chats, bots: Bots) -> None:
         self._chats = chats

@@ -12,12 +12,12 @@ from typing import Any, Final
 import anyio
 
 from acp_server.gateway import events
-from acp_server.gateway.actions import CallType, Question
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.errors import ApiError, Code, log_fault
 from acp_server.gateway.events import Feed, Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import Message
+from acp_server.gateway.questions import CallType, Question
 from acp_server.gateway.records import Chat, Failure, Status, Usage, kept_nowhere
 from acp_server.gateway.reply import Reply
 from acp_server.gateway.update_queue import Item, UpdateQueue

@@ -15,7 +15,6 @@ import anyio.lowlevel
 
 from acp_server.client import AgentExited, RemoteTurn
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RequestCancelled, RpcError
-from acp_server.gateway.actions import Question
 from acp_server.gateway.bots import Bot
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import Code, log_fault, outline
@@ -23,6 +22,7 @@ from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import UNSTORED, LiveChat
 from acp_server.gateway.messages import Message, as_context, blocks, context, is_command
 from acp_server.gateway.process import OpenSession
+from acp_server.gateway.questions import Question
 from acp_server.gateway.records import Failure, KnownSession, Status, Usage
 from acp_server.gateway.update_queue import Item
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate

@@ -9,7 +9,7 @@ from collections import deque
 from io import StringIO
 from typing import Any, Final, TypeAlias, cast
 
-from acp_server.gateway.actions import Question
+from acp_server.gateway.questions import Question
 from acp_server.gateway.reply import text_of
 from acp_server.schema import (
     AgentMessageChunk,

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from acp_server.errors import ConnectionClosed, SessionClosed, TurnEnded
 from acp_server.schema.content import TextContent
-from acp_server.schema.permission import PermissionOption
-from acp_server.schema.tool_call import Content, ToolCall, ToolCallProgress, ToolCallUpdate
+from acp_server.schema.tool_call import Content, PermissionOption, ToolCall, ToolCallProgress, ToolCallUpdate
 from acp_server.session.turn import Turn
 from acp_server.tools.approval import ALLOW, REJECT, unexplained
 from acp_server.tools.output import shown

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from acp_server.mcp.stdio import MESSAGE
 
 if TYPE_CHECKING:
-    from acp_server.schema.mcp import McpServerHttp, McpServerSse
+    from acp_server.schema.session import McpServerHttp, McpServerSse
 
 _CONNECTING: Final = 30.0
 """Seconds to connect, and to be read by the server. How long an answer may take is the caller's matter: tools build."""

@@ -18,7 +18,7 @@ from acp_server.mcp.results import output, shortened
 from acp_server.mcp.secret import Secrets
 from acp_server.mcp.stdio import program
 from acp_server.mcp.tools import TOOLS, ServerTools
-from acp_server.schema.mcp import McpServerHttp, McpServerSse, McpServerStdio
+from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 
 if TYPE_CHECKING:
     from acp_server.session.mcp_host import NeedsApproval

@@ -16,7 +16,7 @@ from anyio import to_thread
 from acp_server.errors import ConnectionClosed, SessionClosed, UsageError
 from acp_server.mcp.server import Server
 from acp_server.schema.content import TextContent
-from acp_server.schema.mcp import McpServerHttp, McpServerSse, McpServerStdio
+from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 from acp_server.schema.tool_call import Content, ToolCall
 from acp_server.schema.updates import Notice
 

@@ -23,7 +23,7 @@ from acp_server.wire.messages import Response, classify_head
 
 if TYPE_CHECKING:
     from acp_server.mcp.secret import Secrets
-    from acp_server.schema.mcp import McpServerStdio
+    from acp_server.schema.session import McpServerStdio
 
 logger = logging.getLogger("acp_server.mcp")
 stderr_logger = logging.getLogger("acp_server.mcp.stderr")

@@ -1,23 +1,17 @@
 """The types of the Agent Client Protocol, version 1, stable part: one file for each of its areas.
 
-    base             what every type shares: reading, writing, `_meta`, unknown fields and members
-    types            identifiers and numbers
+    base             what every type shares: reading, writing, `_meta`, unknown fields and members, what is forgiven
+    types            identifiers, numbers, the error object
     content          content blocks
-    plan             plans
-    tool_call        tool calls
-    mcp              MCP servers
+    tool_call        tool calls, `session/request_permission`
     capabilities     what either side announces
-    initialization   `initialize`
-    authentication   `authenticate`, `logout`
+    initialization   `initialize`, `authenticate`, `logout`
     config_options   configuration options and modes
-    session          `session/new` and the rest of a session's life
+    session          `session/new` and the rest of a session's life, with its MCP servers
     prompt           `session/prompt` and the two cancels
-    updates          `session/update`
-    file_system      `fs/*`
-    terminal         `terminal/*`
-    permission       `session/request_permission`
+    updates          `session/update`, plans among them
+    client_methods   `fs/*` and `terminal/*`
     elicitation      `elicitation/*`, with the forms in elicitation_form
-    error            the error object
     methods          the table of methods
     reading          reading any of these types, and why one could not be read; params does it for a request
 
@@ -29,34 +23,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from acp_server.schema.authentication import *  # noqa: F403
     from acp_server.schema.base import *  # noqa: F403
     from acp_server.schema.capabilities import *  # noqa: F403
+    from acp_server.schema.client_methods import *  # noqa: F403
     from acp_server.schema.config_options import *  # noqa: F403
     from acp_server.schema.content import *  # noqa: F403
     from acp_server.schema.elicitation import *  # noqa: F403
     from acp_server.schema.elicitation_form import *  # noqa: F403
-    from acp_server.schema.error import *  # noqa: F403
-    from acp_server.schema.file_system import *  # noqa: F403
     from acp_server.schema.initialization import *  # noqa: F403
-    from acp_server.schema.mcp import *  # noqa: F403
     from acp_server.schema.methods import *  # noqa: F403
-    from acp_server.schema.permission import *  # noqa: F403
-    from acp_server.schema.plan import *  # noqa: F403
     from acp_server.schema.prompt import *  # noqa: F403
     from acp_server.schema.reading import *  # noqa: F403
     from acp_server.schema.session import *  # noqa: F403
-    from acp_server.schema.terminal import *  # noqa: F403
     from acp_server.schema.tool_call import *  # noqa: F403
     from acp_server.schema.types import *  # noqa: F403
     from acp_server.schema.updates import *  # noqa: F403
 
 # The areas and their public names. To type checkers the imports above say the same.
 _NAMES = {
-    "authentication": (
-        "AuthMethod AuthMethodAgent AuthMethodTerminal AuthenticateRequest AuthenticateResponse LogoutRequest "
-        "LogoutResponse UnknownAuthMethod"
-    ),
     "base": "Record Unknown",
     "capabilities": (
         "AgentAuthCapabilities AgentCapabilities AuthCapabilities BooleanConfigOptionCapabilities "
@@ -89,42 +73,42 @@ _NAMES = {
         "StringMultiSelectItems StringPropertySchema TitledMultiSelectItems UnknownMultiSelectItems "
         "UnknownPropertySchema"
     ),
-    "error": "Error",
-    "file_system": "ReadTextFileRequest ReadTextFileResponse WriteTextFileRequest WriteTextFileResponse",
-    "initialization": "Implementation InitializeRequest InitializeResponse",
-    "mcp": "EnvVariable HttpHeader McpServer McpServerHttp McpServerSse McpServerStdio UnknownMcpServer",
-    "methods": "MEMBER_CAPABILITIES METHODS Method is_announced",
-    "permission": (
-        "CancelledPermissionOutcome PermissionOption PermissionOptionKind RequestPermissionOutcome "
-        "RequestPermissionRequest RequestPermissionResponse SelectedPermissionOutcome "
-        "UnknownPermissionOutcome"
+    "initialization": (
+        "AuthenticateRequest AuthenticateResponse AuthMethod AuthMethodAgent AuthMethodTerminal "
+        "Implementation InitializeRequest InitializeResponse LogoutRequest LogoutResponse "
+        "UnknownAuthMethod"
     ),
-    "plan": "Plan PlanEntry PlanEntryPriority PlanEntryStatus",
+    "methods": "MEMBER_CAPABILITIES METHODS Method is_announced",
     "prompt": "CancelNotification CancelRequestNotification PromptRequest PromptResponse StopReason",
     "reading": "explain from_wire",
     "session": (
-        "CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse "
-        "ListSessionsRequest ListSessionsResponse LoadSessionRequest LoadSessionResponse NewSessionRequest "
-        "NewSessionResponse ResumeSessionRequest ResumeSessionResponse SessionInfo"
+        "CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse EnvVariable "
+        "HttpHeader ListSessionsRequest ListSessionsResponse LoadSessionRequest LoadSessionResponse "
+        "McpServer McpServerHttp McpServerSse McpServerStdio NewSessionRequest NewSessionResponse "
+        "ResumeSessionRequest ResumeSessionResponse SessionInfo UnknownMcpServer"
     ),
-    "terminal": (
+    "client_methods": (
         "CreateTerminalRequest CreateTerminalResponse KillTerminalRequest KillTerminalResponse "
-        "ReleaseTerminalRequest ReleaseTerminalResponse TerminalExitStatus TerminalOutputRequest "
-        "TerminalOutputResponse WaitForTerminalExitRequest WaitForTerminalExitResponse"
+        "ReadTextFileRequest ReadTextFileResponse ReleaseTerminalRequest ReleaseTerminalResponse "
+        "TerminalExitStatus TerminalOutputRequest TerminalOutputResponse WaitForTerminalExitRequest "
+        "WaitForTerminalExitResponse WriteTextFileRequest WriteTextFileResponse"
     ),
     "tool_call": (
-        "Content Diff Terminal ToolCall ToolCallContent ToolCallLocation ToolCallProgress ToolCallStatus "
-        "ToolCallUpdate ToolKind UnknownToolCallContent"
+        "CancelledPermissionOutcome Content Diff PermissionOption PermissionOptionKind "
+        "RequestPermissionOutcome RequestPermissionRequest RequestPermissionResponse "
+        "SelectedPermissionOutcome Terminal ToolCall ToolCallContent ToolCallLocation ToolCallProgress "
+        "ToolCallStatus ToolCallUpdate ToolKind UnknownPermissionOutcome UnknownToolCallContent"
     ),
     "types": (
-        "AuthMethodId CompactionId ElicitationId ErrorCode MessageId PROTOCOL_VERSION PermissionOptionId "
-        "ProtocolVersion RequestId SessionConfigGroupId SessionConfigId SessionConfigValueId SessionId "
-        "SessionModeId TerminalId ToolCallId"
+        "AuthMethodId CompactionId ElicitationId Error ErrorCode MessageId PermissionOptionId "
+        "PROTOCOL_VERSION ProtocolVersion RequestId SessionConfigGroupId SessionConfigId "
+        "SessionConfigValueId SessionId SessionModeId TerminalId ToolCallId"
     ),
     "updates": (
-        "AgentMessageChunk AgentThoughtChunk AvailableCommand AvailableCommandInput AvailableCommandsUpdate "
-        "CompactionStatus CompactionSummaryChunk CompactionUpdate ConfigOptionUpdate ContentChunk Cost "
-        "CurrentModeUpdate Notice NoticeSeverity SessionInfoUpdate SessionNotification SessionUpdate "
+        "AgentMessageChunk AgentThoughtChunk AvailableCommand AvailableCommandInput "
+        "AvailableCommandsUpdate CompactionStatus CompactionSummaryChunk CompactionUpdate "
+        "ConfigOptionUpdate ContentChunk Cost CurrentModeUpdate Notice NoticeSeverity Plan PlanEntry "
+        "PlanEntryPriority PlanEntryStatus SessionInfoUpdate SessionNotification SessionUpdate "
         "UnknownCommandInput UnknownSessionUpdate UnstructuredCommandInput UsageUpdate UserMessageChunk"
     ),
 }

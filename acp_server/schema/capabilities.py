@@ -6,8 +6,7 @@ supported".
 
 from pydantic import Field
 
-from acp_server.schema.base import Model, Record, Sparse
-from acp_server.schema.markers import Lenient
+from acp_server.schema.base import Lenient, Model, Record, Sparse
 from acp_server.schema.types import Bool
 
 __all__ = [

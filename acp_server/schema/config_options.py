@@ -9,8 +9,7 @@ from pydantic import Discriminator, GetJsonSchemaHandler, Tag, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import JsonObject, Model, Unknown
-from acp_server.schema.markers import Expect, Lenient, LenientItems, Sent
+from acp_server.schema.base import Expect, JsonObject, Lenient, LenientItems, Model, Sent, Unknown
 from acp_server.schema.types import (
     Bool,
     SessionConfigGroupId,

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Unknown
-from acp_server.schema.markers import Lenient, LenientItems, Sent
+from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
 from acp_server.schema.types import Double, Int64
 from acp_server.schema.unions import ByKey, OpenEnum, Tagged
 

@@ -10,9 +10,8 @@ from pydantic import GetJsonSchemaHandler, StrictStr, TypeAdapter, model_validat
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import JsonObject, Model, Record, Sparse, Unknown
+from acp_server.schema.base import Expect, JsonObject, Lenient, Model, Record, Sent, Sparse, Unknown
 from acp_server.schema.elicitation_form import ElicitationSchema
-from acp_server.schema.markers import Expect, Lenient, Sent
 from acp_server.schema.types import Bool, Double, ElicitationId, Int64, RequestId, SessionId, ToolCallId, Uri
 from acp_server.schema.unions import Tagged
 

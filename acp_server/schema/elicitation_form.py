@@ -6,8 +6,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Unknown
-from acp_server.schema.markers import Lenient, LenientItems, Sent
+from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
 from acp_server.schema.types import Bool, Double, Int64, UInt32, UInt64
 from acp_server.schema.unions import OpenEnum, Tagged
 

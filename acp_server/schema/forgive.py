@@ -1,7 +1,7 @@
 """What a receiver drops from a message rather than refuse it.
 
 The protocol marks fields whose wrong values count as absent, lists whose wrong items are skipped, and
-fields whose null counts as absent (`acp_server.schema.markers`). A message is read strictly first; only
+fields whose null counts as absent (`acp_server.schema.base`). A message is read strictly first; only
 when that has failed is it looked at here, so that tolerance costs a well-formed message nothing.
 """
 
@@ -14,8 +14,7 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin
 from pydantic import ValidationError
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Record, attributes
-from acp_server.schema.markers import Wire
+from acp_server.schema.base import Record, Wire, attributes
 
 MISSING = object()
 

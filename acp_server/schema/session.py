@@ -1,28 +1,111 @@
-"""The life of a session: new, load, resume, list, close, delete (protocol: session setup, list, delete)."""
+"""The life of a session: new, load, resume, list, close, delete, and the MCP servers that it is opened with.
+
+Protocol: session setup, list, delete.
+"""
+
+from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Sparse
+from acp_server.schema.base import Lenient, LenientItems, Model, NullIsDefault, Sent, Sparse, Unknown
 from acp_server.schema.config_options import SessionConfigOption, SessionModeState
-from acp_server.schema.markers import Lenient, LenientItems, NullIsDefault, Sent
-from acp_server.schema.mcp import McpServer
 from acp_server.schema.types import SessionId
+from acp_server.schema.unions import Tagged
 
 __all__ = [
     "CloseSessionRequest",
     "CloseSessionResponse",
     "DeleteSessionRequest",
     "DeleteSessionResponse",
+    "EnvVariable",
+    "HttpHeader",
     "ListSessionsRequest",
     "ListSessionsResponse",
     "LoadSessionRequest",
     "LoadSessionResponse",
+    "McpServer",
+    "McpServerHttp",
+    "McpServerSse",
+    "McpServerStdio",
     "NewSessionRequest",
     "NewSessionResponse",
     "ResumeSessionRequest",
     "ResumeSessionResponse",
     "SessionInfo",
+    "UnknownMcpServer",
 ]
+
+
+class EnvVariable(Model):
+    """One environment variable."""
+
+    name: str
+    """Its name."""
+    value: str
+    """Its value."""
+
+
+class HttpHeader(Model):
+    """One HTTP header."""
+
+    name: str
+    """Its name."""
+    value: str
+    """Its value."""
+
+
+class McpServerStdio(Model):
+    """An MCP server to start as a process and talk to over its standard streams. Every agent supports it."""
+
+    type: SkipJsonSchema[Literal["stdio"] | None] = None
+    """Absent in the protocol, where a server without a type is this one; some clients write it."""
+    name: str
+    """A name for the user."""
+    command: str
+    """Absolute path of the executable."""
+    args: Sent[NullIsDefault[list[str]]] = Field(default_factory=list[str])
+    """Its arguments."""
+    env: Sent[NullIsDefault[list[EnvVariable]]] = Field(default_factory=list[EnvVariable])
+    """Variables added to its environment."""
+
+
+class McpServerHttp(Model):
+    """An MCP server reached over streamable HTTP. Only if the agent announced `http`."""
+
+    type: Sent[Literal["http"]] = "http"
+    name: str
+    """A name for the user."""
+    url: str
+    """Where it is."""
+    headers: Sent[NullIsDefault[list[HttpHeader]]] = Field(default_factory=list[HttpHeader])
+    """Headers to send with every request."""
+
+
+class McpServerSse(Model):
+    """An MCP server reached over HTTP with server-sent events. Only if the agent announced `sse`."""
+
+    type: Sent[Literal["sse"]] = "sse"
+    name: str
+    """A name for the user."""
+    url: str
+    """Where it is."""
+    headers: Sent[NullIsDefault[list[HttpHeader]]] = Field(default_factory=list[HttpHeader])
+    """Headers to send with every request."""
+
+
+class UnknownMcpServer(Unknown):
+    """An MCP server with a transport that this version does not have."""
+
+    type: str
+
+
+McpServer = TypeAliasType(
+    "McpServer",
+    Annotated[McpServerHttp | McpServerSse | McpServerStdio | UnknownMcpServer, Tagged("type")],
+)
+"""An MCP server, told apart by `type`; without one it is started over stdio."""
 
 
 class NewSessionRequest(Sparse, Model):

@@ -1,19 +1,28 @@
-"""What the agent does for the model, and how the client sees it progress (protocol: tool calls)."""
+"""What the agent does for the model, how the client sees it progress, and whether it may: `session/request_permission`.
+
+Protocol: tool calls.
+"""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Sparse, Unknown
+from acp_server.schema.base import Lenient, LenientItems, Model, Record, Sent, Sparse, Unknown
 from acp_server.schema.content import ContentBlock
-from acp_server.schema.markers import Lenient, LenientItems, Sent
-from acp_server.schema.types import TerminalId, ToolCallId, UInt32
+from acp_server.schema.types import PermissionOptionId, SessionId, TerminalId, ToolCallId, UInt32
 from acp_server.schema.unions import OpenEnum, Tagged
 
 __all__ = [
+    "CancelledPermissionOutcome",
     "Content",
     "Diff",
+    "PermissionOption",
+    "PermissionOptionKind",
+    "RequestPermissionOutcome",
+    "RequestPermissionRequest",
+    "RequestPermissionResponse",
+    "SelectedPermissionOutcome",
     "Terminal",
     "ToolCall",
     "ToolCallContent",
@@ -22,6 +31,7 @@ __all__ = [
     "ToolCallStatus",
     "ToolCallUpdate",
     "ToolKind",
+    "UnknownPermissionOutcome",
     "UnknownToolCallContent",
 ]
 
@@ -155,3 +165,66 @@ class ToolCallProgress(ToolCallUpdate):
     """The session update `tool_call_update`: a tool call goes on or ends."""
 
     session_update: Sent[Literal["tool_call_update"]] = "tool_call_update"
+
+
+PermissionOptionKind = TypeAliasType(
+    "PermissionOptionKind",
+    Annotated[Literal["allow_once", "allow_always", "reject_once", "reject_always"] | str, OpenEnum()],
+)
+"""What a choice means: yes or no, this time or from now on."""
+
+
+class PermissionOption(Model):
+    """A choice offered to the user."""
+
+    option_id: PermissionOptionId
+    """Names the choice."""
+    name: str
+    """Its label."""
+    kind: PermissionOptionKind
+    """What it means."""
+
+
+class RequestPermissionRequest(Model):
+    """Parameters of `session/request_permission`."""
+
+    session_id: SessionId
+    """The session that asks."""
+    tool_call: ToolCallUpdate
+    """The tool call that waits for the answer."""
+    options: list[PermissionOption]
+    """The choices."""
+
+
+class SelectedPermissionOutcome(Model):
+    """The user chose."""
+
+    outcome: Sent[Literal["selected"]] = "selected"
+    option_id: PermissionOptionId
+    """The choice."""
+
+
+class CancelledPermissionOutcome(Record):
+    """The turn was cancelled before the user chose."""
+
+    outcome: Sent[Literal["cancelled"]] = "cancelled"
+
+
+class UnknownPermissionOutcome(Unknown):
+    """An outcome that this version does not have; it approves nothing."""
+
+    outcome: str
+
+
+RequestPermissionOutcome = TypeAliasType(
+    "RequestPermissionOutcome",
+    Annotated[CancelledPermissionOutcome | SelectedPermissionOutcome | UnknownPermissionOutcome, Tagged("outcome")],
+)
+"""What became of the question, told apart by `outcome`."""
+
+
+class RequestPermissionResponse(Model):
+    """Result of `session/request_permission`."""
+
+    outcome: RequestPermissionOutcome
+    """What became of the question."""

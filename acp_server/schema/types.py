@@ -1,9 +1,10 @@
-"""The plain values of the protocol: identifiers, numbers of a fixed width, request ids, error codes.
+"""The plain values of the protocol: identifiers, numbers of a fixed width, request ids, error codes, the error
+object of a response. Code that raises and catches uses `acp_server.errors`.
 
 To a type checker an identifier is a string; its name says whose it is, and the published schema shows it.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictStr, WithJsonSchema
 from typing_extensions import TypeAliasType
@@ -18,13 +19,14 @@ from acp_server.errors import (
     REQUEST_CANCELLED,
     RESOURCE_NOT_FOUND,
 )
-from acp_server.schema.markers import Expect
+from acp_server.schema.base import Expect, Lenient, Record
 
 __all__ = [
     "PROTOCOL_VERSION",
     "AuthMethodId",
     "CompactionId",
     "ElicitationId",
+    "Error",
     "ErrorCode",
     "MessageId",
     "PermissionOptionId",
@@ -151,3 +153,14 @@ ErrorCode = TypeAliasType(
 
 PROTOCOL_VERSION: Literal[1] = 1
 """The version that these types describe."""
+
+
+class Error(Record):
+    """Why a request failed (JSON-RPC 2.0, section 5.1)."""
+
+    code: ErrorCode
+    """What kind of error it is."""
+    message: str
+    """One sentence."""
+    data: Lenient[Any] = None
+    """More about it, any JSON."""

@@ -1,6 +1,6 @@
-"""`session/update`: what the agent shows the client while it works (protocol: prompt turn).
+"""`session/update`: what the agent shows the client while it works (protocol: prompt turn, agent plan).
 
-Plans and tool calls have files of their own.
+Tool calls have a file of their own.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -8,11 +8,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Sparse, Unknown
+from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Sparse, Unknown
 from acp_server.schema.config_options import SessionConfigOption
 from acp_server.schema.content import ContentBlock
-from acp_server.schema.markers import Lenient, LenientItems, Sent
-from acp_server.schema.plan import Plan
 from acp_server.schema.tool_call import ToolCall, ToolCallProgress
 from acp_server.schema.types import CompactionId, Double, MessageId, SessionId, SessionModeId, UInt64
 from acp_server.schema.unions import ByKey, OpenEnum, Tagged
@@ -32,6 +30,10 @@ __all__ = [
     "CurrentModeUpdate",
     "Notice",
     "NoticeSeverity",
+    "Plan",
+    "PlanEntry",
+    "PlanEntryPriority",
+    "PlanEntryStatus",
     "SessionInfoUpdate",
     "SessionNotification",
     "SessionUpdate",
@@ -41,6 +43,33 @@ __all__ = [
     "UsageUpdate",
     "UserMessageChunk",
 ]
+
+PlanEntryPriority = TypeAliasType("PlanEntryPriority", Annotated[Literal["high", "medium", "low"] | str, OpenEnum()])
+"""How much a step matters to the whole."""
+
+PlanEntryStatus = TypeAliasType(
+    "PlanEntryStatus", Annotated[Literal["pending", "in_progress", "completed"] | str, OpenEnum()]
+)
+"""How far a step is."""
+
+
+class PlanEntry(Model):
+    """One step of a plan."""
+
+    content: str
+    """What the step achieves, in words for the user."""
+    priority: PlanEntryPriority
+    """How much it matters."""
+    status: PlanEntryStatus
+    """How far it is."""
+
+
+class Plan(Model):
+    """The session update `plan`: the whole plan, in the place of the one before."""
+
+    session_update: Sent[Literal["plan"]] = "plan"
+    entries: LenientItems[list[PlanEntry]]
+    """All steps, in order, each with its present status."""
 
 
 class ContentChunk(Model):

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from acp_server.schema.capabilities import ClientCapabilities
     from acp_server.schema.elicitation import CreateElicitationResponse
     from acp_server.schema.elicitation_form import ElicitationSchema
-    from acp_server.schema.permission import PermissionOption
-    from acp_server.schema.tool_call import ToolCallUpdate
+    from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
     from acp_server.session.turn import Turn
 
 logger = logging.getLogger("acp_server.session")
@@ -87,7 +86,7 @@ class Client:
 
     async def write_text_file(self, path: str, content: str) -> None:
         """Write a file through the editor, which makes it if need be (ACP, File System). `path` is absolute."""
-        from acp_server.schema.file_system import WriteTextFileRequest
+        from acp_server.schema.client_methods import WriteTextFileRequest
 
         self._need(self.capabilities.fs.write_text_file, "fs/write_text_file", "fs.writeTextFile")
         params = WriteTextFileRequest(session_id=self._session_id, path=path, content=content)
@@ -106,7 +105,7 @@ class Client:
         `cancelled`, and also an error or a malformed answer of the client's. Raises only ConnectionClosed. `on_late`:
         takes the result that comes when the caller waits for it no more; it must not wait.
         """
-        from acp_server.schema.permission import RequestPermissionRequest
+        from acp_server.schema.tool_call import RequestPermissionRequest
 
         params = RequestPermissionRequest(session_id=self._session_id, tool_call=tool_call, options=list(options))
 
@@ -133,8 +132,8 @@ class Client:
 
         `cwd` is absolute. If this call is cancelled and the terminal comes into being all the same, it is released.
         """
-        from acp_server.schema.mcp import EnvVariable
-        from acp_server.schema.terminal import CreateTerminalRequest, CreateTerminalResponse
+        from acp_server.schema.client_methods import CreateTerminalRequest, CreateTerminalResponse
+        from acp_server.schema.session import EnvVariable
 
         self._need(self.capabilities.terminal, "terminal/create", "terminal")
         params = CreateTerminalRequest(session_id=self._session_id, command=command)
@@ -224,7 +223,7 @@ class Client:
             raise CapabilityMissing(method, f"clientCapabilities.{capability}")
 
     def _release_late(self, result: Any) -> None:
-        from acp_server.schema.terminal import CreateTerminalResponse
+        from acp_server.schema.client_methods import CreateTerminalResponse
 
         created = read_result(CreateTerminalResponse, "terminal/create", result)
         terminal = Terminal(self.connection, self._session_id, created.terminal_id)
@@ -233,7 +232,7 @@ class Client:
 
 
 def _permission(options: Sequence[PermissionOption], result: Any) -> PermissionAnswer:
-    from acp_server.schema.permission import RequestPermissionResponse, SelectedPermissionOutcome
+    from acp_server.schema.tool_call import RequestPermissionResponse, SelectedPermissionOutcome
 
     try:
         outcome = read_result(RequestPermissionResponse, "session/request_permission", result).outcome

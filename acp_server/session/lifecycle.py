@@ -29,11 +29,11 @@ from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
     from acp_server.schema.base import Model
-    from acp_server.schema.mcp import McpServer
     from acp_server.schema.session import (
         CloseSessionRequest,
         DeleteSessionRequest,
         LoadSessionRequest,
+        McpServer,
         NewSessionRequest,
         ResumeSessionRequest,
     )

@@ -126,7 +126,7 @@ class Service:
             session.cancel(Cause.SESSION)
 
     async def _authenticate(self, call: Call) -> dict[str, Any]:
-        from acp_server.schema.authentication import AuthenticateRequest
+        from acp_server.schema.initialization import AuthenticateRequest
         from acp_server.schema.params import problem, read
 
         request = read(AuthenticateRequest, call.params)

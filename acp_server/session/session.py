@@ -29,7 +29,7 @@ from acp_server.tasks.threads import Threads
 if TYPE_CHECKING:
     from acp_server.peer.connection import Connection
     from acp_server.schema.base import Model
-    from acp_server.schema.mcp import McpServer
+    from acp_server.schema.session import McpServer
     from acp_server.schema.updates import AvailableCommand
     from acp_server.session.hooks import Hooks
     from acp_server.session.mcp_host import McpHost

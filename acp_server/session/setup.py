@@ -19,7 +19,7 @@ from acp_server.schema.params import problem
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
-    from acp_server.schema.mcp import McpServer
+    from acp_server.schema.session import McpServer
 
 _NAMED = ("cwd", "additionalDirectories", "mcpServers")
 

@@ -16,7 +16,7 @@ from acp_server.schema.params import read_result
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
-    from acp_server.schema.terminal import TerminalExitStatus, TerminalOutputResponse
+    from acp_server.schema.client_methods import TerminalExitStatus, TerminalOutputResponse
 
 logger = logging.getLogger("acp_server.session")
 
@@ -41,7 +41,7 @@ class Terminal:
 
     async def output(self) -> TerminalOutputResponse:
         """What it has printed so far, whether that was truncated, and its exit status if it has ended."""
-        from acp_server.schema.terminal import TerminalOutputResponse
+        from acp_server.schema.client_methods import TerminalOutputResponse
 
         response = read_result(TerminalOutputResponse, "terminal/output", await self._ask("terminal/output"))
         self._ended = self._ended or response.exit_status is not None
@@ -49,7 +49,7 @@ class Terminal:
 
     async def wait_for_exit(self) -> TerminalExitStatus:
         """Wait until its command ends. Being cancelled meanwhile withdraws the question, not the command."""
-        from acp_server.schema.terminal import TerminalExitStatus, WaitForTerminalExitResponse
+        from acp_server.schema.client_methods import TerminalExitStatus, WaitForTerminalExitResponse
 
         result = await self._ask("terminal/wait_for_exit")
         response = read_result(WaitForTerminalExitResponse, "terminal/wait_for_exit", result)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from acp_server.peer.context import Call
     from acp_server.schema.base import Model
     from acp_server.schema.content import ContentBlock
-    from acp_server.schema.plan import PlanEntry
     from acp_server.schema.prompt import PromptRequest
+    from acp_server.schema.updates import PlanEntry
     from acp_server.session.client import Client
     from acp_server.session.session import Session
     from acp_server.session.updates import ChunkKind
@@ -217,7 +217,7 @@ class Turn:
 
     async def plan(self, entries: Sequence[PlanEntry]) -> None:
         """Show the plan, all of it; it replaces the one before (ACP, Agent Plan)."""
-        from acp_server.schema.plan import Plan
+        from acp_server.schema.updates import Plan
 
         await self.update(Plan(entries=list(entries)))
 

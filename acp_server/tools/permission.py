@@ -16,8 +16,7 @@ import anyio
 
 from acp_server.errors import ConnectionClosed, ToolFailed
 from acp_server.schema.content import TextContent
-from acp_server.schema.permission import PermissionOption
-from acp_server.schema.tool_call import Content, ToolCallContent, ToolCallUpdate
+from acp_server.schema.tool_call import Content, PermissionOption, ToolCallContent, ToolCallUpdate
 from acp_server.session.session import Session
 from acp_server.session.settings import AUTO_APPROVE
 from acp_server.tasks.threads import Threads
@@ -27,8 +26,7 @@ from acp_server.tools.tool import Tool
 from acp_server.tools.view import View, as_content
 
 if TYPE_CHECKING:
-    from acp_server.schema.permission import PermissionOption
-    from acp_server.schema.tool_call import ToolCallUpdate
+    from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
     from acp_server.session.client import Client, PermissionAnswer
 
 logger = logging.getLogger("acp_server.tools")

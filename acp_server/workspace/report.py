@@ -29,7 +29,7 @@ from acp_server.workspace.search import Hit, Search
 from acp_server.workspace.shown import Refusal, quoted, shown
 
 if TYPE_CHECKING:
-    from acp_server.schema.plan import PlanEntryStatus
+    from acp_server.schema.updates import PlanEntryStatus
 
 MOST_LOCATIONS = 100
 """Places attached to one tool call; clients follow them, and a user cannot follow thousands."""
@@ -332,7 +332,7 @@ async def scan(call: ToolContext, path: str | None = None) -> None:
 
 
 async def _plan(turn: Turn, find: PlanEntryStatus, count: PlanEntryStatus) -> None:
-    from acp_server.schema.plan import PlanEntry
+    from acp_server.schema.updates import PlanEntry
 
     await turn.plan(
         [

@@ -10,12 +10,12 @@ import anyio
 import httpx
 
 from acp_server.client import Patience
-from acp_server.gateway.actions import CallType
 from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import read_tokens
 from acp_server.gateway.chats import Cancel
 from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.questions import CallType
 
 from .serving import BUSY, PATIENCE, TOKEN, TOKENS
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from acp_server.gateway.actions import FormQuestion, PermissionQuestion, UrlQuestion
 from acp_server.gateway.errors import ApiError
+from acp_server.gateway.questions import FormQuestion, PermissionQuestion, UrlQuestion
 from acp_server.schema import (
     ElicitationAcceptAction,
     ElicitationFormMode,

@@ -13,7 +13,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from acp_server.gateway.actions import Question
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.conversations import Lease
 from acp_server.gateway.errors import ApiError, Code
@@ -23,6 +22,7 @@ from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import LiveChat
 from acp_server.gateway.messages import Message, whole
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
+from acp_server.gateway.questions import Question
 from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Status, Usage
 from acp_server.gateway.update_queue import Item
 from acp_server.schema import (

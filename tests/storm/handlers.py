@@ -27,8 +27,7 @@ from acp_server import (
 )
 from acp_server.peer.connection import Connection
 from acp_server.schema.elicitation_form import ElicitationSchema
-from acp_server.schema.permission import PermissionOption
-from acp_server.schema.tool_call import ToolCallUpdate
+from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
 from tests.storm.failures import failure, recorded
 from tests.storm.plans import Plan
 from tests.storm.threads import Gates, Note, play_in_thread, walk

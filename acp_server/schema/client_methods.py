@@ -1,10 +1,11 @@
-"""Commands that the client runs for the agent (protocol: terminals). Only for clients with `terminal`."""
+"""What the agent asks of the client: files, unsaved changes included, and commands that it runs (protocol: file system,
+terminals). Only for clients that have announced it, with `fs` and `terminal`.
+"""
 
 from pydantic import Field
 
-from acp_server.schema.base import Model, Sparse
-from acp_server.schema.markers import Lenient, NullIsDefault
-from acp_server.schema.mcp import EnvVariable
+from acp_server.schema.base import Lenient, Model, NullIsDefault, Sparse
+from acp_server.schema.session import EnvVariable
 from acp_server.schema.types import Bool, SessionId, TerminalId, UInt32, UInt64
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "CreateTerminalResponse",
     "KillTerminalRequest",
     "KillTerminalResponse",
+    "ReadTextFileRequest",
+    "ReadTextFileResponse",
     "ReleaseTerminalRequest",
     "ReleaseTerminalResponse",
     "TerminalExitStatus",
@@ -19,7 +22,44 @@ __all__ = [
     "TerminalOutputResponse",
     "WaitForTerminalExitRequest",
     "WaitForTerminalExitResponse",
+    "WriteTextFileRequest",
+    "WriteTextFileResponse",
 ]
+
+
+class ReadTextFileRequest(Model):
+    """Parameters of `fs/read_text_file`. Only for clients with `fs.readTextFile`."""
+
+    session_id: SessionId
+    """The session that asks."""
+    path: str
+    """Absolute path of the file."""
+    line: UInt32 | None = None
+    """The first line to read, counted from 1."""
+    limit: UInt32 | None = None
+    """How many lines to read at most."""
+
+
+class ReadTextFileResponse(Model):
+    """Result of `fs/read_text_file`."""
+
+    content: str
+    """The text."""
+
+
+class WriteTextFileRequest(Model):
+    """Parameters of `fs/write_text_file`. Only for clients with `fs.writeTextFile`."""
+
+    session_id: SessionId
+    """The session that asks."""
+    path: str
+    """Absolute path of the file, which is made if it is not there."""
+    content: str
+    """The whole text."""
+
+
+class WriteTextFileResponse(Model):
+    """Result of `fs/write_text_file`: it is written."""
 
 
 class CreateTerminalRequest(Sparse, Model):
