@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Sparse, Unknown
-from acp_server.schema.markers import Lenient, NullIsDefault, Sent
-from acp_server.schema.mcp import EnvVariable
+from acp_server.schema.base import Lenient, Model, NullIsDefault, Sent, Sparse, Unknown
+from acp_server.schema.session import EnvVariable
 from acp_server.schema.unions import Tagged
 from acp_server.schema.v2.types import AuthMethodId
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
-from acp_server.schema.base import Model, attributes
-from acp_server.schema.markers import Lenient
+from acp_server.schema.base import Lenient, Model, attributes
 
 __all__ = [
     "Patch",

@@ -3,7 +3,7 @@
 A capability says "supported" by being there, `{}` included; absent and null say "not supported".
 """
 
-from acp_server.schema.base import Model
+from acp_server.schema.base import Lenient, Model
 from acp_server.schema.capabilities import (
     ElicitationCapabilities,
     ElicitationFormCapabilities,
@@ -11,7 +11,6 @@ from acp_server.schema.capabilities import (
     SessionAdditionalDirectoriesCapabilities,
     SessionDeleteCapabilities,
 )
-from acp_server.schema.markers import Lenient
 
 __all__ = [
     "AgentAuthCapabilities",

@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Unknown
-from acp_server.schema.markers import Lenient, Sent
+from acp_server.schema.base import Lenient, Model, Sent, Unknown
 from acp_server.schema.unions import Tagged
 
 __all__ = [

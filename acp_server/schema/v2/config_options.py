@@ -5,9 +5,8 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Unknown
+from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
 from acp_server.schema.config_options import SessionConfigOptionCategory, SessionConfigSelectOption
-from acp_server.schema.markers import Lenient, LenientItems, Sent, Wire
 from acp_server.schema.types import Bool
 from acp_server.schema.unions import Tagged
 from acp_server.schema.v2.types import SessionConfigGroupId, SessionConfigId, SessionConfigValueId, SessionId

@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Unknown
-from acp_server.schema.markers import Lenient, LenientItems, Sent
+from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
 from acp_server.schema.types import UInt64, Uri
 from acp_server.schema.unions import ByKey, OpenEnum, Tagged
 from acp_server.schema.v2.types import Base64, Fraction, MediaType

@@ -9,7 +9,7 @@ from pydantic import GetJsonSchemaHandler, TypeAdapter, WithJsonSchema, model_va
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import JsonObject, Model, Record, Unknown
+from acp_server.schema.base import JsonObject, Lenient, Model, Record, Sent, Unknown
 from acp_server.schema.elicitation import (
     CompleteElicitationNotification,
     ElicitationCancelAction,
@@ -17,7 +17,6 @@ from acp_server.schema.elicitation import (
     ElicitationSessionScope,
     UnknownElicitationAction,
 )
-from acp_server.schema.markers import Lenient, Sent
 from acp_server.schema.types import Uri
 from acp_server.schema.unions import Tagged
 from acp_server.schema.v2.elicitation_form import ElicitationSchema

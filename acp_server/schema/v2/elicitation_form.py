@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Unknown
+from acp_server.schema.base import Lenient, Model, Sent, Unknown
 from acp_server.schema.elicitation_form import (
     BooleanPropertySchema,
     ElicitationSchemaType,
@@ -21,7 +21,6 @@ from acp_server.schema.elicitation_form import (
     TitledMultiSelectItems,
     UnknownMultiSelectItems,
 )
-from acp_server.schema.markers import Lenient, Sent
 from acp_server.schema.types import UInt32
 from acp_server.schema.unions import OpenEnum, Tagged
 from acp_server.schema.v2.types import Regex

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Record
-from acp_server.schema.markers import Lenient
+from acp_server.schema.base import Lenient, Model, Record
 from acp_server.schema.v2.types import ErrorCode, ProtocolVersion, SessionId
 
 __all__ = [

@@ -2,9 +2,8 @@
 
 from pydantic import Field
 
-from acp_server.schema.base import Model, Sparse
+from acp_server.schema.base import Lenient, LenientItems, Model, Sparse
 from acp_server.schema.initialization import Implementation
-from acp_server.schema.markers import Lenient, LenientItems
 from acp_server.schema.v2.authentication import AuthMethod
 from acp_server.schema.v2.capabilities import AgentCapabilities, ClientCapabilities
 from acp_server.schema.v2.types import ProtocolVersion

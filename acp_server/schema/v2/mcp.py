@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Sparse, Unknown
-from acp_server.schema.markers import NullIsDefault, Sent
-from acp_server.schema.mcp import EnvVariable, HttpHeader
+from acp_server.schema.base import Model, NullIsDefault, Sent, Sparse, Unknown
+from acp_server.schema.session import EnvVariable, HttpHeader
 from acp_server.schema.types import Uri
 from acp_server.schema.unions import Tagged
 from acp_server.schema.v2.types import AbsolutePath

@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Unknown
-from acp_server.schema.markers import Lenient, Sent
-from acp_server.schema.permission import SelectedPermissionOutcome
+from acp_server.schema.base import Lenient, Model, Sent, Unknown
+from acp_server.schema.tool_call import SelectedPermissionOutcome
 from acp_server.schema.unions import OpenEnum, Tagged
 from acp_server.schema.v2.tool_call import ToolCallUpdate
 from acp_server.schema.v2.types import AbsolutePath, PermissionOptionId, SessionId, TerminalId, ToolCallId

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Sparse, Unknown
-from acp_server.schema.markers import Lenient, LenientItems, NullIsDefault, Sent
+from acp_server.schema.base import Lenient, LenientItems, Model, NullIsDefault, Sent, Sparse, Unknown
 from acp_server.schema.session import (
     CloseSessionRequest,
     CloseSessionResponse,

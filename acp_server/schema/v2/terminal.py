@@ -5,8 +5,7 @@ The bytes are raw: a chunk may end inside of a UTF-8 character or of an escape s
 
 from typing import Literal
 
-from acp_server.schema.base import Model
-from acp_server.schema.markers import Lenient, Sent
+from acp_server.schema.base import Lenient, Model, Sent
 from acp_server.schema.types import Int64
 from acp_server.schema.v2.base import Patch
 from acp_server.schema.v2.types import AbsolutePath, Base64, Cells, SessionId, TerminalId

@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal
 
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Unknown
-from acp_server.schema.markers import Lenient, LenientItems, Sent
+from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
 from acp_server.schema.unions import OpenEnum, Tagged
 from acp_server.schema.v2.base import Patch
 from acp_server.schema.v2.content import ContentBlock

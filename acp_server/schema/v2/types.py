@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictStr, WithJsonSchema
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.markers import Expect
+from acp_server.schema.base import Expect
 from acp_server.schema.types import (
     AuthMethodId,
     CompactionId,

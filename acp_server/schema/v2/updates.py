@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Model, Unknown
-from acp_server.schema.markers import Lenient, LenientItems, Sent, Wire
+from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
 from acp_server.schema.types import UInt64
 from acp_server.schema.unions import Tagged
 from acp_server.schema.updates import CompactionStatus, Cost, NoticeSeverity
