@@ -34,6 +34,11 @@ class AgentCommand:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """To be added to our own environment."""
 
+    @property
+    def is_served_here(self) -> bool:
+        """Whether `acp-server serve` serves it, rather than a program of its own."""
+        return tuple(self.words[: len(_SERVE)]) == _SERVE
+
 
 def agent_command(words: Sequence[str]) -> AgentCommand:
     """The agent that `words` mean; without any, the built-in one.

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from acp_server.cli import main
 from tests.agent.processes.driver import environment, started
 from tests.cli.at_terminal import CHAT
 
@@ -100,3 +101,17 @@ def test_sessions_are_listed_for_scripts(tmp_path: Path) -> None:
 
 def _some(program: Any) -> bytes:
     return os.read(program._out_of, 65536)
+
+
+@pytest.mark.parametrize("word", ["-p", "--yes", "--cwd=/"])
+def test_an_option_of_the_chat_behind_an_agent_that_is_served_is_said_to_be_misplaced(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chat", "tests.cli.talker:agent", "--store", "memory", word, "hello"]) == 2
+    said = f"acp-server: {word} is an option of the chat: it goes before tests.cli.talker:agent\n"
+    assert capsys.readouterr().err == said
+
+
+def test_options_behind_a_command_are_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", "-p", "hello", "sh", "-c", "echo $0 >&2", "--yes"]) == 1
+    assert "--yes" in capfd.readouterr().err

@@ -72,8 +72,11 @@ def chat(
     use_standard_output()
     if as_json and prompt is None and not sessions:
         raise UsageError("--json goes with -p or --sessions")
+    command = agent_command(agent)
+    if command.is_served_here:
+        _check_order(agent)
     wishes = Wishes(
-        agent_command(agent),
+        command,
         os.path.abspath(cwd),
         resume=LAST if last else resume,
         record=record,
@@ -93,6 +96,17 @@ def chat(
         return await Conversation(_user(plain), wishes).run()
 
     return _run(talk)
+
+
+def _check_order(agent: tuple[str, ...]) -> None:
+    """Behind a file or a module stand options of `serve`. Raises UsageError for those of the chat."""
+    from acp_server.cli.serve import serve
+
+    known = {word for param in serve.params for word in param.opts}
+    ours = {word for param in click.get_current_context().command.params for word in param.opts} - known
+    for word in agent[1:]:
+        if word.partition("=")[0] in ours:
+            raise UsageError(f"{word} is an option of the chat: it goes before {agent[0]}")
 
 
 def _run(what: Any) -> int:

@@ -40,7 +40,7 @@ class Project:
         try:
             document = tomllib.loads(file.read_text("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise UsageError(f"{file} cannot be read: {error}") from None
+            raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', error)}") from None
         table = _table(document.get("project"))
         name = _text(table.get("name"))
         if name is None:
