@@ -22,3 +22,13 @@ def test_protocol_patches() -> None:
     assert found["unset"] == {"toolCallId": "call_1"}
     assert found["cleared"] == {"toolCallId": "call_1", "title": None}
     assert found["says_so"] is True
+
+
+def test_protocol_record() -> None:
+    found = run("protocol.md", "record")
+    assert (found["call"]["title"], found["call"]["status"]) == ("Search", "completed")
+    assert [update["sessionUpdate"] for update in found["replay"]] == [
+        "tool_call_update",
+        "session_info_update",
+        "state_update",
+    ]

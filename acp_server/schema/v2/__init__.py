@@ -19,6 +19,7 @@
     messages         messages, whole and in chunks
     state            what a session does at present
     updates          `session/update`
+    record           what a session has come to, update by update
     permission       `session/request_permission`
     elicitation      `elicitation/*`, with the forms in elicitation_form
     methods          the table of methods
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from acp_server.schema.v2.permission import *  # noqa: F403
     from acp_server.schema.v2.plan import *  # noqa: F403
     from acp_server.schema.v2.prompt import *  # noqa: F403
+    from acp_server.schema.v2.record import *  # noqa: F403
     from acp_server.schema.v2.session import *  # noqa: F403
     from acp_server.schema.v2.state import *  # noqa: F403
     from acp_server.schema.v2.terminal import *  # noqa: F403
@@ -111,6 +113,7 @@ _NAMES = {
     ),
     "plan": ("PlanEntry PlanEntryPriority PlanEntryStatus PlanItems PlanUpdate PlanUpdateContent UnknownPlan"),
     "prompt": "CancelRequestNotification CancelSessionNotification PromptRequest PromptResponse",
+    "record": "SessionRecord TerminalRecord",
     "session": (
         "CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse "
         "ListSessionsRequest ListSessionsResponse NewSessionRequest NewSessionResponse ReplayFrom "

@@ -1,0 +1,218 @@
+"""What a session has come to: the updates of version 2, applied one after the other (ACP v2, prompt lifecycle).
+
+The record of a thing with an id is the one update that would make it: fields that were never set, or were cleared, are
+not set. So a record is shown again by sending its updates, and the receiver's record is equal to it.
+
+A record does no input or output, and it has no bound of its own: it grows by what the agent sends.
+"""
+
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Iterator
+from typing import Any, TypeAlias, TypeVar, cast
+
+from acp_server.schema.v2.base import Patch
+from acp_server.schema.v2.messages import (
+    AgentMessage,
+    AgentMessageChunk,
+    AgentThought,
+    AgentThoughtChunk,
+    UserMessage,
+    UserMessageChunk,
+)
+from acp_server.schema.v2.plan import PlanUpdate
+from acp_server.schema.v2.state import StateUpdate
+from acp_server.schema.v2.terminal import TerminalOutput, TerminalOutputChunk, TerminalUpdate
+from acp_server.schema.v2.tool_call import ToolCallContentChunk, ToolCallProgress
+from acp_server.schema.v2.updates import (
+    AvailableCommandsUpdate,
+    CompactionSummaryChunk,
+    CompactionUpdate,
+    ConfigOptionUpdate,
+    Notice,
+    SessionInfoUpdate,
+    SessionUpdate,
+    UnknownSessionUpdate,
+    UsageUpdate,
+)
+
+__all__ = [
+    "SessionRecord",
+    "TerminalRecord",
+]
+
+P = TypeVar("P", bound=Patch)
+Key: TypeAlias = tuple[str, str]
+"""A kind of thing and its id; an id is unique within its kind alone."""
+
+_COLLECTIONS = frozenset({"content", "locations", "summary"})
+"""The fields for which an empty list says the same as null."""
+
+_PATCHES: dict[type[Patch], tuple[str, str]] = {
+    UserMessage: ("user_message", "message_id"),
+    AgentMessage: ("agent_message", "message_id"),
+    AgentThought: ("agent_thought", "message_id"),
+    ToolCallProgress: ("tool_call", "tool_call_id"),
+    CompactionUpdate: ("compaction", "compaction_id"),
+}
+"""The kind that a patch is of, and the attribute that is the id."""
+
+_CHUNKS: dict[type[Any], tuple[type[Patch], str]] = {
+    UserMessageChunk: (UserMessage, "content"),
+    AgentMessageChunk: (AgentMessage, "content"),
+    AgentThoughtChunk: (AgentThought, "content"),
+    ToolCallContentChunk: (ToolCallProgress, "content"),
+    CompactionSummaryChunk: (CompactionUpdate, "summary"),
+}
+"""What a chunk is a part of, and the list that it is appended to."""
+
+
+class TerminalRecord:
+    """What a terminal has come to."""
+
+    def __init__(self, terminal_id: str) -> None:
+        self.told = TerminalUpdate(terminal_id=terminal_id)
+        """Everything but the output."""
+        self.output = bytearray()
+        """All bytes that it shows."""
+
+    def update(self) -> TerminalUpdate:
+        """The one update that would make it."""
+        made = self.told.model_copy()
+        if self.output:
+            made.output = TerminalOutput(data=b64encode(self.output).decode())
+        return made
+
+
+class SessionRecord:
+    """Everything that a session's updates have said, in the order in which each thing was first heard of."""
+
+    def __init__(self) -> None:
+        self.things: dict[Key, Patch | TerminalRecord | PlanUpdate | UnknownSessionUpdate] = {}
+        """Messages, tool calls, terminals, plans, compactions, and updates of an unknown kind, which are kept as they
+        came. The kinds are `user_message`, `agent_message`, `agent_thought`, `tool_call`, `terminal`, `plan`,
+        `compaction` and `unknown`."""
+        self.info = SessionInfoUpdate()
+        """What is known of the session."""
+        self.state: StateUpdate | None = None
+        """The last snapshot; None until there is one, which counts as idle."""
+        self.usage: UsageUpdate | None = None
+        """The last usage."""
+        self.commands: AvailableCommandsUpdate | None = None
+        """The commands, if there was an update of them."""
+        self.options: ConfigOptionUpdate | None = None
+        """The configuration options, if there was an update of them."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SessionRecord):
+            return NotImplemented
+        return [update.to_wire() for update in self.updates()] == [update.to_wire() for update in other.updates()]
+
+    def apply(self, update: SessionUpdate) -> None:
+        """Take one update in. It is not changed, and what it holds is not shared where the record may change."""
+        match update:
+            case TerminalUpdate() | TerminalOutputChunk():
+                self._terminal(update)
+            case PlanUpdate(plan=plan):
+                self.things["plan", plan.plan_id] = update
+            case SessionInfoUpdate():
+                _patch(self.info, update)
+            case StateUpdate():
+                self.state = update
+            case UsageUpdate():
+                known = self.usage.cost if self.usage is not None else None
+                self.usage = update.model_copy()
+                if "cost" not in update.model_fields_set and known is not None:
+                    self.usage.cost = known
+                elif update.cost is None:
+                    _unset(self.usage, "cost")
+            case AvailableCommandsUpdate():
+                self.commands = update
+            case ConfigOptionUpdate():
+                self.options = update
+            case Notice():
+                pass  # A notice is not part of the session's history.
+            case UnknownSessionUpdate():
+                self.things["unknown", str(len(self.things))] = update
+            case UserMessage() | AgentMessage() | AgentThought() | ToolCallProgress() | CompactionUpdate():
+                _patch(self._thing(type(update), update), update)
+            case _:
+                whole, name = _CHUNKS[type(update)]
+                thing = self._thing(whole, update)
+                if getattr(thing, name) is None:
+                    setattr(thing, name, [])
+                getattr(thing, name).append(update.content)
+
+    def updates(self) -> Iterator[SessionUpdate]:
+        """The updates that make an equal record out of a new one, such as for a replay; the state comes last."""
+        for thing in self.things.values():
+            yield _copied(thing.update() if isinstance(thing, TerminalRecord) else thing)
+        for last in (self.info, self.usage, self.commands, self.options, self.state):
+            if last is not None:
+                yield _copied(last)
+
+    def _thing(self, whole: type[Patch], update: Any) -> Any:
+        """The thing that an update is about, new if it was never heard of."""
+        kind, attribute = _PATCHES[whole]
+        id = getattr(update, attribute)
+        thing = self.things.get((kind, id))
+        if thing is None:
+            made: Any = whole
+            # A compaction cannot be without a status; what is summed up before it has one is in progress.
+            required = {"status": getattr(update, "status", "in_progress")} if whole is CompactionUpdate else {}
+            thing = self.things[kind, id] = made(**{attribute: id}, **required)
+        return thing
+
+    def _terminal(self, update: TerminalUpdate | TerminalOutputChunk) -> None:
+        key = ("terminal", update.terminal_id)
+        terminal = self.things.get(key)
+        if not isinstance(terminal, TerminalRecord):
+            terminal = self.things[key] = TerminalRecord(update.terminal_id)
+        if isinstance(update, TerminalOutputChunk):
+            terminal.output += _bytes(update.data) or b""
+            return
+        _patch(terminal.told, update)
+        _unset(terminal.told, "output")
+        if "output" in update.model_fields_set:
+            shown = b"" if update.output is None else _bytes(update.output.data)
+            if shown is not None:
+                terminal.output[:] = shown
+
+
+def _patch(thing: P, patch: P) -> None:
+    """Change a thing as a patch says."""
+    for name in patch.model_fields_set:
+        value = getattr(patch, name)
+        if name == "session_update":
+            continue
+        if name == "meta" and value is not None:
+            value = {key: item for key, item in {**(thing.meta or {}), **value}.items() if item is not None}
+        if value is None or (name in _COLLECTIONS and not value):
+            _unset(thing, name)
+        else:
+            # A list of the thing's own, which chunks are appended to.
+            setattr(thing, name, list(cast("list[Any]", value)) if name in _COLLECTIONS else value)
+
+
+def _copied(update: Any) -> Any:
+    """An update that does not change with the record."""
+    return update.model_copy(
+        update={name: list(getattr(update, name)) for name in _COLLECTIONS & update.model_fields_set}
+    )
+
+
+def _unset(thing: Patch, name: str) -> None:
+    """As if the field had never been set, be it a known one or not."""
+    if name in type(thing).model_fields:
+        setattr(thing, name, None)
+    elif thing.model_extra is not None:
+        thing.model_extra.pop(name, None)
+    thing.__pydantic_fields_set__.discard(name)
+
+
+def _bytes(data: str) -> bytes | None:
+    """What base64 stands for; None if it is not base64, which counts as absent."""
+    try:
+        return b64decode(data, validate=True)
+    except NotBase64:
+        return None
