@@ -25,7 +25,7 @@ def outcome(call: Call, error: BaseException | None) -> tuple[Any, RpcError | No
     `error` is what it raised, or None.
     """
     cause = call.node.cause
-    failures = [] if error is None else list(failures_in(error))
+    failures = list(failures_in(error))
     if cause is not None:
         if not all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures):
             if (said := in_own_words(error)) is not None:
@@ -57,7 +57,7 @@ def outcome(call: Call, error: BaseException | None) -> tuple[Any, RpcError | No
 
 def refusal(error: BaseException | None) -> RpcError:
     """The error that a request is answered with if it was not cancelled and its handler raised this."""
-    failures = [] if error is None else list(failures_in(error))
+    failures = list(failures_in(error))
     if all(isinstance(failure, ConnectionClosed) or is_time_out(failure) for failure in failures):
         return RequestCancelled()
     only = failures[0] if len(failures) == 1 else None

@@ -27,7 +27,7 @@ def report(what: str, error: BaseException) -> None:
 def in_own_words(error: BaseException | None) -> str | None:
     """What an author's code says is wrong by raising an RpcError, in one line; None for any other failure, of which the
     traceback is of use."""
-    failures = [] if error is None else list(failures_in(error))
+    failures = list(failures_in(error))
     if failures and all(isinstance(failure, RpcError) for failure in failures):
         return "; ".join(map(str, failures))
     return None

@@ -9,17 +9,17 @@ from typing import cast
 import anyio
 
 
-def failures_in(error: BaseException) -> Iterator[BaseException]:
-    """What went wrong, taken out of the groups that it came in; without cancellations."""
+def failures_in(error: BaseException | None) -> Iterator[BaseException]:
+    """What went wrong, taken out of the groups that it came in; without cancellations. Nothing if nothing did."""
     cancelled = anyio.get_cancelled_exc_class()
     # Not by recursion: there may be more groups within one another than the stack has room for.
     left = [error]
     while left:
-        error = left.pop()
-        if isinstance(error, BaseExceptionGroup):
-            left += reversed(cast("BaseExceptionGroup[BaseException]", error).exceptions)
-        elif not isinstance(error, cancelled):
-            yield error
+        each = left.pop()
+        if isinstance(each, BaseExceptionGroup):
+            left += reversed(cast("BaseExceptionGroup[BaseException]", each).exceptions)
+        elif each is not None and not isinstance(each, cancelled):
+            yield each
 
 
 def is_cancellation(error: BaseException) -> bool:
