@@ -23,6 +23,7 @@ import anyio.lowlevel
 
 from acp_server.peer.stream import Stream
 from acp_server.peer.writer import Writer
+from acp_server.tasks.signal import Signals
 from acp_server.wire.framing import Block, Line, lines_in
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import Endpoint, Event, Outgoing, may_cancel
@@ -91,13 +92,14 @@ class Reader:
         self._behind = False
         self._room: anyio.Event | None = None
         self._patience: anyio.CancelScope | None = None
+        self._signals = Signals()
 
     async def run(self) -> None:
         """Read until the input ends. Raises what the stream raises."""
         while not self._ended:
             # What was read ahead last is still there.
             if not self._waits:
-                self._take(await self._stream.receive())
+                await self._receive()
             if not self._slice() or self._writer.size > self._unread:
                 await self._catch_up()
         if self._problem is not None:
@@ -124,6 +126,12 @@ class Reader:
     @property
     def _waits(self) -> bool:
         return bool(self._lines or self._blocks)
+
+    async def _receive(self) -> None:
+        # On asyncio a cancel passes over a task that is just being woken. A peer that sends all the time wakes this one
+        # in each round of the loop, so it would never be cancelled.
+        await self._signals.checkpoint_if_cancelled()
+        self._take(await self._stream.receive())
 
     def _take(self, data: bytes) -> None:
         blocks = self._endpoint.blocks(data)
@@ -217,7 +225,7 @@ class Reader:
                 self._room = None
                 continue
             try:
-                self._take(await self._stream.receive())
+                await self._receive()
             except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
                 # What has come before it is handled first.
                 self._problem = error

@@ -11,7 +11,7 @@ import pytest
 from acp_server.errors import InvalidParams
 from acp_server.peer import reader
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
+from acp_server.peer.context import Call, Follower
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
 from tests.peer.handlers import CANCELLED, Handlers, logged
@@ -262,6 +262,31 @@ async def test_giving_up_twice_or_too_late_changes_nothing(caplog: pytest.LogCap
     assert logged(caplog, logging.WARNING) == ["handle does not end although it was cancelled; answered without it"]
     assert "nobody hears this" in caplog.text
     assert calls[0].node.closed
+
+
+async def test_what_goes_along_with_a_request_hears_once_that_it_is_answered_and_once_that_it_is_through() -> None:
+    heard: list[str] = []
+
+    class Listener(Follower):
+        def answered(self) -> None:
+            heard.append("answered")
+
+        def left(self) -> None:
+            heard.append("left")
+
+    def admit(call: Call) -> None:
+        call.follower = Listener()
+
+    async def handle(call: Call) -> str:
+        call.give_up("early")
+        heard.append("goes on")
+        return "late"
+
+    async with served(Routes({"handle": Route(handle, admit)})) as peer:
+        peer.send(request(1, "handle"))
+        assert await peer.answer(1) == "early"
+        assert await peer.ping() == []
+    assert heard == ["answered", "goes on", "left"]
 
 
 @pytest.mark.behaviour("D1")

@@ -1,5 +1,6 @@
 """Reading in slices: a flood holds up neither other tasks nor the cancels behind it, and order is kept."""
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.peer import reader as reader_module
+from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
 from acp_server.peer.route import Route, Routes
@@ -325,3 +327,63 @@ async def test_reading_ahead_goes_on_as_soon_as_there_is_room(monkeypatch: pytes
         came = await answers(end, 501)
     codes = [message["error"]["code"] for message in came]
     assert 300 < codes.index(-32800) < 480
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_peer_that_sends_all_the_time_keeps_no_cancel_from_the_task_that_reads() -> None:
+    loop = asyncio.get_running_loop()
+    received = 0
+
+    class Busy:
+        """Has something to read in each round of the loop, and is told of it last, as a descriptor's reader is."""
+
+        waiting = loop.create_future()
+
+        async def receive(self) -> bytes:
+            nonlocal received
+            received += 1
+            self.waiting = loop.create_future()
+            await self.waiting
+            return line(notification("unknown")) if received < 1000 else b""
+
+        def arrive(self) -> None:
+            if received == 10:
+                loop.call_soon(scope.cancel)
+            if not self.waiting.done():
+                self.waiting.set_result(None)
+            if not scope.cancelled_caught:
+                loop.call_soon(self.arrive)
+
+        async def send(self, data: bytes) -> None:
+            raise AssertionError("nothing is answered")
+
+        async def aclose(self) -> None: ...
+
+    busy = Busy()
+    with anyio.CancelScope() as scope:
+        loop.call_soon(busy.arrive)
+        await Connection(busy, Routes(), Limits(drain=0)).run()
+    assert scope.cancelled_caught
+    assert received < 20
+
+
+async def test_other_tasks_run_between_two_long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of which each is a block of its own.
+    monkeypatch.setattr(reader_module, "_SLICE", 0.0)
+    turns = 0
+    heard: list[int] = []
+    routes = Routes()
+    listen(routes, "note", lambda _: heard.append(turns), inline=True)
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with serving(routes) as end, anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        end.send(*(notification("note", ["x" * 20_000]) for _ in range(50)))
+        await until(lambda: len(heard) == 50)
+        tasks.cancel_scope.cancel()
+    assert heard[-1] - heard[0] >= 40

@@ -76,6 +76,24 @@ async def test_also_behind_the_end_of_input_no_more_answers_are_made_than_the_pe
     assert codes == [-32700] * 500
 
 
+@pytest.mark.behaviour("G1", "K7")
+@pytest.mark.usefixtures("one_line_a_slice")
+async def test_the_end_of_input_is_no_reason_to_handle_what_waits_until_the_peer_reads() -> None:
+    async with serving(limits=Limits(drain=0, flush=PATIENCE, unread=1000)) as end:
+        end.faults.stall_sending()
+        end.send(GARBAGE * 500)
+        await end.faults.stalled.wait()
+        await anyio.wait_all_tasks_blocked()
+        size = end.connection.writer.size
+        # It ends the wait that has no end.
+        end.send_eof()
+        await anyio.wait_all_tasks_blocked()
+        waiting = end.connection.writer.size
+        end.faults.release()
+        assert len(await end.rest()) == 500
+    assert waiting == size
+
+
 @pytest.mark.behaviour("K7")
 async def test_what_comes_while_the_peer_leaves_too_much_unread_waits_however_little_it_is(
     monkeypatch: pytest.MonkeyPatch,
