@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def launch(
     target: str | None = None,
     *,
-    model: str | None = None,
+    models: Sequence[str] = (),
     base_url: str | None = None,
     log_level: str = logs.DEFAULT_LEVEL,
     log_file: Path | None = None,
@@ -27,10 +28,10 @@ def launch(
     backend: str | None = None,
     store: str | None = None,
 ) -> int:
-    """Serve `target` (see `acp_server.cli.target`), or the built-in agent; the exit code. `model`: what drives the
-    latter, and `base_url` where that is (see `acp_server.workspace.model_agent`). `store`: where sessions are kept (see
-    `acp_server.cli.store`), if not where the agent does of its own accord. `record` and `backend`: if not what the
-    target itself asks for, where it calls `run`. Raises UsageError."""
+    """Serve `target` (see `acp_server.cli.target`), or the built-in agent; the exit code. `models`: what drives
+    the latter, and `base_url` where those are (see `acp_server.workspace.model_agent`). `store`: where sessions are
+    kept (see `acp_server.cli.store`), if not where the agent does of its own accord. `record` and `backend`: if not
+    what the target itself asks for, where it calls `run`. Raises UsageError."""
     # First of all, so that nothing that the module prints when it is imported reaches the client.
     claim = Claim()
     options: dict[str, Any] = {}
@@ -39,9 +40,9 @@ def launch(
         if target is None:
             from acp_server.cli.store import UserStore
 
-            agent = _built_in(model, base_url, backend)
+            agent = _built_in(models, base_url, backend)
             agent.store = UserStore()
-        elif model is not None or base_url is not None:
+        elif models or base_url is not None:
             raise UsageError("--model and --base-url are for the built-in agent, and not for a target")
         else:
             from acp_server.cli.target import load
@@ -69,8 +70,8 @@ def launch(
     return run(agent, **options, claim=claim)
 
 
-def _built_in(model: str | None, base_url: str | None, backend: str | None) -> Agent:
-    if model is None:
+def _built_in(models: Sequence[str], base_url: str | None, backend: str | None) -> Agent:
+    if not models:
         if base_url is not None:
             raise UsageError("--base-url says where a model is: name it with --model")
         from acp_server.workspace import agent
@@ -80,4 +81,4 @@ def _built_in(model: str | None, base_url: str | None, backend: str | None) -> A
         raise UsageError("--model needs the backend asyncio")
     from acp_server.workspace.model_agent import model_agent
 
-    return model_agent(model, base_url=base_url)
+    return model_agent(*models, base_url=base_url)

@@ -14,8 +14,11 @@ from acp_server.cli.launch import launch
 @click.argument("target", required=False)
 @click.option(
     "--model",
+    "models",
     metavar="PROVIDER:NAME",
-    help="Have a model drive the built-in agent, for example openai:gpt-5. Its key is in the environment.",
+    multiple=True,
+    help="Have a model drive the built-in agent, for example openai:gpt-5. Its key is in the environment. If it is "
+    "given several times, the user chooses in each session, and begins with the first.",
 )
 @click.option(
     "--base-url",
@@ -52,7 +55,7 @@ from acp_server.cli.launch import launch
 )
 def serve(
     target: str | None,
-    model: str | None,
+    models: tuple[str, ...],
     base_url: str | None,
     log_level: str,
     log_file: Path | None,
@@ -68,7 +71,7 @@ def serve(
     """
     return launch(
         target,
-        model=model,
+        models=models,
         base_url=base_url,
         log_level=log_level,
         log_file=log_file,

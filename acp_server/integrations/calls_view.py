@@ -23,22 +23,25 @@ class CallsView:
     """Those of one turn."""
 
     def __init__(self, turn: Turn) -> None:
-        self._turn = turn
+        self.turn: Final = turn
         self._open: dict[str, tuple[str, str, Any]] = {}
         """The `toolCallId`, the name and the arguments of the tool calls that were shown and have no result."""
         self._refused: set[str] = set()
         """The `toolCallId` of those that the user did not allow."""
 
     async def begin(self, id: str, name: str, arguments: Any) -> None:
-        """A tool call is there. No effect if it was shown."""
+        """A tool call is there, and does not run yet. No effect if it was shown."""
         if id not in self._open:
             # Models count their calls from 0 again.
-            shown_id = self._turn.session.tools.shown_id(id)
+            shown_id = self.turn.session.tools.shown_id(id)
             self._open[id] = (shown_id, name, arguments)
-            call = ToolCall(
-                tool_call_id=shown_id, title=name, name=name, status="in_progress", raw_input=shown(arguments)
-            )
-            await self._turn.update(call)
+            call = ToolCall(tool_call_id=shown_id, title=name, name=name, status="pending", raw_input=shown(arguments))
+            await self.turn.update(call)
+
+    async def run(self, id: str) -> None:
+        """Its function begins. No effect if it was not shown."""
+        if (call := self._open.get(id)) is not None:
+            await self.turn.update(ToolCallProgress(tool_call_id=call[0], status="in_progress"))
 
     async def end(self, id: str, text: str, *, failed: bool = False) -> None:
         """It has a result. No effect if it was not shown."""
@@ -51,12 +54,12 @@ class CallsView:
                 content=[Content(content=TextContent(text=text))],
                 meta={"outcome": "rejected"} if refused else None,
             )
-            await self._turn.update(update)
+            await self.turn.update(update)
 
     async def permit(self, name: str, arguments: Any, question: str | None = None) -> bool:
         """Whether the user allows something, which is a call that was shown if it has its name and arguments."""
         raw = shown(arguments)
-        id = next((call[0] for call in self._open.values() if call[1:] == (name, arguments)), f"ask_{self._turn.id}")
+        id = next((call[0] for call in self._open.values() if call[1:] == (name, arguments)), f"ask_{self.turn.id}")
         call = ToolCallUpdate(
             tool_call_id=id,
             title=name if question is None else question,
@@ -64,7 +67,7 @@ class CallsView:
             raw_input=raw,
             content=[Content(content=TextContent(text=question or unexplained(name, raw).message))],
         )
-        allowed = (await self._turn.client.request_permission(call, _OPTIONS)).allowed
+        allowed = (await self.turn.client.request_permission(call, _OPTIONS)).allowed
         if not allowed:
             self._refused.add(id)
         return allowed
@@ -74,7 +77,7 @@ class CallsView:
         for id, _, _ in self._open.values():
             update = ToolCallProgress(tool_call_id=id, status="failed", meta={"outcome": "cancelled"})
             try:
-                self._turn.put(update)
+                self.turn.put(update)
             except (TurnEnded, SessionClosed, ConnectionClosed):
                 return
         self._open.clear()

@@ -13,11 +13,15 @@ from typing import Any, TypeAlias, cast
 
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
-from acp_server.integrations.langgraph_view import MODELS, View
+from acp_server.integrations.langgraph_tools import running, session_tools
+from acp_server.integrations.langgraph_view import MODELS, View, starts
 from acp_server.integrations.messages import openai_messages
+from acp_server.integrations.model_errors import in_words
 from acp_server.session.turn import Turn
 from acp_server.store.records import Message
 from acp_server.tasks.native import run_native
+
+__all__ = ["from_graph", "session_tools"]
 
 OnInterrupt: TypeAlias = "Callable[[Turn, Any], Awaitable[Any]]"
 
@@ -38,6 +42,9 @@ def from_graph(
     of its checkpointer is the session's id; without a checkpointer it gets one in memory, and a session that it does
     not know (any more) begins with what was said in it (`Turn.context`).
 
+    A run that needs more steps than its `recursion_limit` ends with `max_turn_requests`. What goes wrong with a model
+    is told in words for the user. Nodes get the tools of the session by `session_tools`.
+
     `name`: of the agent, else the graph's. `config`: more of LangGraph's `RunnableConfig`. `on_interrupt`: a function
     of the turn and the value of an `interrupt()` that returns what to resume with. Without it the user is asked for
     permission: requests of `HumanInTheLoopMiddleware` are resumed with its decisions, others with True or False.
@@ -53,7 +60,8 @@ def from_graph(
 
     @agent.prompt
     async def prompt(turn: Turn) -> None:
-        await run_native(_Run(graph, turn, dict(config or {}), on_interrupt).run())
+        with in_words():
+            await run_native(_Run(graph, turn, dict(config or {}), on_interrupt).run())
 
     return agent
 
@@ -71,20 +79,27 @@ class _Run:
     async def run(self) -> None:
         command = import_module("langgraph.types").Command
         given: Any = {"messages": await self._messages()}
+        running.set(self._view)
         try:
             while interrupts := await self._stream(given):
                 given = command(
                     resume={item.id: await self._on_interrupt(self._turn, item.value) for item in interrupts}
                 )
+        except import_module("langgraph.errors").GraphRecursionError:
+            self._turn.stop_reason = "max_turn_requests"
         finally:
             self._view.close()
 
     async def _stream(self, given: Any) -> list[Any]:
         """Show one run of the graph until it ends or waits for a decision: the interrupts that it waits for."""
         interrupts: dict[str, Any] = {}
-        modes = ["messages", "updates"]
-        async with aclosing(self._graph.astream(given, self._config, stream_mode=modes, subgraphs=True)) as events:
+        modes = ["messages", "updates", "custom"]
+        graph = self._graph.with_config(callbacks=[starts()])
+        async with aclosing(graph.astream(given, self._config, stream_mode=modes, subgraphs=True)) as events:
             async for _, mode, data in events:
+                if mode == "custom":
+                    await self._view.started(data)
+                    continue
                 if mode == "messages":
                     await self._view.chunk(data[0])
                     continue

@@ -5,6 +5,8 @@ It reads messages of LangChain by their attributes and imports nothing of it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, cast
 
 from acp_server.integrations.calls_view import REFUSED, CallsView
@@ -14,12 +16,45 @@ MODELS: Final = ("ai", "AIMessageChunk")
 """Types of messages that are a model's: whole ones, and those that a node has put together from pieces."""
 
 
+@dataclass(frozen=True)
+class Started:
+    """A tool begins to run: what `starts` writes to the stream of the run."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+def starts() -> Any:
+    """A callback that writes of each tool call that begins: behind what was streamed before, from whatever thread."""
+    handler = import_module("langchain_core.callbacks").BaseCallbackHandler()
+
+    def begun(
+        tool: dict[str, Any], _text: str, *, inputs: Any = None, tool_call_id: str | None = None, **_: Any
+    ) -> None:
+        if tool_call_id is not None:
+            write = import_module("langgraph.config").get_stream_writer()
+            write(Started(tool_call_id, tool["name"], inputs))
+
+    handler.run_inline = True
+    handler.on_tool_start = begun
+    return handler
+
+
 class View(CallsView):
     """One turn's."""
 
     def __init__(self, turn: Turn) -> None:
         super().__init__(turn)
-        self._counted: set[str] = set()
+        self._seen: set[str] = set()
+        """The ids of the models' messages that were shown. A graph around another writes what that has written."""
+        self.offered: set[str] = set()
+        """The names of the session's own tools that the graph has asked for. They show themselves."""
+
+    async def begin(self, id: str, name: str, arguments: Any) -> None:
+        """A tool call is there, unless it is one that shows itself."""
+        if name not in self.offered:
+            await super().begin(id, name, arguments)
 
     async def chunk(self, message: Any) -> None:
         """A piece of a message, or a whole one of a model that does not stream. Only those of models are shown."""
@@ -27,19 +62,27 @@ class View(CallsView):
             return
         for block in message.content_blocks:
             if block["type"] == "text":
-                await self._turn.say(block["text"])
+                await self.turn.say(block["text"])
             elif block["type"] == "reasoning":
-                await self._turn.think(block.get("reasoning", ""))
+                await self.turn.think(block.get("reasoning", ""))
 
     async def messages(self, messages: list[Any]) -> None:
         """What a node has added to the state."""
         for message in messages:
-            if message.type in MODELS:
+            if message.type in MODELS and message.id not in self._seen:
+                if message.id is not None:
+                    self._seen.add(message.id)
                 self._count(message)
                 for call in message.tool_calls:
                     await self.begin(call["id"], call["name"], call["args"])
             elif message.type == "tool":
                 await self.end(message.tool_call_id, str(message.text), failed=message.status == "error")
+
+    async def started(self, call: Any) -> None:
+        """Something that was written to the stream of the run: by `starts`, or by the graph for its own ends."""
+        if isinstance(call, Started):
+            await self.begin(call.id, call.name, call.arguments)
+            await self.run(call.id)
 
     async def ask(self, _turn: Turn, value: Any) -> Any:
         """The user's answer to an `interrupt()`: decisions for the middleware that asks about tools, else a bool."""
@@ -53,7 +96,5 @@ class View(CallsView):
         return {"decisions": decisions}
 
     def _count(self, message: Any) -> None:
-        usage = message.usage_metadata
-        if usage is not None and message.id not in self._counted:
-            self._counted.add(message.id)
-            self._turn.add_usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"])
+        if (usage := message.usage_metadata) is not None:
+            self.turn.add_usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"])

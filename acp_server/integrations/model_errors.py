@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from http.client import responses
 from typing import Any, Final
 
@@ -43,15 +45,28 @@ _WORDS: Final = {
     "APIConnectionError": "The model's server cannot be reached, or the connection broke off",
     "APIStatusError": "The model's server refuses the request",
     "APIError": "The model's server has failed",
+    # What a stream that breaks off raises from below them.
+    "TimeoutException": "The model's server did not answer in time",
+    "TransportError": "The model's server cannot be reached, or the connection broke off",
     "ModelBehaviorError": "The model has answered in a way that cannot be used",
 }
 """By the names of the libraries' exceptions, the special ones before those that they are kinds of."""
 
-_LIBRARIES: Final = {"pydantic_ai", "openai", "anthropic", "agents"}
+_LIBRARIES: Final = {"pydantic_ai", "openai", "anthropic", "agents", "httpx", "httpx2"}
 
 
-def in_words(error: Exception) -> InternalError | None:
-    """The answer to a prompt whose model has failed with this; None for any other error."""
+@contextmanager
+def in_words() -> Generator[None]:
+    """Raise for the failure of a model, or of its server, an InternalError with words for the user instead."""
+    try:
+        yield
+    except Exception as error:
+        if (told := _told(error)) is not None:
+            raise told from error
+        raise
+
+
+def _told(error: Exception) -> InternalError | None:
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in _LIBRARIES}
     words = next((words for name, words in _WORDS.items() if name in kinds), None)
     if words is None:

@@ -11,16 +11,16 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, Final, cast
-from weakref import WeakKeyDictionary
 
 import anyio
 
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
+from acp_server.integrations.history import History
 from acp_server.integrations.model_errors import in_words
-from acp_server.session.session import Session
 from acp_server.session.turn import Turn
+from acp_server.store.records import Message
 from acp_server.tasks.native import run_native
 
 _DELTAS: Final = {
@@ -45,8 +45,8 @@ def from_agent(
 
     Text and reasoning are shown as they come, tool calls from their beginning to their result, also those of agents
     that it hands over to, and the user is asked about tools with `needs_approval`. The model is offered the tools of
-    the session (`Session.tools`) beside its agent's. The history of a session is kept while it is open, and begins with
-    what was said in it (`Turn.context`) when it is loaded.
+    the session (`Session.tools`) beside its agent's. The history of a session is kept with its turns (`Turn.keep`), in
+    whatever store it is.
 
     `name`: else the agent's. `context`: of its runs; a function gets the `Turn`. `max_turns`: requests to the model in
     one turn; with more, its stop reason is `max_turn_requests`. `run_config`: an `agents.RunConfig`. `options`: those
@@ -55,23 +55,16 @@ def from_agent(
     if not (hasattr(agent, "handoffs") and hasattr(agent, "clone")):
         raise UsageError(f"from_agent takes an agent of the OpenAI Agents SDK, not a {type(agent).__name__}")
     made = Agent(name or agent.name, **options)
-    histories: WeakKeyDictionary[Session, list[Any]] = WeakKeyDictionary()
+    history = History("openai-agents", 1, dump=list, load=_load, said=_said)
 
     @made.prompt
     async def prompt(turn: Turn) -> None:
-        async def run() -> None:
-            before = histories.get(turn.session) or _recalled(turn)
-            given = {"context": context(turn) if callable(context) else context, "max_turns": max_turns}
-            try:
-                history = await _Run(turn, given | {"run_config": run_config}).run(agent, before)
-            except Exception as error:
-                if (told := in_words(error)) is not None:
-                    raise told from error
-                raise
-            if history is not None:
-                histories[turn.session] = history
-
-        await run_native(run())
+        given = {"context": context(turn) if callable(context) else context, "max_turns": max_turns}
+        before = history.before(turn)
+        with in_words():
+            behind = await run_native(_Run(turn, given | {"run_config": run_config}).run(agent, before))
+        if behind is not None:
+            history.keep(turn, before, behind)
 
     return made
 
@@ -88,7 +81,7 @@ class _Run:
         """The names of the session's own tools, which show themselves."""
 
     async def run(self, agent: Any, history: list[Any]) -> list[Any] | None:
-        """The history behind it; None if that stays as it was."""
+        """The history behind it; None if it has not come to its end."""
         agent = agent.clone(tools=[*agent.tools, *map(self._tool, self._turn.session.tools.describe())])
         given: Any = [*history, {"role": "user", "content": _content(self._turn.record.prompt)}]
         try:
@@ -112,7 +105,7 @@ class _Run:
     @asynccontextmanager
     async def _running(self, agent: Any, given: Any) -> AsyncGenerator[tuple[Any, Any]]:
         """A run and its events. It is over when the block is left, however it is left."""
-        result = self._library.Runner.run_streamed(agent, given, **self._options)
+        result = self._library.Runner.run_streamed(agent, given, hooks=self._hooks(), **self._options)
         # A state that is gone on with has what was used before it.
         counted = result.context_wrapper.usage
         input_tokens, output_tokens = counted.input_tokens, counted.output_tokens
@@ -145,6 +138,19 @@ class _Run:
                 await self._view.begin(call.call_id, call.name, _arguments(call.arguments))
         elif event.type == "run_item_stream_event" and event.item.type == "tool_call_output_item":
             await self._view.end(event.item.raw_item["call_id"], str(event.item.output))
+
+    def _hooks(self) -> Any:
+        """What the SDK tells, beside its events."""
+        hooks = self._library.RunHooks()
+
+        async def on_tool_start(context: Any, _agent: Any, tool: Any) -> None:
+            # What is told of it by an event may be still to come.
+            if tool.name not in self._ours:
+                await self._view.begin(context.tool_call_id, tool.name, _arguments(context.tool_arguments))
+                await self._view.run(context.tool_call_id)
+
+        hooks.on_tool_start = on_tool_start
+        return hooks
 
     async def _decide(self, state: Any, asked: Any) -> None:
         arguments = _arguments(asked.arguments)
@@ -182,11 +188,18 @@ def _arguments(text: str | None) -> Any:
         return text
 
 
-def _recalled(turn: Turn) -> list[Any]:
-    """What was said in the session before this turn, as input of the model."""
+def _load(kept: Any) -> list[Any]:
+    """What was kept, if it is items for the model."""
+    if not isinstance(kept, list) or not all(isinstance(item, dict) for item in cast("list[Any]", kept)):
+        raise ValueError("not a list of items")
+    return cast("list[Any]", kept)
+
+
+def _said(context: Sequence[Message]) -> list[Any]:
+    """What was said, as input of the model."""
     return [
         {"role": message.role, "content": message.text if message.role == "assistant" else _content(message.content)}
-        for message in turn.context()[:-1]
+        for message in context
     ]
 
 

@@ -8,34 +8,38 @@ what goes wrong with its model is told by `model_errors`.
 from __future__ import annotations
 
 import base64
-import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from acp_server.agent.app import Agent
-from acp_server.errors import EncodeError, UsageError
+from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
+from acp_server.integrations.history import History
+from acp_server.integrations.model import find_model
 from acp_server.integrations.model_errors import in_words
 from acp_server.integrations.pydantic_ai_tools import SessionToolset
-from acp_server.session.session import Session
+from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 from acp_server.session.turn import OwnStopReason, Turn
 from acp_server.store.records import Message
 from acp_server.tasks.native import run_native
-
-logger = logging.getLogger("acp_server.integrations")
-
-_KEY: Final = "pydantic-ai"
-_VERSION: Final = 1
-"""What is kept with each turn, and in which form."""
 
 _STOPS: Final[dict[str | None, OwnStopReason]] = {"length": "max_tokens", "content_filter": "refusal"}
 """By why the model has stopped."""
 
 
+MODEL: Final = "model"
+"""The config option with the name of the model."""
+
+
 def from_agent(
-    agent: Any, *, name: str | None = None, deps: Any = None, usage_limits: Any = None, **options: Any
+    agent: Any,
+    *,
+    name: str | None = None,
+    deps: Any = None,
+    usage_limits: Any = None,
+    models: Mapping[str, Any] | Sequence[str] = (),
+    **options: Any,
 ) -> Agent:
     """An agent whose turns are runs of `agent`, a `pydantic_ai.Agent`; on asyncio only.
 
@@ -43,37 +47,47 @@ def from_agent(
     about tools that need approval. The model is offered the tools of the session (`Session.tools`) beside its agent's.
     The history of a session is kept with its turns (`Turn.keep`), in whatever store it is. `name`: else the agent's.
     `deps`: of its runs; a function gets the `Turn`. `usage_limits`: of each run, a `pydantic_ai.UsageLimits`.
-    `options`: those of `Agent`. Raises UsageError for what is not an agent.
+    `models`: what the user chooses from in each session, the first one to begin with: names as pydantic-ai has them, or
+    models by names for the user. A turn uses what is chosen when it begins. Without it there is the agent's alone.
+    `options`: those of `Agent`. Raises UsageError for what is not an agent, and for a name of a model that cannot be
+    used (see `find_model`).
     """
     made = Agent(name or getattr(agent, "name", None) or "pydantic-ai", **options)
-    made.prompt(prompt_handler(agent, deps=deps, usage_limits=usage_limits))
+    named = models if isinstance(models, Mapping) else {model: find_model(model) for model in models}
+    offer_models(made, list(named))
+    made.prompt(prompt_handler(agent, deps=deps, usage_limits=usage_limits, models=named))
     return made
 
 
-def prompt_handler(agent: Any, *, deps: Any = None, usage_limits: Any = None) -> Callable[[Turn], Awaitable[None]]:
-    """The prompt handler of `from_agent`, for an `Agent` of yours that does more in a turn. Raises UsageError for what
-    is not an agent.
+def offer_models(agent: Agent, names: Sequence[str]) -> None:
+    """Make these models the agent's config option `MODEL` (ACP, Session Config Options). No effect without names."""
+    if names:
+        choices = [SessionConfigSelectOption(value=name, name=name) for name in names]
+        option = SessionConfigSelect(id=MODEL, name="Model", category="model", current_value=names[0], options=choices)
+        agent.config_options(option)
+
+
+def prompt_handler(
+    agent: Any, *, deps: Any = None, usage_limits: Any = None, models: Mapping[str, Any] | None = None
+) -> Callable[[Turn], Awaitable[None]]:
+    """The prompt handler of `from_agent`, for an `Agent` of yours that does more in a turn. `models`: by the values of
+    its config option `MODEL`. Raises UsageError for what is not an agent.
 
     It raises InternalError with words for the user if the model or its server fails, and sets `Turn.stop_reason` to
     `max_turn_requests`, `max_tokens` or `refusal` where a run has ended for that.
     """
     if not hasattr(agent, "run_stream_events"):
         raise UsageError(f"from_agent takes an agent of pydantic-ai, not a {type(agent).__name__}")
-    histories: WeakKeyDictionary[Session, list[Any]] = WeakKeyDictionary()
+    history = History("pydantic-ai", 1, dump=_dump, load=_load, said=_said)
 
     async def prompt(turn: Turn) -> None:
-        async def run() -> None:
-            history = histories.get(turn.session) or _recalled(turn)
-            given = {"deps": deps(turn) if callable(deps) else deps, "usage_limits": usage_limits}
-            try:
-                histories[turn.session] = behind = await _run(agent, turn, history, given)
-                _keep(turn, history, behind)
-            except Exception as error:
-                if (told := in_words(error)) is not None:
-                    raise told from error
-                raise
-
-        await run_native(run())
+        given = {"deps": deps(turn) if callable(deps) else deps, "usage_limits": usage_limits}
+        if models:
+            given["model"] = models[str(turn.session.config(MODEL))]
+        before = history.before(turn)
+        with in_words():
+            behind = await run_native(_run(agent, turn, before, given))
+        history.keep(turn, before, behind)
 
     return prompt
 
@@ -83,7 +97,12 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
     library = import_module("pydantic_ai")
     tools = SessionToolset(turn)
     view = CallsView(turn)
-    options = {**options, "output_type": [agent.output_type, library.DeferredToolRequests], "toolsets": [tools.toolset]}
+    options = {
+        **options,
+        "output_type": [agent.output_type, library.DeferredToolRequests],
+        "toolsets": [tools.toolset],
+        "capabilities": [_starts(view, tools.names)],
+    }
     given: dict[str, Any] = {"user_prompt": _content(turn.record.prompt)}
     try:
         while True:
@@ -96,6 +115,9 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
                 except library.UsageLimitExceeded:
                     turn.stop_reason = "max_turn_requests"
                     return events.all_messages()
+                except library.RunCancelled as ended:
+                    # By the agent itself, in one of its tools. A cancel of the turn is a cancel of this task.
+                    return ended.all_messages()
                 finally:
                     if begun:
                         used = events.usage
@@ -112,6 +134,19 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
             given = {"deferred_tool_results": await _decided(view, result.output, library)}
     finally:
         view.close()
+
+
+def _starts(view: CallsView, shows_itself: Collection[str]) -> Any:
+    """What shows that a tool begins to run."""
+
+    async def begun(_context: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+        if tool_def.name not in shows_itself:
+            # The event that tells of it may be still to come.
+            await view.begin(call.tool_call_id, call.tool_name, call.args_as_dict())
+            await view.run(call.tool_call_id)
+        return args
+
+    return import_module("pydantic_ai.capabilities").Hooks(before_tool_execute=begun)
 
 
 async def _decided(view: CallsView, requests: Any, library: Any) -> Any:
@@ -148,32 +183,12 @@ async def _say(turn: Turn, kind: str, text: Any) -> None:
         await turn.think(text)
 
 
-def _keep(turn: Turn, before: list[Any], behind: list[Any]) -> None:
-    """Keep with the turn what it has added to the history; or all of it, if it has changed what was there."""
-    adapter = import_module("pydantic_ai.messages").ModelMessagesTypeAdapter
-    whole = behind[: len(before)] != before
-    added = adapter.dump_python(behind if whole else behind[len(before) :], mode="json")
-    try:
-        turn.keep(_KEY, {"whole": whole, "messages": added}, version=_VERSION)
-    except (UsageError, EncodeError):
-        logger.warning("the messages of a turn take too much to be kept; what was said in it is kept")
+def _dump(messages: list[Any]) -> Any:
+    return import_module("pydantic_ai.messages").ModelMessagesTypeAdapter.dump_python(messages, mode="json")
 
 
-def _recalled(turn: Turn) -> list[Any]:
-    """The history of the session before this turn: what its turns have kept; of others, what was said in them."""
-    adapter = import_module("pydantic_ai.messages").ModelMessagesTypeAdapter
-    recalled: list[Any] = []
-    for past in turn.session.record.context():
-        if past is turn.record:
-            continue
-        kept = past.kept(_KEY, _VERSION)
-        try:
-            added = _said(past.messages()) if kept is None else adapter.validate_python(kept["messages"])
-        except ValueError:
-            logger.warning("what turn %s has kept cannot be read; what was said in it is used", past.id)
-            kept, added = None, _said(past.messages())
-        recalled = [*([] if kept is not None and kept["whole"] else recalled), *added]
-    return recalled
+def _load(kept: Any) -> list[Any]:
+    return import_module("pydantic_ai.messages").ModelMessagesTypeAdapter.validate_python(kept)
 
 
 def _said(context: Sequence[Message]) -> list[Any]:

@@ -16,7 +16,7 @@ from anyio import to_thread
 from acp_server import __version__
 from acp_server.agent.app import Agent
 from acp_server.integrations.model import find_model
-from acp_server.integrations.pydantic_ai import prompt_handler
+from acp_server.integrations.pydantic_ai import offer_models, prompt_handler
 from acp_server.integrations.pydantic_ai_tools import cut
 from acp_server.session.turn import Turn
 from acp_server.workspace.disk import read_text
@@ -45,22 +45,25 @@ The project's directory: {cwd}
 """
 
 
-def model_agent(model: str, *, base_url: str | None = None) -> Agent:
-    """The built-in agent, driven by a model that is named as `PROVIDER:NAME`; on asyncio only. `base_url`: of another
-    server than the provider's own. Sessions have the tools of their MCP servers where the extra `mcp` is installed.
-    Raises UsageError, see `find_model`."""
-    library = find_model(model, base_url=base_url)
-    assistant = import_module("pydantic_ai").Agent(library, instructions=_instructions)
+def model_agent(*models: str, base_url: str | None = None) -> Agent:
+    """The built-in agent, driven by a model that is named as `PROVIDER:NAME`; on asyncio only. Of several the user
+    chooses one in each session, and begins with the first. `base_url`: of another server than the provider's own.
+    Sessions have the tools of their MCP servers where the extra `mcp` is installed. Raises UsageError, see
+    `find_model`."""
+    found = {model: find_model(model, base_url=base_url) for model in models}
+    assistant = import_module("pydantic_ai").Agent(found[models[0]], instructions=_instructions)
     limits = import_module("pydantic_ai").UsageLimits(request_limit=MOST_REQUESTS)
-    answer = prompt_handler(assistant, deps=_turn, usage_limits=limits)
+    choice = found if len(found) > 1 else {}
+    answer = prompt_handler(assistant, deps=_turn, usage_limits=limits, models=choice)
     agent = Agent(
         "acp-server",
         version=__version__,
-        title=f"acp-server with {model}",
+        title=f"acp-server with {' or '.join(found)}",
         accepts=["image", "embedded_context"],
         mcp=find_spec("mcp") is not None,
     )
     add_tools(agent)
+    offer_models(agent, list(choice))
     agent.session(open_roots)
 
     @agent.prompt

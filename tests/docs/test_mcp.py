@@ -9,24 +9,10 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed: make test-int
 
 from acp_server import Agent
 from tests.docs.blocks import run
+from tests.docs.calc import CALC
 from tests.session.editor import END_TURN, editing
 
 pytestmark = pytest.mark.anyio
-
-CALC = """
-from mcp.server.mcpserver import MCPServer
-
-server = MCPServer("calc", log_level="CRITICAL")
-
-
-@server.tool()
-def add(a: int, b: int) -> int:
-    "Add two numbers."
-    return a + b
-
-
-server.run()
-"""
 
 
 async def _use(agent: Agent, folder: Path) -> int:

@@ -27,10 +27,6 @@ SAYS: dict[str, list[Any] | Refusal] = {
 
 KEPT = {Verdict.PASS, Verdict.CHOICE, Verdict.NOT_APPLICABLE}
 
-TOLD_BEFORE = {"permission/asks-first"}
-"""What a client SHOULD be told otherwise: frameworks say that a tool is called before they say that it needs leave, so
-it is shown as running while the user is asked."""
-
 
 class Script(list[Any]):
     """The replies of a model that goes by what is said to it."""
@@ -61,9 +57,7 @@ async def conforms(make: contract.Make) -> None:
     failed = {
         case.id
         for case in run.cases
-        if case.verdict not in KEPT
-        and not (case.verdict is Verdict.WARN and case.id in TOLD_BEFORE)
-        and not (case.verdict is Verdict.SKIP and missing & set(loaded[case.id].needs))
+        if case.verdict not in KEPT and not (case.verdict is Verdict.SKIP and missing & set(loaded[case.id].needs))
     }
     if failed:
         Terminal(sys.stdout).end(run)

@@ -7,11 +7,12 @@ from typing import Any
 import anyio
 
 from acp_server import Agent
-from tests.integrations.model_server import HANG, ModelServer, model_server, tool_call
+from tests.integrations.model_server import BREAK, HANG, ModelServer, Refusal, model_server, tool_call
 from tests.session.agents import setup
 from tests.session.editor import Editor, editing
 
 PERMISSION = "session/request_permission"
+SECRET = "sk-very-secret"
 CLOSED_WITHIN = 0.2
 """Seconds from a session/cancel until the model sees that its peer is gone."""
 
@@ -50,7 +51,7 @@ async def answered_whole(make: Make) -> None:
             assert "".join(editor.said()) == "Let me see. It is here."
             calls = [update for update in editor.client.updates() if "toolCallId" in update]
             assert (calls[0]["name"], calls[0]["rawInput"]) == ("look", {"word": "a"})
-            assert calls[-1]["status"] == "completed"
+            assert [call["status"] for call in calls] == ["pending", "in_progress", "completed"]
             assert calls[-1]["content"][0]["content"]["text"] == "found a"
         assert tools.ran == ["a"]
 
@@ -193,6 +194,28 @@ async def remembers_its_tool_calls(make: Callable[..., Agent], **options: Any) -
         assert [messages[at]["content"] for at in (0, 2, 3, 4)] == ["Where is a?", "found a", "Here.", "And now?"]
 
 
+async def says_in_words_what_is_wrong_with_its_model(make: Make) -> None:
+    """Not in those of the server, which may repeat the key; and the next turn works."""
+    error = {"message": f"Incorrect: {SECRET}", "type": "x", "code": None}
+    for reply, told in (
+        (Refusal(401, error), "The model's server does not accept the key ("),
+        (Refusal(429, error), "The model's server takes no more requests for now; try again later ("),
+        (Refusal(500, error), "The model's server has failed; try again later ("),
+        (["Well", BREAK], "The model's server cannot be reached, or the connection broke off"),
+    ):
+        # Clients send some requests again.
+        async with model_server(reply, reply, reply) as server, editing(make(server, Tools())) as editor:
+            session = await editor.open()
+            answer = await editor.answer(await editor.prompt(session, "Why?"))
+            assert answer["message"].startswith(told)
+            server.replies = [["Fine."]]
+            assert not [word for word in (SECRET, "Traceback", server.url) if word in str(editor.client.received)]
+            assert (await editor.ask(session, "And now?"))["stopReason"] == "end_turn"
+    async with editing(make(server, Tools())) as editor:
+        answer = await editor.answer(await editor.prompt(await editor.open(), "Why?"))
+        assert answer["message"].startswith("The model's server cannot be reached")
+
+
 async def sessions_do_not_mix(make: Make, cwd: str = "/project") -> None:
     async with model_server(["one"], ["two"], ["three"]) as server, editing(make(server, Tools())) as editor:
         first, second = await editor.open(cwd), await editor.open(cwd)
@@ -210,5 +233,6 @@ CONTRACT: list[Callable[[Make], Awaitable[None]]] = [
     cut_while_the_client_does_not_read,
     cut_in_a_running_tool,
     cut_in_a_waiting_approval,
+    says_in_words_what_is_wrong_with_its_model,
     sessions_do_not_mix,
 ]

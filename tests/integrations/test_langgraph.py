@@ -1,6 +1,7 @@
 """A graph of LangGraph as an agent."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,26 +9,38 @@ import pytest
 pytest.importorskip("langgraph", reason="the extra langgraph is not installed: make test-integrations")
 pytest.importorskip("langchain_openai", reason="langchain-openai is not installed: make test-integrations")
 
-from langchain_core.messages import AIMessage  # pyright: ignore[reportMissingImports]
+from langchain_core.messages import AIMessage, ToolMessage  # pyright: ignore[reportMissingImports]
 from langchain_core.tools import tool  # pyright: ignore[reportMissingImports]
 from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports]
-from langgraph.graph import START, MessagesState, StateGraph  # pyright: ignore[reportMissingImports]
+from langgraph.graph import END, START, MessagesState, StateGraph  # pyright: ignore[reportMissingImports]
 from langgraph.prebuilt import ToolNode, tools_condition  # pyright: ignore[reportMissingImports]
 from langgraph.types import interrupt  # pyright: ignore[reportMissingImports]
 
 from acp_server import Agent, MemoryStore, Turn, UsageError
-from acp_server.integrations.langgraph import from_graph
+from acp_server.integrations.langgraph import from_graph, session_tools
 from tests.integrations import contract
 from tests.integrations.conforming import conforms
-from tests.integrations.model_server import ModelServer, model_server
+from tests.integrations.model_server import ModelServer, model_server, tool_call
 from tests.session.agents import setup
 from tests.session.editor import END_TURN, editing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 
+def chat(server: ModelServer) -> Any:
+    return ChatOpenAI(model="test", base_url=server.url, api_key="none", max_retries=0, stream_usage=True)
+
+
+def ask(arguments: dict[str, Any]) -> str | None:
+    """Ask whether `touch` may run: None, or what the model is told."""
+    request = {"action_requests": [{"name": "touch", "args": arguments}], "review_configs": []}
+    [decision] = interrupt(request)["decisions"]
+    return None if decision["type"] == "approve" else decision["message"]
+
+
 def graph(server: ModelServer, tools: contract.Tools, how: str = "ainvoke") -> Any:
-    """`how` its node calls the model: in one go, piece by piece, or in a graph of its own."""
+    """`how` its node calls the model: in one go, piece by piece, or in a graph of its own. With "leave" a node before
+    the tools asks whether they may run; otherwise `touch` does."""
 
     @tool
     async def look(word: str) -> str:
@@ -37,12 +50,15 @@ def graph(server: ModelServer, tools: contract.Tools, how: str = "ainvoke") -> A
     @tool
     async def touch(word: str) -> str:
         """Touch a word."""
-        request = {"action_requests": [{"name": "touch", "args": {"word": word}}], "review_configs": []}
-        [decision] = interrupt(request)["decisions"]
-        return await tools.look(word) if decision["type"] == "approve" else decision["message"]
+        refused = None if how == "leave" else ask({"word": word})
+        return await tools.look(word) if refused is None else refused
 
-    model = ChatOpenAI(model="test", base_url=server.url, api_key="none", max_retries=0, stream_usage=True)
-    bound = model.bind_tools([look, touch])
+    async def leave(state: dict[str, Any]) -> dict[str, Any]:
+        [call] = state["messages"][-1].tool_calls
+        refused = ask(call["args"]) if call["name"] == "touch" else None
+        return {"messages": [] if refused is None else [ToolMessage(refused, tool_call_id=call["id"])]}
+
+    bound = chat(server).bind_tools([look, touch])
 
     async def call_model(state: dict[str, Any]) -> dict[str, Any]:
         if how != "astream":
@@ -55,7 +71,9 @@ def graph(server: ModelServer, tools: contract.Tools, how: str = "ainvoke") -> A
     built.add_node("model", inner if how == "subgraph" else call_model)
     built.add_node("tools", ToolNode([look, touch]))
     built.add_edge(START, "model")
-    built.add_conditional_edges("model", tools_condition)
+    built.add_node("leave", leave)
+    built.add_conditional_edges("model", tools_condition, {"tools": "leave" if how == "leave" else "tools", END: END})
+    built.add_conditional_edges("leave", lambda state: "model" if state["messages"][-1].type == "tool" else "tools")
     built.add_edge("tools", "model")
     return built.compile()
 
@@ -64,7 +82,7 @@ def make(server: ModelServer, tools: contract.Tools, how: str = "ainvoke", **opt
     return from_graph(graph(server, tools, how), **options)
 
 
-@pytest.mark.parametrize("how", ["ainvoke", "astream", "subgraph"])
+@pytest.mark.parametrize("how", ["ainvoke", "astream", "subgraph", "leave"])
 @pytest.mark.parametrize("promise", contract.CONTRACT)
 async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]], how: str) -> None:
     await promise(lambda server, tools: make(server, tools, how))
@@ -72,7 +90,8 @@ async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitabl
 
 @pytest.mark.timeout(400)
 async def test_the_conformance_suite_finds_nothing_wrong_with_it() -> None:
-    await conforms(make)
+    # A tool that asks by itself runs when it does: it is shown so.
+    await conforms(partial(make, how="leave", mcp=True))
 
 
 async def test_a_session_that_the_graph_has_forgotten_remembers_its_tool_calls() -> None:
@@ -80,8 +99,9 @@ async def test_a_session_that_the_graph_has_forgotten_remembers_its_tool_calls()
 
 
 @pytest.mark.parametrize("option", ["allow_once", "reject_once"])
-async def test_an_interrupt_asks_the_user(option: str) -> None:
-    await contract.approval_decides(make, option)
+@pytest.mark.parametrize("how", ["ainvoke", "leave"])
+async def test_an_interrupt_asks_the_user(how: str, option: str) -> None:
+    await contract.approval_decides(partial(make, how=how), option)
 
 
 def waiting() -> Any:
@@ -145,6 +165,87 @@ async def test_what_a_prompt_has_beside_text_reaches_the_model() -> None:
             {"type": "text", "text": "[a.py](file:///a.py)"},
             {"type": "text", "text": "file:///b.py:\npass"},
         ]
+
+
+def with_session_tools(server: ModelServer) -> Any:
+    """A graph that offers the tools of the session beside one of its own."""
+
+    @tool
+    async def look(word: str) -> str:
+        """Look for a word."""
+        return f"found {word}"
+
+    async def call_model(state: dict[str, Any]) -> dict[str, Any]:
+        bound = chat(server).bind_tools([look, *session_tools()])
+        return {"messages": [await bound.ainvoke(state["messages"])]}
+
+    async def call_tools(state: dict[str, Any]) -> Any:
+        return await ToolNode([look, *session_tools()]).ainvoke(state)
+
+    built = StateGraph(MessagesState).add_node("model", call_model).add_node("tools", call_tools)
+    built.add_edge(START, "model").add_conditional_edges("model", tools_condition).add_edge("tools", "model")
+    return built.compile()
+
+
+@pytest.mark.parametrize(("option", "told"), [("allow_once", "x stamped"), ("reject_once", "not run")])
+async def test_the_tools_of_the_session_are_offered_and_run(option: str, told: str) -> None:
+    calls = [[tool_call("stamp", {"word": "x"})], [tool_call("look", {"word": "y"})], ["Fine."]]
+    async with model_server(*calls) as server:
+        agent = from_graph(with_session_tools(server))
+
+        @agent.tool(approval=True)
+        async def stamp(word: str) -> str:
+            """Put a stamp on a word."""
+            return f"{word} stamped"
+
+        async with editing(agent) as editor:
+            editor.client.answer(contract.PERMISSION, {"outcome": {"outcome": "selected", "optionId": option}})
+            assert (await editor.ask(await editor.open()))["stopReason"] == "end_turn"
+            shown = [update for update in editor.client.updates() if update["sessionUpdate"] == "tool_call"]
+            assert [call["name"] for call in shown] == ["stamp", "look"]
+            assert len(editor.client.all(contract.PERMISSION)) == 1
+        assert {tool["function"]["name"] for tool in server.requests[0]["tools"]} == {"look", "stamp"}
+        stamped, found = (m["content"] for m in server.requests[2]["messages"] if m["role"] == "tool")
+        assert told in stamped
+        assert found == "found y"
+
+
+async def test_a_cancel_ends_a_tool_of_the_session() -> None:
+    async with model_server([tool_call("wait", {})]) as server:
+        agent = from_graph(with_session_tools(server))
+        tools = contract.Tools()
+        tools.hangs = True
+
+        @agent.tool
+        async def wait() -> str:
+            """Wait."""
+            return await tools.look("nothing")
+
+        async with editing(agent) as editor:
+            session = await editor.open()
+            id = await editor.prompt(session)
+            await tools.running.wait()
+            await editor.cancel(session)
+            assert (await editor.answer(id))["stopReason"] == "cancelled"
+            assert tools.stopped
+            server.replies.append(["Fine."])
+            assert (await editor.ask(session))["stopReason"] == "end_turn"
+
+
+async def test_there_are_no_tools_of_a_session_outside_of_one() -> None:
+    assert session_tools() == []
+
+
+async def test_a_run_of_too_many_steps_is_stopped() -> None:
+    replies = [[tool_call("look", {"word": "a"}, f"call_{number}")] for number in range(3)]
+    async with (
+        model_server(*replies) as server,
+        editing(make(server, contract.Tools(), config={"recursion_limit": 5})) as editor,
+    ):
+        session = await editor.open()
+        assert (await editor.ask(session, "Look."))["stopReason"] == "max_turn_requests"
+        server.replies[:] = [["Fine."]]
+        assert (await editor.ask(session, "Go on."))["stopReason"] == "end_turn"
 
 
 async def test_what_is_no_compiled_graph_is_refused() -> None:

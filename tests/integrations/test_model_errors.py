@@ -8,14 +8,13 @@ pytest.importorskip("pydantic_ai", reason="the extra pydantic-ai is not installe
 
 import pydantic_ai  # pyright: ignore[reportMissingImports]
 
+from acp_server.integrations.pydantic_ai import from_agent
 from tests.integrations import contract
-from tests.integrations.model_server import BREAK, HANG, Refusal, Stop, model_server, tool_call
-from tests.integrations.test_pydantic_ai import make
+from tests.integrations.model_server import HANG, Refusal, Stop, model_server, tool_call
+from tests.integrations.test_pydantic_ai import make, model_at
 from tests.session.editor import editing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
-
-SECRET = "sk-very-secret"
 
 
 @pytest.mark.parametrize(
@@ -30,34 +29,17 @@ SECRET = "sk-very-secret"
             "context_length_exceeded",
             "too long for the model (test, HTTP 400 Bad Request, context_length_exceeded).",
         ),
-        (400, f"a code with {SECRET}", "refuses the request (test, HTTP 400 Bad Request)."),
+        (400, f"a code with {contract.SECRET}", "refuses the request (test, HTTP 400 Bad Request)."),
         (500, None, "has failed; try again later (test, HTTP 500 Internal Server Error)."),
     ],
 )
 async def test_what_its_server_refuses_is_told_in_our_own_words(status: int, code: Any, told: str) -> None:
-    refusal = Refusal(status, {"message": f"Incorrect: {SECRET}", "type": "x", "code": code})
+    refusal = Refusal(status, {"message": f"Incorrect: {contract.SECRET}", "type": "x", "code": code})
     async with model_server(refusal) as server, editing(make(server, contract.Tools())) as editor:
         error = await editor.answer(await editor.prompt(await editor.open(), "Why?"))
         assert error["code"] == -32603
         assert error["message"].endswith(told.format(code))
-        assert SECRET not in str(editor.client.received)
-
-
-async def test_a_server_that_is_not_there_is_told() -> None:
-    async with model_server() as server:
-        pass
-    async with editing(make(server, contract.Tools())) as editor:
-        error = await editor.answer(await editor.prompt(await editor.open(), "Why?"))
-        assert error["message"].startswith("The model's server cannot be reached")
-
-
-async def test_a_connection_that_breaks_off_is_told_and_the_next_turn_works() -> None:
-    async with model_server(["Because", BREAK], ["Well."]) as server, editing(make(server, contract.Tools())) as editor:
-        session = await editor.open()
-        error = await editor.answer(await editor.prompt(session, "Why?"))
-        assert error["message"].startswith("The model's server cannot be reached, or the connection broke off")
-        assert editor.said() == ["Because"]
-        assert (await editor.ask(session, "And now?"))["stopReason"] == "end_turn"
+        assert contract.SECRET not in str(editor.client.received)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +63,24 @@ async def test_a_model_that_never_comes_to_an_end_is_stopped_and_the_next_turn_g
         assert (await editor.ask(session, "Go on."))["stopReason"] == "end_turn"
         roles = [message["role"] for message in server.requests[-1]["messages"]]
         assert roles.count("tool") == 3
+
+
+async def test_an_agent_that_ends_its_own_run_ends_the_turn_and_keeps_what_it_has_done() -> None:
+    async with model_server([tool_call("enough", {})], ["Fine."]) as server:
+        assistant = pydantic_ai.Agent(model_at(server))
+
+        @assistant.tool
+        async def enough(context: pydantic_ai.RunContext) -> str:
+            """Stop here."""
+            context.cancel()
+            return "never told"
+
+        async with editing(from_agent(assistant)) as editor:
+            session = await editor.open()
+            assert (await editor.ask(session, "Look."))["stopReason"] == "end_turn"
+            assert (await editor.ask(session, "Go on."))["stopReason"] == "end_turn"
+            roles = [message["role"] for message in server.requests[-1]["messages"]]
+            assert roles == ["user", "assistant", "tool", "user"]
 
 
 async def test_what_a_cancelled_turn_has_cost_is_told() -> None:

@@ -1,6 +1,7 @@
 """An agent of pydantic-ai as an agent."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,16 +17,20 @@ from acp_server import Agent, MemoryStore, UsageError
 from acp_server.integrations.pydantic_ai import from_agent
 from tests.integrations import contract
 from tests.integrations.conforming import conforms
-from tests.integrations.model_server import ModelServer, model_server
+from tests.integrations.model_server import HANG, ModelServer, model_server
 from tests.session.agents import setup
 from tests.session.editor import editing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 
-def make(server: ModelServer, tools: contract.Tools, **options: Any) -> Agent:
+def model_at(server: ModelServer, name: str = "test") -> Any:
     client = AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
-    agent = pydantic_ai.Agent(OpenAIChatModel("test", provider=OpenAIProvider(openai_client=client)))
+    return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=client))
+
+
+def make(server: ModelServer, tools: contract.Tools, **options: Any) -> Agent:
+    agent = pydantic_ai.Agent(model_at(server))
 
     @agent.tool_plain
     async def look(word: str) -> str:
@@ -47,7 +52,7 @@ async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitabl
 
 @pytest.mark.timeout(400)
 async def test_the_conformance_suite_finds_nothing_wrong_with_it() -> None:
-    await conforms(make)
+    await conforms(partial(make, mcp=True))
 
 
 @pytest.mark.parametrize("option", ["allow_once", "reject_once"])
@@ -70,6 +75,35 @@ async def test_a_session_that_is_loaded_begins_with_what_was_said() -> None:
 
 async def test_a_session_that_is_loaded_remembers_its_tool_calls() -> None:
     await contract.remembers_its_tool_calls(make, store=MemoryStore())
+
+
+async def test_the_user_chooses_the_model_in_the_middle_of_a_session() -> None:
+    async with model_server(["One."], [HANG], ["Three."], ["Four."]) as server:
+        models = {"small": model_at(server, "s-1"), "large": model_at(server, "l-1")}
+        async with editing(make(server, contract.Tools(), models=models)) as editor:
+            session = await editor.open()
+            await editor.ask(session, "First.")
+            id = await editor.prompt(session, "Second.")
+            await server.hanging.wait()
+            chosen = {"sessionId": session, "configId": "model", "value": "large"}
+            [option] = (await editor.client.result("session/set_config_option", chosen))["configOptions"]
+            assert (option["category"], option["currentValue"]) == ("model", "large")
+            assert [choice["value"] for choice in option["options"]] == ["small", "large"]
+            # What runs goes on with the model that it began with.
+            assert not server.left.is_set()
+            await editor.cancel(session)
+            await editor.answer(id)
+            await editor.ask(session, "Third.")
+            other = await editor.open()
+            await editor.ask(other, "Fourth.")
+        assert [request["model"] for request in server.requests] == ["s-1", "s-1", "l-1", "s-1"]
+        assert server.said_to(2) == [("user", "First."), ("assistant", "One."), ("user", "Third.")]
+
+
+async def test_a_model_that_cannot_be_used_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
+        from_agent(pydantic_ai.Agent("test"), models=["openai:gpt-5"])
 
 
 async def test_what_is_no_agent_is_refused() -> None:

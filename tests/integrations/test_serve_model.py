@@ -87,6 +87,20 @@ async def test_our_client_drives_it(project: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_of_several_models_the_user_chooses_one(project: Path) -> None:
+    async with model_server(["One."], ["Two."]) as server:
+        async with spawn_agent((*command(server), "--model", "openai:b")) as agent:
+            info = (await agent.initialize()).agent_info
+            assert info is not None
+            assert info.title == "acp-server with openai:test or openai:b"
+            session = await agent.new_session(str(project))
+            assert await session.ask("First.") == "One."
+            await session.set_config_option("model", "openai:b")
+            assert await session.ask("Second.") == "Two."
+        assert [request["model"] for request in server.requests] == ["test", "b"]
+
+
+@pytest.mark.anyio
 async def test_the_official_python_client_drives_it(project: Path) -> None:
     editor = Editor(files=False, terminals=False)
     async with model_server(*WORK) as server, attached(editor, command(server)) as connection:
