@@ -67,6 +67,11 @@ class Negotiation:
             from acp_server.schema.params import read
 
             read(InitializeRequest, call.params)
+        elif version > PROTOCOL_VERSION:
+            from acp_server.session.offer_v2 import as_v1
+
+            self._profile.learn(as_v1(call.params))
+            return
         self._profile.learn(call.params)
 
     async def initialize(self, _call: Call) -> dict[str, Any]:
