@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from acp_server.schema.base import JsonObject, Record, Unknown, attributes
@@ -94,6 +94,8 @@ class Tagged(_Union):
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
         """The known members; for an extensible union also any object with another tag and what `Unknown` requires."""
+        from pydantic import TypeAdapter  # Here, because only the exporter needs it.
+
         written = handler(schema)
         tags = self.tags()
         members: list[Any] = written.pop("oneOf")
