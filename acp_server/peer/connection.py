@@ -20,7 +20,7 @@ from acp_server.peer.lane import Lane
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate, OnOver, Outbox, in_notification
 from acp_server.peer.outcome import program_end
-from acp_server.peer.reader import Reader
+from acp_server.peer.reader import Handlers, Reader
 from acp_server.peer.report import report
 from acp_server.peer.route import NoticeHandler, Routes
 from acp_server.peer.stream import Stream
@@ -35,7 +35,7 @@ from acp_server.tasks.steps import Steps
 from acp_server.tasks.threads import Threads
 from acp_server.tasks.tree import Node, TaskTree
 from acp_server.wire.messages import Notification, Request
-from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Endpoint, Event
+from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Endpoint, Outgoing
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -66,8 +66,15 @@ class Connection:
         self._lane = Lane(scopes, self.work.spawn, self.limits.notifications)
         self._outbox = Outbox(self.endpoint, self.writer, scopes, self._lane.deliver)
         self._inbound = Inbound(self, routes, self.endpoint, self.writer, self.work, scopes, self.limits)
+        handlers: Handlers = {
+            Request: self._inbound.begin,
+            Notification: self._notice,
+            Answered: self._outbox.answered,
+            Outgoing: self._say,
+            Dropped: lambda event: logger.debug("dropped: %s", event.reason),
+        }
         self._reader = Reader(
-            stream, self.endpoint, self.writer, self._handle, self._hurry, self.limits.unread, self.limits.flush
+            stream, self.endpoint, self.writer, handlers, self._hurry, self.limits.unread, self.limits.flush
         )
         self._reading = anyio.CancelScope()
         self._closing: Cause | None = None
@@ -210,19 +217,10 @@ class Connection:
         self._fatal = self._fatal or error
         self.close()
 
-    def _handle(self, event: Event) -> None:
-        if isinstance(event, Request):
-            self._inbound.begin(event)
-        elif isinstance(event, Answered):
-            self._outbox.answered(event)
-        elif isinstance(event, Notification):
-            self._notice(event)
-        elif isinstance(event, Dropped):
-            logger.debug("dropped: %s", event.reason)
-        else:
-            if event.reason is not None:
-                logger.debug("not JSON: %s", event.reason)
-            self.writer.put(event.frame)
+    def _say(self, event: Outgoing) -> None:
+        if event.reason is not None:
+            logger.debug("not JSON: %s", event.reason)
+        self.writer.put(event.frame)
 
     def _notice(self, notification: Notification) -> None:
         method = notification.method
@@ -278,7 +276,7 @@ class Connection:
         try:
             with grace(2 * (limits.grace + limits.flush) + 1):
                 with anyio.move_on_after(limits.flush):
-                    await self._reader.finish(self._inbound.begin)
+                    await self._reader.finish()
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
                 self.tree.root.finish_cuts()

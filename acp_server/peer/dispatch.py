@@ -96,7 +96,8 @@ class Dispatcher:
     def close(self) -> None:
         """From here on no task waits for something to run."""
         self._closing = True
-        self._wake()
+        if self._idle is not None:
+            self._get_on()
 
     async def begun(self) -> None:
         """Wait until no request waits for its turn. Those that wait for the peer to read are not waited for."""
@@ -105,16 +106,12 @@ class Dispatcher:
 
     def _get_on(self) -> None:
         if self._idle is not None:
-            self._wake()
-        elif self._due < self._most_due:
-            self._spawn()
-
-    def _wake(self) -> None:
-        if self._idle is not None:
             self._idle.set()
             self._idle = None
             self._due += 1
             self._spawner.resume()
+        elif self._due < self._most_due:
+            self._spawn()
 
     def _spawn(self) -> None:
         self._due += 1
@@ -163,7 +160,7 @@ class Dispatcher:
     async def _run_all(self, pair: Pair) -> None:
         """Run what is ready, and what comes, until a request has left something behind. While one waits, this task is
         its own."""
-        task = self._spawner.current()
+        task: Any = self._spawner.current()
         untouched = copy_context()
         end = self._end
         while True:
@@ -176,7 +173,7 @@ class Dispatcher:
                 self._serving = True
                 await self._serve(call, pair)
                 self._serving = False
-                if not pair.is_untouched or copy_context() != untouched or self._spawner.is_cancelling(task):
+                if not pair.is_untouched or copy_context() != untouched or task.cancelling():
                     return
                 if perf_counter() > end:
                     break
@@ -194,7 +191,8 @@ class Dispatcher:
             await signal.wait()
         except BaseException:
             # Cancelled natively. If it was woken in the same moment, another task is to see what for.
-            self._wake()
+            if self._idle is signal:
+                self._get_on()
             self._due -= 1
             raise
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from time import perf_counter
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -29,6 +29,9 @@ from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import Endpoint, Event, Outgoing, may_cancel
 
 logger = logging.getLogger("acp_server.peer")
+
+Handlers: TypeAlias = Mapping[type[Event], Callable[[Any], None]]
+"""What acts on each kind of event."""
 
 _SLICE: Final = 0.005
 """Seconds that the messages of the peer may take before other tasks run."""
@@ -54,16 +57,16 @@ _SLOW: Final = 0.02
 
 
 class Reader:
-    """Reads `stream` to its end. `handle` acts on one event. `hurry` applies a notification ahead of its turn if that
-    is a cancel. Nothing is handled while more than `unread` bytes of `writer` have not been taken by the peer. When the
-    input has ended, what waits is forgotten if the peer takes none of them for `flush` seconds."""
+    """Reads `stream` to its end. `handlers` act on events, each on one kind. `hurry` applies a notification ahead of
+    its turn, if that is a cancel. Nothing is handled while more than `unread` bytes of `writer` have not been taken by
+    the peer. When the input has ended, what waits is forgotten if the peer takes none of them for `flush` seconds."""
 
     def __init__(
         self,
         stream: Stream,
         endpoint: Endpoint,
         writer: Writer,
-        handle: Callable[[Event], None],
+        handlers: Handlers,
         hurry: Callable[[Notification], None],
         unread: int,
         flush: float,
@@ -71,7 +74,7 @@ class Reader:
         self._stream = stream
         self._endpoint = endpoint
         self._writer = writer
-        self._handle = handle
+        self._handlers = handlers
         self._hurry = hurry
         self._unread = unread
         self._flush = flush
@@ -105,19 +108,13 @@ class Reader:
         if self._problem is not None:
             raise self._problem
         for event in self._endpoint.receive_eof():
-            self._handle(event)
+            self._handlers[type(event)](event)
 
-    async def finish(self, answer: Callable[[Request], None]) -> None:
+    async def finish(self) -> None:
         """After `run` was cut: have the requests that have been read answered, and act on nothing else. Waits for a
         peer that does not read."""
-
-        def handle(event: Event) -> None:
-            if isinstance(event, Request):
-                answer(event)
-            elif isinstance(event, Outgoing):
-                self._writer.put(event.frame)
-
-        self._handle = handle
+        answering = (Request, Outgoing)
+        self._handlers = {kind: act if kind in answering else _ignore for kind, act in self._handlers.items()}
         while self._waits and not self._writer.is_broken:
             await self._writer.below(self._unread)
             self._slice()
@@ -163,7 +160,7 @@ class Reader:
                 if kind is Request:
                     # A cancel of it may follow that has been looked at already.
                     self._hurried = 0
-                self._handle(event)
+                self._handlers[kind](event)
             is_due = self._errors % _LOOK == 0 or len(line) > _SHORT
             if is_due and (lines or blocks) and perf_counter() > end:
                 self._hurry_next()
@@ -252,3 +249,7 @@ class Reader:
             if self._hurried == number:
                 self._hurried += 1
         return first + len(blocks)
+
+
+def _ignore(_event: Event) -> None:
+    pass

@@ -159,6 +159,7 @@ class Writer:
                 await self._wake.wait()
                 continue
             frames = self._take()
+            frames.reverse()
             while frames:
                 await self._send(_portion(frames))
 
@@ -174,8 +175,7 @@ class Writer:
         if self.size > _PORTION:
             self._wake_up()
             return
-        frames = self._take()
-        data = _portion(frames)
+        data = b"".join(self._take())
         written = self._send_now(data) if data else 0
         if written < len(data):
             self._rest = data[written:]
@@ -183,10 +183,9 @@ class Writer:
         self._written(written)
 
     def _take(self) -> list[bytes]:
-        """The frames that wait, the first one last: from here on they cannot be taken back."""
+        """The frames that wait: from here on they cannot be taken back."""
         frames, self._frames = self._frames, []
         self._taken += len(frames)
-        frames.reverse()
         return frames
 
     def _written(self, size: int) -> None:

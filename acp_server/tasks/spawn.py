@@ -65,10 +65,6 @@ class Spawner:
         """Whether one task can run one piece of work after the other: if each can be asked what it has left behind."""
         return not self._trio
 
-    def is_cancelling(self, task: object) -> bool:
-        """Whether `task` is being cancelled natively."""
-        return not self._trio and cast("asyncio.Task[None]", task).cancelling() > 0
-
     def current(self) -> object:
         """The task that is running, for `is_reached`."""
         return sys.modules["trio"].lowlevel.current_task() if self._trio else sys.modules["asyncio"].current_task()

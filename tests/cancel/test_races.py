@@ -179,7 +179,7 @@ async def test_a_time_out_that_meets_the_answer_has_one_outcome_and_cancels_only
         answer = f'{{"jsonrpc":"2.0","id":{id},"result":"answer"}}\n'.encode()
         events = list(peer.connection.endpoint.receive(answer)) if order == "answer first" else []
         for event in events:
-            peer.connection._handle(event)
+            peer.connection._reader._handlers[type(event)](event)
         scopes[0].cancel()
         if order == "time first":
             assert (await peer.next())["params"] == {"requestId": id}

@@ -88,7 +88,7 @@ class End:
     def hear(self, *messages: Any) -> None:
         """Have the reader handle messages in this very moment."""
         for event in self.connection.endpoint.receive(b"".join(map(line, messages))):
-            self.connection._handle(event)
+            self.connection._reader._handlers[type(event)](event)
 
     def send_eof(self) -> None:
         self.stream.send_eof()
