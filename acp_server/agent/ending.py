@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from acp_server.agent.log_stream import drain
+from acp_server.agent.log import drain
 from acp_server.peer.limits import Limits
 from acp_server.tasks.parting import part
 

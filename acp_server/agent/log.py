@@ -1,19 +1,213 @@
 """The log of a program that serves an agent: nothing that logs waits for it, and no peer can forge an entry.
 
-How entries are written is the matter of `acp_server.agent.log_stream`; what is logged at all is decided by the author,
+A log is written in the event loop, and some clients open a pipe for it and never read. So a thread does the writing;
+what finds no room is lost and counted. What is logged at all is decided by the author,
 or on the command line (`acp_server.cli.logs`).
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
+import re
+import select
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Iterator, Sequence
+from functools import cache
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Final, TypeAlias, cast
+from weakref import WeakSet
 
-from acp_server.agent.log_stream import LogStream, drain, standard_error
+MOST_WAITING: Final = 1 << 20
+"""Bytes that may wait to be written. An entry that does not fit any more is lost."""
+
+LONGEST_ENTRY: Final = 16_000
+"""Characters of an entry; of a longer one the beginning and the end are written."""
+
+LAST_WORDS: Final = 1.0
+"""Seconds that the end of the program waits for a log that is not read."""
+
+UNSAFE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""What would steer a terminal, end a line unseen, or show text in another order than it has: control characters (C1 as
+well) but newline and tab, line separators, what overrides the direction, surrogates and invisible tags."""
+
+_INDENT: Final = "\n    "
+_AT_ONCE: Final = 512
+"""Bytes that a pipe takes without blocking once it says that it is ready (POSIX, PIPE_BUF)."""
+
+
+def escape(text: str) -> str:
+    """`text` with `UNSAFE` characters as Python's escapes: harmless to show, and still to be seen."""
+    return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def entry(text: str) -> str:
+    """One entry of the log as it is written: not too long, escaped, and each of its lines but the first indented, so
+    that only what was logged can look like an entry."""
+    text = text.removesuffix("\n")
+    if (missing := len(text) - LONGEST_ENTRY) > 0:
+        half = LONGEST_ENTRY // 2
+        text = f"{text[:half]}\n... {missing:,} characters are left out ...\n{text[-half:]}"
+    return escape(text.replace("\r\n", "\n")).replace("\n", _INDENT) + "\n"
+
+
+class LogStream:
+    """Writes to a file descriptor, which stays the caller's, without making the caller wait: a stream for
+    `logging.StreamHandler`.
+
+    Entries that could not be written are lost, and their number is written as soon as something can be again. In a
+    process that was forked off there is no thread: what finds no room at once is lost there.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._torn = False
+        """Whether the last entry was written in part only."""
+        self._begin(direct=False)
+        _streams.add(self)
+
+    def _begin(self, *, direct: bool) -> None:
+        self._lock = threading.RLock()
+        self._queue: SimpleQueue[tuple[int, bytes] | threading.Event | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._direct = direct
+        self._accepted = self._written = 0
+        self._lost = 0
+        """Entries that were lost since the last one that was accepted."""
+
+    def write(self, text: str) -> int:
+        """Write one entry, sooner or later or never. It never waits and never fails."""
+        data = entry(text).encode("utf-8", "backslashreplace")
+        with self._lock:
+            if not self._direct and self._thread is None:
+                self._start()
+            if self._direct:
+                self._lost = self._try(self._lost, data, wait=False)
+            elif self._accepted - self._written + len(data) > MOST_WAITING:
+                self._lost += 1
+            else:
+                self._accepted += len(data)
+                self._queue.put((self._lost, data))
+                self._lost = 0
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing: `logging.StreamHandler` calls it after each entry. See `drain`."""
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until all is written, but not for longer than that; whether it is."""
+        if self._thread is None:
+            return True
+        reached = threading.Event()
+        self._queue.put(reached)
+        return reached.wait(seconds)
+
+    def close(self) -> None:
+        """Drain it, and let its thread end. What is written later is written by the caller if there is room."""
+        self.drain(LAST_WORDS)
+        with self._lock:
+            self._direct = True
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join(LAST_WORDS)
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="acp_server log", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # The interpreter is about to end, or the system has no more threads.
+            self._direct = True
+        else:
+            self._thread = thread
+
+    def _run(self) -> None:
+        lost = 0
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, threading.Event):
+                item.set()
+                continue
+            before, data = item
+            lost = self._try(lost + before, data, wait=True)
+            self._written += len(data)
+            if self._queue.empty():
+                with self._lock:
+                    lost, self._lost = lost + self._lost, 0
+                lost = self._try(lost, b"", wait=True)
+
+    def _try(self, lost: int, data: bytes, *, wait: bool) -> int:
+        """Write how many entries were lost before, if any, and an entry; how many are lost now."""
+        text = data
+        if lost:
+            text = b"(%d log entries were lost, for they could not be written)\n%b" % (lost, data)
+        if self._torn:
+            text = b"\n" + text
+        if not lost and not data:
+            return 0
+        rest = memoryview(text)
+        try:
+            while rest and (wait or self._has_room()):
+                rest = self._put(rest, wait=wait)
+        except OSError:
+            pass  # the log is where it would be told
+        self._torn = bool(rest) and len(rest) < len(text)
+        return lost + bool(data) if rest else 0
+
+    def _put(self, rest: memoryview, *, wait: bool) -> memoryview:
+        try:
+            return rest[os.write(self._fd, rest if wait else rest[:_AT_ONCE]) :]
+        except BlockingIOError:
+            # Another process that shares the descriptor has made it so.
+            if not wait:
+                raise
+            self._has_room(None)
+            return rest
+
+    def _has_room(self, milliseconds: int | None = 0) -> bool:
+        """Wait for room so long, None for as long as it takes. Always True where that cannot be found out (Windows)."""
+        if not hasattr(select, "poll"):
+            return True
+        poll = select.poll()
+        poll.register(self._fd, select.POLLOUT)
+        return bool(poll.poll(milliseconds))
+
+    def forked(self) -> None:
+        """In a new process: the thread, and what it had to write, are the parent's."""
+        self._begin(direct=True)
+
+
+_streams: Final[WeakSet[LogStream]] = WeakSet()
+
+
+@cache
+def standard_error() -> LogStream:
+    """The one for standard error."""
+    return LogStream(2)
+
+
+def drain(seconds: float = LAST_WORDS) -> None:
+    """Wait until all streams have written all, but not for longer than that."""
+    end = time.monotonic() + seconds
+    for stream in list(_streams):
+        stream.drain(max(0.0, end - time.monotonic()))
+
+
+def _forked() -> None:
+    for stream in list(_streams):
+        stream.forked()
+
+
+atexit.register(drain)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
 
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return launch()
         return _command(arguments)
     except UsageError as error:
-        from acp_server.agent.log_stream import entry
+        from acp_server.agent.log import entry
 
         sys.stderr.write(entry(f"acp-server: {error}"))
         return 2

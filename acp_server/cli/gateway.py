@@ -180,7 +180,7 @@ def _reload(made: Gateway, ctx: click.Context) -> None:
 def _check(settings: Settings) -> int:
     import anyio
 
-    from acp_server.agent.log_stream import entry
+    from acp_server.agent.log import entry
     from acp_server.gateway.check import check_agent
 
     other = {} if settings.agent is None else {"every bot" if not settings.bots else "every other bot": settings.agent}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from acp_server.agent.log_stream import drain
+from acp_server.agent.log import drain
 from acp_server.agent.standard_io import Claim
 from acp_server.cli import logs
 from acp_server.errors import UsageError

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from acp_server.agent.log import LogHandler
-from acp_server.agent.log_stream import LogStream, standard_error
+from acp_server.agent.log import LogHandler, LogStream, standard_error
 from acp_server.errors import UsageError
 from acp_server.store.private import lax_rights
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import click
 
-from acp_server.agent.log_stream import entry
+from acp_server.agent.log import entry
 from acp_server.agent.record import Direction, Recorder
 from acp_server.errors import UsageError
 from acp_server.processes.group import own_group

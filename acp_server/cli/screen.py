@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from acp_server.agent.log_stream import UNSAFE
+from acp_server.agent.log import UNSAFE
 from acp_server.cli.screen_call import Call, CommandOutput, argument_lines, place_of, shown
 from acp_server.schema import (
     AgentThoughtChunk,

@@ -12,10 +12,10 @@ from anyio import to_thread
 
 from acp_server.errors import EncodeError, UsageError
 from acp_server.mcp.results import shortened
-from acp_server.tools.annotations import CHARACTERS, LONGEST
 from acp_server.tools.context import ToolContext
 from acp_server.tools.json_schema import SchemaParameters
 from acp_server.tools.output import Output
+from acp_server.tools.parameters import CHARACTERS, LONGEST
 from acp_server.tools.tool import Tool
 from acp_server.wire import codec
 

@@ -18,8 +18,17 @@ from typing import Final
 from urllib.parse import quote
 
 from acp_server.store.encoding import SessionRow, TurnRow, joined
-from acp_server.store.owner import Owner, is_alive, sweep
-from acp_server.store.sqlite_file import Format, make_private, migrate, patiently, tighten_file, transaction
+from acp_server.store.sqlite_file import (
+    Format,
+    Owner,
+    is_alive,
+    make_private,
+    migrate,
+    patiently,
+    sweep,
+    tighten_file,
+    transaction,
+)
 
 logger = logging.getLogger("acp_server.session")
 

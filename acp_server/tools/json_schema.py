@@ -1,14 +1,22 @@
-"""What a tool takes, as a JSON Schema from elsewhere says it: from a server of tools, or a file."""
+"""What a tool takes, as a JSON Schema from elsewhere says it: from a server of tools, or a file.
+
+Its patterns are matched in bounded time, since one could block the event loop for hours: jsonschema matches them with
+Python's `re`, which has no bound. What is here takes the place of those keywords.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from itertools import islice
 from typing import Any, Final, cast
 
-from jsonschema import ValidationError
+import regex
+from jsonschema import ValidationError, validators
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import Draft202012Validator, validator_for
 from referencing import Registry
@@ -16,7 +24,123 @@ from referencing.exceptions import Unresolvable
 
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.tools.parameters import name_of
-from acp_server.tools.patterns import Patterns
+
+_SECONDS: Final = 0.1
+"""For all matches of one check together."""
+
+_LONGEST: Final = 1_000
+"""Characters of a pattern."""
+
+_LARGEST: Final = 100_000
+"""Characters of one whose counted repeats are written out, as compiling it does: they take some 30 MB."""
+
+_COUNT: Final = re.compile(r"\{\s*(\d{0,9})\s*,?\s*(\d{0,9})")
+_RECURSION: Final = re.compile(r"\(\?(?:R|[0-9+-]|&|P>)")
+"""It may take memory without end, faster than any time limit."""
+
+_NAMED: Final = frozenset({"pattern", "patternProperties"})
+
+
+class Patterns:
+    """Those of one schema. A pattern that cannot be read here, or is too large, lets everything pass: who wrote the
+    schema checks as well."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, regex.Pattern[str] | None] = {}
+        self._deadline = 0.0
+
+    def validator(self, kind: Any, schema: Any, **options: Any) -> Any:
+        """A validator of a schema, of a class made from `kind`; of `kind` itself if the schema has no patterns."""
+        if not _has_patterns(schema):
+            return kind(schema, **options)
+        additional = kind.VALIDATORS.get("additionalProperties")
+
+        def additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[Any]:
+            if isinstance(instance, dict) and (patterns := schema.get("patternProperties")):
+                names = cast("dict[str, Any]", instance)
+                found = {name: True for name in names if any(self._found(pattern, name) for pattern in patterns)}
+                schema = {"properties": {**found, **schema.get("properties", {})}}
+            yield from additional(validator, allowed, instance, schema)
+
+        keywords = {
+            "pattern": self._pattern,
+            "patternProperties": self._pattern_properties,
+            "additionalProperties": additional_properties,
+            # It would have to match the patterns again.
+            "unevaluatedProperties": _anything,
+        }
+        keywords = {name: check for name, check in keywords.items() if name in kind.VALIDATORS}
+        bounded = cast("Any", validators).extend(kind, keywords)
+        return bounded(_in_one_dialect(schema), **options)
+
+    def begin(self) -> None:
+        """A check begins. It raises TimeoutError if the matches in it take too long together."""
+        self._deadline = time.monotonic() + _SECONDS
+
+    def _pattern(self, _validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, str) and not self._found(pattern, instance):
+            yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+    def _pattern_properties(self, validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+        if isinstance(instance, dict):
+            for pattern, schema in patterns.items():
+                if self._regex(pattern) is None:
+                    continue
+                for name, value in cast("dict[str, Any]", instance).items():
+                    if self._found(pattern, name):
+                        yield from validator.descend(value, schema, path=name, schema_path=pattern)
+
+    def _found(self, pattern: str, text: str) -> bool:
+        compiled = self._regex(pattern)
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return compiled is None or compiled.search(text, timeout=left) is not None
+
+    def _regex(self, pattern: str) -> regex.Pattern[str] | None:
+        if pattern not in self._compiled:
+            self._compiled[pattern] = _compile(pattern)
+        return self._compiled[pattern]
+
+
+def _anything(_validator: Any, _given: Any, _instance: Any, _schema: Any) -> Iterator[Any]:
+    yield from ()
+
+
+def _has_patterns(schema: Any) -> bool:
+    left = [schema]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            named = cast("dict[str, Any]", value)
+            if _NAMED & named.keys():
+                return True
+            left += named.values()
+        elif isinstance(value, list):
+            left += cast("list[Any]", value)
+    return False
+
+
+def _in_one_dialect(schema: Any) -> Any:
+    """The schema without `$schema`, for which jsonschema would take one of its own classes inside of ours."""
+    if isinstance(schema, list):
+        return [_in_one_dialect(part) for part in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    parts = cast("dict[str, Any]", schema).items()
+    return {name: _in_one_dialect(part) for name, part in parts if name != "$schema" or not isinstance(part, str)}
+
+
+def _compile(pattern: str) -> regex.Pattern[str] | None:
+    counts = [max(int(least or 1), int(most or 1)) for least, most in _COUNT.findall(pattern)]
+    if len(pattern) > _LONGEST or len(pattern) * math.prod(counts) > _LARGEST or _RECURSION.search(pattern):
+        return None
+    try:
+        # Not cached: the pattern belongs to this schema.
+        return regex.compile(pattern, cache_pattern=False)
+    except (regex.error, RecursionError):
+        return None
+
 
 _ARGUMENTS: Final = "arguments"
 """The one parameter of the function that gets them."""

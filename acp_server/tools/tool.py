@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from acp_server.errors import UsageError
-from acp_server.tools.annotations import RULE, is_name
-from acp_server.tools.parameters import StrictParameters, annotation_of, name_of
+from acp_server.tools.parameters import RULE, StrictParameters, annotation_of, is_name, name_of
 
 if TYPE_CHECKING:
     from acp_server.session.hooks import ToolHost

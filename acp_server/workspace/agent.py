@@ -26,7 +26,7 @@ from acp_server.workspace.commands import (
     parse_command,
     wrong,
 )
-from acp_server.workspace.opening import entitle, open_roots
+from acp_server.workspace.roots import entitle, open_roots
 from acp_server.workspace.shown import Refusal
 
 if TYPE_CHECKING:

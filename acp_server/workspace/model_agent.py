@@ -21,8 +21,7 @@ from acp_server.integrations.pydantic_ai_tools import cut
 from acp_server.session.turn import Turn
 from acp_server.workspace.disk import read_text
 from acp_server.workspace.model_tools import add_tools
-from acp_server.workspace.opening import entitle, open_roots
-from acp_server.workspace.roots import Roots
+from acp_server.workspace.roots import Roots, entitle, open_roots
 from acp_server.workspace.shown import Refusal
 
 logger = logging.getLogger("acp_server.workspace")

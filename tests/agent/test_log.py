@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_server.agent.log import LogHandler, UnblockedLog
-from acp_server.agent.log_stream import LogStream
+from acp_server.agent.log import LogHandler, LogStream, UnblockedLog
 from tests.agent.processes.driver import started
 
 FORGED = "\n2026-01-01 00:00:00,000 ERROR acp_server.peer: forged\r\n\x1b[2Jforged\u202e"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_server.agent import log_stream
-from acp_server.agent.log_stream import LONGEST_ENTRY, MOST_WAITING, LogStream, entry
+from acp_server.agent import log as log_stream
+from acp_server.agent.log import LONGEST_ENTRY, MOST_WAITING, LogStream, entry
 
 LOST = re.compile(rb"\((\d+) log entries were lost, for they could not be written\)\n")
 BOUND = 20.0

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from acp_server.tools.annotations import is_plain
+from acp_server.tools.parameters import is_plain
 
 
 class Color(enum.Enum):

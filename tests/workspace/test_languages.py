@@ -2,8 +2,8 @@
 
 import pytest
 
-from acp_server.workspace import languages
-from acp_server.workspace.languages import language_of
+from acp_server.workspace import scan as languages
+from acp_server.workspace.scan import language_of
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from acp_server import Agent, ToolResult, Turn
 from acp_server.workspace.model_tools import MOST_CHARACTERS, MOST_FILES, MOST_HITS, add_tools
-from acp_server.workspace.opening import open_roots
+from acp_server.workspace.roots import open_roots
 from tests.session.editor import Editor, editing
 
 from .client import FILES, PERMISSION, READ, TERMINALS, chosen

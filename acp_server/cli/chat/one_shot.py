@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from acp_server.agent.log_stream import entry
+from acp_server.agent.log import entry
 from acp_server.cli.chat import opening
 from acp_server.cli.chat.commands import show_sessions
 from acp_server.cli.chat.opening import Wishes

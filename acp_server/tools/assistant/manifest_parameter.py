@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic.alias_generators import to_camel
 
-from acp_server.tools.annotations import RULE, is_name
+from acp_server.tools.parameters import RULE, is_name
 
 
 def _is_name(text: str) -> str:
