@@ -1,4 +1,4 @@
-"""The command line: `python -m conformance agent|client|compare`. Decides nothing; the exit code is the run's."""
+"""The command line: `python -m conformance agent|client|init|compare`. Decides nothing; the exit code is the run's."""
 
 from __future__ import annotations
 
@@ -56,6 +56,26 @@ def client(**arguments: Any) -> None:
     from .client.command import main
 
     main(**arguments)
+
+
+@main.command(context_settings={**CONTEXT, "allow_interspersed_args": False})
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write the profile; without it, on standard output.",
+)
+@click.option("--prompt", "prompts", multiple=True, metavar="TEXT", help="A further prompt to try. Repeatable.")
+@click.option("--authenticate", metavar="METHOD", help="The way to log in, which the profile will name.")
+@click.option("--timeout", type=click.FloatRange(0.1, 3600), default=20.0, show_default=True, help="Seconds of a turn.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def init(**arguments: Any) -> None:
+    """Write a profile for the agent that COMMAND starts, by one conversation with it. Put `--` before it.
+
+    A greeting, the agent's commands and each --prompt are tried; what they make the agent do tells what they are for.
+    """
+    from .agent.command import init
+
+    init(**arguments)
 
 
 @main.command(context_settings=CONTEXT)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import anyio
 import click
 
 from conformance.core.interrupt import interruptible
+from conformance.core.process import CannotStart
 from conformance.core.tables import ProfileError
 from conformance.options import choose, finish, show
 from conformance.report.terminal import Terminal
@@ -16,6 +18,8 @@ from conformance.report.terminal import Terminal
 from . import cases
 from . import profile as profiles
 from .run import AgentRun
+from .subject import open_agent
+from .watch import Watched, as_toml, situations, watch
 
 
 def main(
@@ -45,3 +49,35 @@ def main(
     run = AgentRun(command, profile, timeout=rest["timeout"], jobs=rest["jobs"])
     judged = anyio.run(interruptible, lambda: run.run(chosen, Terminal(sys.stdout)), run.stop)
     finish(judged, **rest)
+
+
+def init(
+    command: tuple[str, ...], output: Path | None, prompts: tuple[str, ...], authenticate: str | None, timeout: float
+) -> None:
+    """Write a profile, and say on standard error what is still missing in it.
+
+    Raises:
+        click.UsageError: No command, or one that cannot be talked to.
+    """
+    if not command:
+        raise click.UsageError("which agent? Put its command after `--`")
+    known = profiles.Profile(authenticate=authenticate)
+
+    async def converse() -> Watched:
+        async with open_agent(command, known, patience=timeout, start_patience=3 * timeout) as agent:
+            return await watch(agent, prompts)
+
+    try:
+        watched = anyio.run(converse)
+    except CannotStart as error:
+        raise click.UsageError(f"the command cannot be started: {error}") from error
+    if watched.missing:
+        raise click.UsageError(f"there is no session to prompt in: {watched.missing}")
+    text = as_toml(watched, {"authenticate": authenticate} if authenticate else {})
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, "utf-8")
+    if missing := profiles.SITUATIONS.keys() - situations(watched.turns).keys():
+        listed = "; ".join(f"{name}: {what}" for name, what in profiles.SITUATIONS.items() if name in missing)
+        click.echo(f"no prompt was seen for: {listed}", err=True)

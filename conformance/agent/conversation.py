@@ -34,8 +34,19 @@ class Conversation(Channel):
         """Whether a held request that the subject withdraws is answered with -32800 at once."""
         self._handlers: dict[str, Callable[[Incoming], object]] = {}
         self._seen: dict[str | None, int] = {}
+        self._before = 0
+        """How many requests of the subject earlier cases in the same process have met."""
         self._asked: list[Pending] = []
         self._next_id = 1
+
+    def begin_case(self) -> int:
+        """See `Channel.begin_case`: what the client was told to leave unanswered, and what it was asked, is over."""
+        self.let_go()
+        self.yields_to_cancel = True
+        self.editor.commands_end = True
+        self._seen.clear()
+        self._before = len(self.requests)
+        return super().begin_case()
 
     # Sending.
 
@@ -76,7 +87,7 @@ class Conversation(Channel):
         """
 
         def find() -> Incoming | None:
-            for request in self.requests[self._seen.get(method, 0) :]:
+            for request in self.requests[self._seen.get(method, self._before) :]:
                 if method in (None, request.method):
                     return request
             return None
@@ -129,7 +140,7 @@ class Conversation(Channel):
 
     def held(self, method: str | None = None) -> Sequence[Incoming]:
         """The requests, of this method if one is given, that have no answer yet."""
-        return [each for each in self.requests if not each.answered and method in (None, each.method)]
+        return [each for each in self.requests[self._before :] if not each.answered and method in (None, each.method)]
 
     def take(self, message: Any, position: int) -> None:
         """See `Channel.take`: serve requests, and note which are withdrawn."""

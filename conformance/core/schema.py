@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,12 @@ _FOLDER = next(
 """In the source tree the files that the runtime exports; where the suite is installed, its own copy of them."""
 
 JsonId = int | str | None
+
+_KEPT = 1_000
+"""Values of which it is known whether they are as the schema has them."""
+
+_LONGEST_KEPT = 10_000
+"""Characters of such a value."""
 
 
 class NotJson(ValueError):
@@ -108,6 +114,28 @@ def _validator(name: str) -> Any:
 
 def errors_of(name: str, value: Any) -> str:
     """What is wrong with `value` as the type `name` of the schema: the most telling error, or nothing."""
+    text = _text_of(value)
+    return _errors(name, value) if text is None else _errors_of_text(name, text)
+
+
+def _text_of(value: Any) -> str | None:
+    """`value` as a key to what is known of it already; None where it is too long to be kept.
+
+    Conversations begin alike: most of what is held against the schema in a run has been before.
+    """
+    try:
+        text = json.dumps(value)
+    except (ValueError, RecursionError):
+        return None
+    return text if len(text) <= _LONGEST_KEPT else None
+
+
+@lru_cache(_KEPT)
+def _errors_of_text(name: str, text: str) -> str:
+    return _errors(name, json.loads(text))
+
+
+def _errors(name: str, value: Any) -> str:
     error = best_match(_validator(name).iter_errors(value))
     if error is None:
         return ""
@@ -141,15 +169,27 @@ _DRAFT: Mapping[str, frozenset[str]] = {
 
 def unknown_members(name: str, value: Mapping[str, Any]) -> list[str]:
     """The members that `value` has, at whatever depth, and the type `name` of the schema has not: their paths."""
+    text = _text_of(value)
+    return _unknown_of(name, value) if text is None else _unknown_of_text(name, text)
+
+
+@lru_cache(_KEPT)
+def _unknown_of_text(name: str, text: str) -> list[str]:
+    return _unknown_of(name, json.loads(text))
+
+
+def _unknown_of(name: str, value: Any) -> list[str]:
     return sorted(_unknown({"$ref": name}, value, ""))
 
 
 def _unknown(schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]:
     """`value` is as the schema has it; what the schema leaves open may hold anything."""
+    if not isinstance(value, dict | list):
+        return
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     schema = _definitions()[name] if name else schema
     if choices := [each for each in schema.get("oneOf") or schema.get("anyOf") or () if each.get("type") != "null"]:
-        if value is not None and (chosen := _chosen(schema, choices, value)):
+        if chosen := _chosen(schema, choices, value):
             yield from _unknown(chosen, value, where)
     elif isinstance(value, dict) and "properties" in schema:
         known: Mapping[str, Any] = schema["properties"]

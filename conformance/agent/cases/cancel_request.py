@@ -48,7 +48,15 @@ async def answers_once(agent: Agent) -> None:
         fail(f"{len(prompt.answers)} answers to one request")
 
 
-@case("cancel-request/valid-answer", level=MUST, source=SOURCE, section=SECTION, behaviours=["B1", "F17"], needs="hang")
+@case(
+    "cancel-request/valid-answer",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["B1", "F17"],
+    needs="hang",
+    shared=True,
+)
 async def gives_a_valid_answer(agent: Agent) -> None:
     """A cancelled request is answered with a valid result or with the error -32800."""
     session = await agent.session()
@@ -62,7 +70,13 @@ async def gives_a_valid_answer(agent: Agent) -> None:
 
 
 @case(
-    "cancel-request/how-a-prompt-ends", level=CHOICE, source=SOURCE, section=SECTION, behaviours=["F17"], needs="hang"
+    "cancel-request/how-a-prompt-ends",
+    level=CHOICE,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["F17"],
+    needs="hang",
+    shared=True,
 )
 async def how_a_prompt_ends(agent: Agent) -> None:
     """A prompt that is cancelled by its id may be answered `cancelled` or with the error -32800."""
@@ -107,6 +121,7 @@ async def minds_the_type_of_the_id(agent: Agent) -> None:
     section="Cancellation Method",
     behaviours=["A2"],
     needs="hang",
+    shared=True,
 )
 async def takes_a_text_id(agent: Agent) -> None:
     """A request whose id is a string can be cancelled like any other."""
@@ -119,7 +134,15 @@ async def takes_a_text_id(agent: Agent) -> None:
     await prompt.answer()
 
 
-@case("cancel-request/right-behind", level=MUST, source=SOURCE, section=SECTION, behaviours=["B3", "B4"], needs="hang")
+@case(
+    "cancel-request/right-behind",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["B3", "B4"],
+    needs="hang",
+    shared=True,
+)
 async def takes_effect_right_behind_the_request(agent: Agent) -> None:
     """A cancel in the same write as its request takes effect."""
     await supporting(agent)
@@ -180,6 +203,7 @@ async def beside_session_cancel(agent: Agent) -> None:
     section="Prompt Turn, Cancellation",
     behaviours=["F17", "F7"],
     needs=["hang", "quick"],
+    shared=True,
 )
 async def session_lives(agent: Agent) -> None:
     """The session of a prompt that was cancelled by its id takes the next prompt."""
@@ -213,6 +237,7 @@ async def says_nothing_after_the_answer(agent: Agent) -> None:
     section="Extensibility, The _meta Field",
     behaviours=["L3"],
     needs="hang",
+    shared=True,
 )
 async def bears_meta(agent: Agent) -> None:
     """A cancel with `_meta` takes effect."""

@@ -97,7 +97,7 @@ async def directions(observed: Observed) -> None:
     observed.forbid("direction")
 
 
-@case("envelope/unknown-method", level=MUST, source=RPC, section="5.1 Error object", behaviours=["A6"])
+@case("envelope/unknown-method", level=MUST, source=RPC, section="5.1 Error object", behaviours=["A6"], shared=True)
 async def unknown_method(agent: Agent) -> None:
     """A request of a method that does not exist is answered with -32601."""
     await agent.initialize()
@@ -105,7 +105,12 @@ async def unknown_method(agent: Agent) -> None:
 
 
 @case(
-    "envelope/unknown-extension", level=SHOULD, source=ACP, section="Extensibility, Custom Requests", behaviours=["A6"]
+    "envelope/unknown-extension",
+    level=SHOULD,
+    source=ACP,
+    section="Extensibility, Custom Requests",
+    behaviours=["A6"],
+    shared=True,
 )
 async def unknown_extension(agent: Agent) -> None:
     """A request of an extension that the agent does not know is answered with -32601."""
@@ -113,7 +118,14 @@ async def unknown_extension(agent: Agent) -> None:
     await (await agent.request(UNKNOWN, {})).error(-32601)
 
 
-@case("envelope/unknown-protocol-request", level=MUST, source=RPC, section="5.1 Error object", behaviours=["A6", "L1"])
+@case(
+    "envelope/unknown-protocol-request",
+    level=MUST,
+    source=RPC,
+    section="5.1 Error object",
+    behaviours=["A6", "L1"],
+    shared=True,
+)
 async def unknown_protocol_request(agent: Agent) -> None:
     """A request whose method begins with `$/` is answered with -32601 like any unknown one."""
     await agent.initialize()
@@ -161,14 +173,14 @@ async def _unanswered(agent: Agent, *notifications: Mapping[str, object]) -> Non
         fail(f"a notification was answered: {answers[0].line[:300].decode('utf-8', 'replace')}", at=answers[0].position)
 
 
-@case("envelope/empty-params", level=MUST, source=RPC, section="4 Request object")
+@case("envelope/empty-params", level=MUST, source=RPC, section="4 Request object", shared=True)
 async def empty_params(agent: Agent) -> None:
     """A request may leave its parameters out: it is answered, if only with an error."""
     await agent.initialize()
     await (await agent.request("session/new")).answer()
 
 
-@case("envelope/whitespace", level=MUST, source="RFC 8259", section="2 JSON Grammar", behaviours=["L7"])
+@case("envelope/whitespace", level=MUST, source="RFC 8259", section="2 JSON Grammar", behaviours=["L7"], shared=True)
 async def whitespace(agent: Agent) -> None:
     """Whitespace between the tokens of a message, a carriage return at its end included, means nothing."""
     await agent.initialize()
@@ -178,7 +190,7 @@ async def whitespace(agent: Agent) -> None:
     await pending.answer()
 
 
-@case("envelope/member-order", level=MUST, source="RFC 8259", section="4 Objects")
+@case("envelope/member-order", level=MUST, source="RFC 8259", section="4 Objects", shared=True)
 async def member_order(agent: Agent) -> None:
     """The members of a message may come in any order."""
     await agent.initialize()
@@ -187,7 +199,7 @@ async def member_order(agent: Agent) -> None:
     await pending.answer()
 
 
-@case("envelope/escapes", level=MUST, source="RFC 8259", section="7 Strings, 8.3 String Comparison")
+@case("envelope/escapes", level=MUST, source="RFC 8259", section="7 Strings, 8.3 String Comparison", shared=True)
 async def escapes(agent: Agent) -> None:
     """A method name written with escapes is the same method."""
     pending = agent.expect(agent.new_id(), "initialize")
@@ -197,7 +209,7 @@ async def escapes(agent: Agent) -> None:
     await pending.result()
 
 
-@case("envelope/pieces", level=MUST, source=ACP, section=STDIO)
+@case("envelope/pieces", level=MUST, source=ACP, section=STDIO, shared=True)
 async def pieces(agent: Agent) -> None:
     """A message that arrives in pieces, cut inside of a character, is read as one."""
     await agent.initialize()
@@ -212,7 +224,7 @@ async def pieces(agent: Agent) -> None:
     await pending.answer()
 
 
-@case("envelope/several-at-once", level=MUST, source=ACP, section=STDIO)
+@case("envelope/several-at-once", level=MUST, source=ACP, section=STDIO, shared=True)
 async def several_at_once(agent: Agent) -> None:
     """Messages that arrive in one piece are all read."""
     await agent.initialize()
@@ -223,7 +235,7 @@ async def several_at_once(agent: Agent) -> None:
         await each.answer()
 
 
-@case("envelope/long-line", level=MUST, source=ACP, section=STDIO, behaviours=["L4"])
+@case("envelope/long-line", level=MUST, source=ACP, section=STDIO, behaviours=["L4"], shared=True)
 async def long_line(agent: Agent) -> None:
     """A message of a megabyte is read: the protocol knows no limit."""
     await agent.initialize()

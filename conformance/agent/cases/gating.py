@@ -105,31 +105,45 @@ async def boolean_options(agent: Agent) -> None:
         fail("a boolean option is shown")
 
 
-@case("gating/text", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick")
+@case("gating/text", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick", shared=True)
 async def text(agent: Agent) -> None:
     """A prompt of several text blocks is taken."""
     await _takes(agent, {"type": "text", "text": "\n"})
 
 
-@case("gating/resource-link", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick")
+@case(
+    "gating/resource-link",
+    level=MUST,
+    source=ACP,
+    section="Initialization, Prompt capabilities",
+    needs="quick",
+    shared=True,
+)
 async def resource_link(agent: Agent) -> None:
     """A prompt with a link to a resource is taken: every agent supports it."""
     await _takes(agent, {"type": "resource_link", "uri": "file:///conformance/notes.txt", "name": "notes.txt"})
 
 
-@case("gating/image", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick")
+@case("gating/image", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick", shared=True)
 async def image(agent: Agent) -> None:
     """An agent that announces images takes a prompt with one."""
     await _takes(agent, {"type": "image", "data": _PNG, "mimeType": "image/png"}, "image")
 
 
-@case("gating/audio", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick")
+@case("gating/audio", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick", shared=True)
 async def audio(agent: Agent) -> None:
     """An agent that announces audio takes a prompt with some."""
     await _takes(agent, {"type": "audio", "data": _WAV, "mimeType": "audio/wav"}, "audio")
 
 
-@case("gating/embedded-context", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick")
+@case(
+    "gating/embedded-context",
+    level=MUST,
+    source=ACP,
+    section="Initialization, Prompt capabilities",
+    needs="quick",
+    shared=True,
+)
 async def embedded_context(agent: Agent) -> None:
     """An agent that announces embedded context takes a prompt with an embedded resource."""
     resource = {"uri": "file:///conformance/notes.txt", "mimeType": "text/plain", "text": "some notes"}
@@ -186,73 +200,73 @@ def _params(agent: Agent, name: str) -> dict[str, object]:
             return {}
 
 
-@case("gating/has-load", level=MUST, source=ACP, section="Session Setup, Loading Sessions")
+@case("gating/has-load", level=MUST, source=ACP, section="Session Setup, Loading Sessions", shared=True)
 async def has_load(agent: Agent) -> None:
     """An agent that announces `loadSession` has session/load."""
     await _there(agent, "load")
 
 
-@case("gating/has-resume", level=MUST, source=ACP, section="Session Setup, Resuming Sessions")
+@case("gating/has-resume", level=MUST, source=ACP, section="Session Setup, Resuming Sessions", shared=True)
 async def has_resume(agent: Agent) -> None:
     """An agent that announces `sessionCapabilities.resume` has session/resume."""
     await _there(agent, "resume")
 
 
-@case("gating/has-list", level=MUST, source=ACP, section="Session List, Checking Support")
+@case("gating/has-list", level=MUST, source=ACP, section="Session List, Checking Support", shared=True)
 async def has_list(agent: Agent) -> None:
     """An agent that announces `sessionCapabilities.list` has session/list."""
     await _there(agent, "list")
 
 
-@case("gating/has-close", level=MUST, source=ACP, section="Session Setup, Closing Active Sessions")
+@case("gating/has-close", level=MUST, source=ACP, section="Session Setup, Closing Active Sessions", shared=True)
 async def has_close(agent: Agent) -> None:
     """An agent that announces `sessionCapabilities.close` has session/close."""
     await _there(agent, "close")
 
 
-@case("gating/has-delete", level=MUST, source=ACP, section="Session Delete, Checking Support")
+@case("gating/has-delete", level=MUST, source=ACP, section="Session Delete, Checking Support", shared=True)
 async def has_delete(agent: Agent) -> None:
     """An agent that announces `sessionCapabilities.delete` has session/delete."""
     await _there(agent, "delete")
 
 
-@case("gating/has-logout", level=MUST, source=ACP, section="Authentication, Logging Out")
+@case("gating/has-logout", level=MUST, source=ACP, section="Authentication, Logging Out", shared=True)
 async def has_logout(agent: Agent) -> None:
     """An agent that announces `auth.logout` has logout."""
     await _there(agent, "logout")
 
 
-@case("gating/no-load", level=SHOULD, source=ACP, section="Session Setup, Loading Sessions")
+@case("gating/no-load", level=SHOULD, source=ACP, section="Session Setup, Loading Sessions", shared=True)
 async def no_load(agent: Agent) -> None:
     """An agent that does not announce `loadSession` does not claim to have loaded a session."""
     await _refused(agent, "load")
 
 
-@case("gating/no-resume", level=SHOULD, source=ACP, section="Session Setup, Resuming Sessions")
+@case("gating/no-resume", level=SHOULD, source=ACP, section="Session Setup, Resuming Sessions", shared=True)
 async def no_resume(agent: Agent) -> None:
     """An agent that does not announce `sessionCapabilities.resume` does not claim to have resumed a session."""
     await _refused(agent, "resume")
 
 
-@case("gating/no-list", level=SHOULD, source=ACP, section="Session List, Checking Support")
+@case("gating/no-list", level=SHOULD, source=ACP, section="Session List, Checking Support", shared=True)
 async def no_list(agent: Agent) -> None:
     """An agent that does not announce `sessionCapabilities.list` refuses session/list."""
     await _refused(agent, "list")
 
 
-@case("gating/no-close", level=SHOULD, source=ACP, section="Session Setup, Closing Active Sessions")
+@case("gating/no-close", level=SHOULD, source=ACP, section="Session Setup, Closing Active Sessions", shared=True)
 async def no_close(agent: Agent) -> None:
     """An agent that does not announce `sessionCapabilities.close` refuses session/close."""
     await _refused(agent, "close")
 
 
-@case("gating/no-delete", level=SHOULD, source=ACP, section="Session Delete, Checking Support")
+@case("gating/no-delete", level=SHOULD, source=ACP, section="Session Delete, Checking Support", shared=True)
 async def no_delete(agent: Agent) -> None:
     """An agent that does not announce `sessionCapabilities.delete` refuses session/delete."""
     await _refused(agent, "delete")
 
 
-@case("gating/no-logout", level=SHOULD, source=ACP, section="Authentication, Logging Out")
+@case("gating/no-logout", level=SHOULD, source=ACP, section="Authentication, Logging Out", shared=True)
 async def no_logout(agent: Agent) -> None:
     """An agent that does not announce `auth.logout` refuses logout."""
     await _refused(agent, "logout")

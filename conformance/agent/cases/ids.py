@@ -95,7 +95,7 @@ async def null(agent: Agent) -> None:
     await _echoed(agent, None)
 
 
-@case("ids/result-too", level=MUST, source=RPC, section=SECTION, behaviours=["A2"])
+@case("ids/result-too", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
 async def result_too(agent: Agent) -> None:
     """A result carries the id of its request as errors do."""
     pending = await agent.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, id="start")
@@ -117,7 +117,9 @@ async def types_apart(agent: Agent) -> None:
         fail(f"{len(number.answers)} answers to 7 and {len(text.answers)} to '7'")
 
 
-@case("ids/types-apart-in-flight", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], needs="hang")
+@case(
+    "ids/types-apart-in-flight", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], needs="hang", shared=True
+)
 async def types_apart_in_flight(agent: Agent) -> None:
     """While the prompt 7007 runs, the request "7007" is another one: it is served, and the prompt goes on."""
     session = await agent.session()

@@ -56,7 +56,15 @@ def withdrawals(agent: Agent) -> list[object]:
     ]
 
 
-@case("nested/answer-arrives", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["I5"], needs="read")
+@case(
+    "nested/answer-arrives",
+    level=MUST,
+    source="JSON-RPC 2.0",
+    section="5",
+    behaviours=["I5"],
+    needs="read",
+    shared=True,
+)
 async def answer_arrives(agent: Agent) -> None:
     """The client's answer is taken while the turn waits for it, and the turn goes on."""
     prompt, request = await reading(agent, await agent.session())
@@ -64,7 +72,15 @@ async def answer_arrives(agent: Agent) -> None:
     await prompt.result()
 
 
-@case("nested/answers-by-id", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["C16", "A2"], needs="read")
+@case(
+    "nested/answers-by-id",
+    level=MUST,
+    source="JSON-RPC 2.0",
+    section="5",
+    behaviours=["C16", "A2"],
+    needs="read",
+    shared=True,
+)
 async def answers_are_matched_by_id(agent: Agent) -> None:
     """Answers reach the requests of their ids, in whatever order they come."""
     first, _ = await reading(agent, await agent.session())
@@ -111,7 +127,7 @@ async def names_its_session(agent: Agent) -> None:
         fail(f"its sessionId is {named!r} instead of {session!r}")
 
 
-@case("nested/null-result", level=MUST, source=ACP, section="File System, Writing Files", needs="write")
+@case("nested/null-result", level=MUST, source=ACP, section="File System, Writing Files", needs="write", shared=True)
 async def takes_null_for_an_answer(agent: Agent) -> None:
     """The result null of a written file lets the turn go on."""
     agent.hold("fs/write_text_file")
@@ -120,7 +136,15 @@ async def takes_null_for_an_answer(agent: Agent) -> None:
     await prompt.answer()
 
 
-@case("nested/error-answered", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["A1", "C14"], needs="read")
+@case(
+    "nested/error-answered",
+    level=MUST,
+    source="JSON-RPC 2.0",
+    section="5",
+    behaviours=["A1", "C14"],
+    needs="read",
+    shared=True,
+)
 async def survives_an_error(agent: Agent) -> None:
     """A turn whose request the client answers with an error is answered all the same."""
     prompt, request = await reading(agent, await agent.session())
@@ -136,6 +160,7 @@ async def survives_an_error(agent: Agent) -> None:
     section="Prompt Turn, Stop Reasons",
     behaviours=["C12"],
     needs="read",
+    shared=True,
 )
 async def the_clients_cancel_is_no_cancel_of_the_turn(agent: Agent) -> None:
     """A request that the client gives up (-32800) does not make its turn `cancelled`."""

@@ -26,7 +26,15 @@ async def updates_before_answer(agent: Agent) -> None:
         fail(f"{len(late)} updates come after the answer, the first is a {late[0].kind}", at=late[0].position)
 
 
-@case("ordering/says-before-answer", level=SHOULD, source=ACP, section=TURN, behaviours=["I1"], needs="stream")
+@case(
+    "ordering/says-before-answer",
+    level=SHOULD,
+    source=ACP,
+    section=TURN,
+    behaviours=["I1"],
+    needs="stream",
+    shared=True,
+)
 async def says_before_answer(agent: Agent) -> None:
     """A turn that streams reports its output while it runs, in updates of its own session."""
     session = await agent.session()
@@ -34,7 +42,7 @@ async def says_before_answer(agent: Agent) -> None:
     await agent.said_something(prompt)
 
 
-@case("ordering/chunks", level=MUST, source=ACP, section=TURN, behaviours=["I1"], needs="stream")
+@case("ordering/chunks", level=MUST, source=ACP, section=TURN, behaviours=["I1"], needs="stream", shared=True)
 async def chunks(agent: Agent) -> None:
     """The chunks of a message come in their order."""
     says = agent.profile.situations["stream"].says
@@ -72,7 +80,15 @@ async def session_before_updates(agent: Agent) -> None:
         choice(f"{len(early)} before, the first is a {early[0].kind}")
 
 
-@case("ordering/serves-during-turn", level=SHOULD, source=ACP, section=TURN, behaviours=["B6", "I5"], needs="hang")
+@case(
+    "ordering/serves-during-turn",
+    level=SHOULD,
+    source=ACP,
+    section=TURN,
+    behaviours=["B6", "I5"],
+    needs="hang",
+    shared=True,
+)
 async def serves_during_turn(agent: Agent) -> None:
     """While a turn runs, other requests are served."""
     session = await agent.session()
@@ -88,6 +104,7 @@ async def serves_during_turn(agent: Agent) -> None:
     section="Overview",
     behaviours=["F6"],
     needs=["hang", "quick"],
+    shared=True,
 )
 async def sessions_side_by_side(agent: Agent) -> None:
     """While the turn of one session runs, that of another one runs to its end."""
@@ -99,7 +116,7 @@ async def sessions_side_by_side(agent: Agent) -> None:
         fail("the other turn has ended too")
 
 
-@case("ordering/own-session", level=MUST, source=ACP, section=TURN, behaviours=["F6"], needs="stream")
+@case("ordering/own-session", level=MUST, source=ACP, section=TURN, behaviours=["F6"], needs="stream", shared=True)
 async def own_session(agent: Agent) -> None:
     """Of two sessions, a turn reports to its own."""
     first, second = await agent.session(), await agent.session()

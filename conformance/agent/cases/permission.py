@@ -81,6 +81,7 @@ async def does_not_run(agent: Agent, prompt: Pending, request: Incoming) -> None
     source=SOURCE,
     section="Prompt Turn, 5. Tool Invocation and Status Reporting",
     needs="permission",
+    shared=True,
 )
 async def asks_first(agent: Agent) -> None:
     """A tool does not run before leave is given."""
@@ -146,6 +147,7 @@ async def names_its_session(agent: Agent) -> None:
     source=SOURCE,
     section="Prompt Turn, 5. Tool Invocation and Status Reporting",
     needs="permission",
+    shared=True,
 )
 async def what_is_allowed_runs(agent: Agent) -> None:
     """A tool that was allowed runs, and is reported to."""
@@ -156,7 +158,15 @@ async def what_is_allowed_runs(agent: Agent) -> None:
         fail("the turn ended, and the tool call was neither in progress nor completed")
 
 
-@case("permission/rejected", level=MUST, source=SOURCE, section=OPTIONS, behaviours=["F9"], needs="permission")
+@case(
+    "permission/rejected",
+    level=MUST,
+    source=SOURCE,
+    section=OPTIONS,
+    behaviours=["F9"],
+    needs="permission",
+    shared=True,
+)
 async def what_is_rejected_does_not_run(agent: Agent) -> None:
     """A tool that was rejected does not run."""
     prompt, request = await asked(agent, await agent.session())
@@ -164,7 +174,15 @@ async def what_is_rejected_does_not_run(agent: Agent) -> None:
     await does_not_run(agent, prompt, request)
 
 
-@case("permission/dismissed", level=MUST, source=SOURCE, section=SECTION, behaviours=["F9"], needs="permission")
+@case(
+    "permission/dismissed",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["F9"],
+    needs="permission",
+    shared=True,
+)
 async def what_is_dismissed_does_not_run(agent: Agent) -> None:
     """A tool does not run when the question is answered `cancelled`, and the turn ends."""
     prompt, request = await asked(agent, await agent.session())
@@ -179,6 +197,7 @@ async def what_is_dismissed_does_not_run(agent: Agent) -> None:
     section=SECTION,
     behaviours=["F9"],
     needs="permission",
+    shared=True,
 )
 async def an_error_is_no_leave(agent: Agent) -> None:
     """A tool does not run when the client answers the question with an error, and the turn ends."""
@@ -202,6 +221,7 @@ async def an_unknown_option_is_no_leave(agent: Agent) -> None:
     section=CANCELLATION,
     behaviours=["F8", "F1"],
     needs="permission",
+    shared=True,
 )
 async def a_cancelled_turn_ends(agent: Agent) -> None:
     """A turn that is cancelled while it asks is answered `cancelled`, once the question is answered so."""
@@ -237,6 +257,7 @@ async def a_cancelled_turn_ends_with_an_error_too(agent: Agent) -> None:
     section=CANCELLATION,
     behaviours=["F9"],
     needs="permission",
+    shared=True,
 )
 async def what_is_cancelled_does_not_run(agent: Agent) -> None:
     """The tool of a turn that is cancelled while it asks does not run."""
@@ -253,6 +274,7 @@ async def what_is_cancelled_does_not_run(agent: Agent) -> None:
     section=CANCELLATION,
     behaviours=["F9", "E12"],
     needs="permission",
+    shared=True,
 )
 async def late_leave_is_void(agent: Agent) -> None:
     """Leave that comes behind the cancel does not make the tool run."""

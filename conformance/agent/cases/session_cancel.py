@@ -42,7 +42,15 @@ async def no_answer_to_a_notification(agent: Agent) -> None:
         fail(f"a notification was answered: {str(answers[0])[:200]}")
 
 
-@case("session-cancel/answers-cancelled", level=MUST, source=SOURCE, section=SECTION, behaviours=["F1"], needs="hang")
+@case(
+    "session-cancel/answers-cancelled",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["F1"],
+    needs="hang",
+    shared=True,
+)
 async def answers_cancelled(agent: Agent) -> None:
     """A cancelled turn is answered with the stop reason `cancelled`."""
     session = await agent.session()
@@ -51,7 +59,9 @@ async def answers_cancelled(agent: Agent) -> None:
     await ends_cancelled(prompt)
 
 
-@case("session-cancel/no-error", level=MUST, source=SOURCE, section=SECTION, behaviours=["F2"], needs="hang")
+@case(
+    "session-cancel/no-error", level=MUST, source=SOURCE, section=SECTION, behaviours=["F2"], needs="hang", shared=True
+)
 async def is_no_error(agent: Agent) -> None:
     """A cancelled turn is not answered with an error."""
     session = await agent.session()
@@ -168,6 +178,7 @@ async def leaves_other_sessions(agent: Agent) -> None:
     section=SECTION,
     behaviours=["F7"],
     needs=["hang", "quick"],
+    shared=True,
 )
 async def session_lives(agent: Agent) -> None:
     """After a cancelled turn the session takes the next prompt."""
@@ -180,7 +191,15 @@ async def session_lives(agent: Agent) -> None:
         fail("the next turn ended as cancelled, too")
 
 
-@case("session-cancel/again", level=MUST, source=SOURCE, section=SECTION, behaviours=["F1", "F7"], needs="hang")
+@case(
+    "session-cancel/again",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["F1", "F7"],
+    needs="hang",
+    shared=True,
+)
 async def cancels_again(agent: Agent) -> None:
     """A later turn of the same session can be cancelled as well."""
     session = await agent.session()
@@ -192,7 +211,15 @@ async def cancels_again(agent: Agent) -> None:
     await ends_cancelled(second)
 
 
-@case("session-cancel/right-behind", level=MUST, source=SOURCE, section=SECTION, behaviours=["E8", "B3"], needs="hang")
+@case(
+    "session-cancel/right-behind",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["E8", "B3"],
+    needs="hang",
+    shared=True,
+)
 async def takes_effect_right_behind_the_prompt(agent: Agent) -> None:
     """A cancel in the same write as its prompt takes effect."""
     session = await agent.session()
@@ -237,7 +264,13 @@ async def twice_while_stopping(agent: Agent) -> None:
 
 
 @case(
-    "session-cancel/too-late", level=SHOULD, source=SOURCE, section=SECTION, behaviours=["E9"], needs=["quick", "hang"]
+    "session-cancel/too-late",
+    level=SHOULD,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["E9"],
+    needs=["quick", "hang"],
+    shared=True,
 )
 async def too_late_is_void(agent: Agent) -> None:
     """A cancel that comes after the turn does not hit the next one."""
@@ -257,6 +290,7 @@ async def too_late_is_void(agent: Agent) -> None:
     section=SECTION,
     behaviours=["E10", "E9"],
     needs="hang",
+    shared=True,
 )
 async def spares_the_next_prompt(agent: Agent) -> None:
     """A cancel does not hit the prompt that comes right behind it."""

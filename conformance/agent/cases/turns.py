@@ -96,7 +96,15 @@ async def second_prompt(agent: Agent) -> None:
     choice("it runs beside the other" if before else "it is held until the turn has ended")
 
 
-@case("turns/failure-answered", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["A1", "A14"], needs="fails")
+@case(
+    "turns/failure-answered",
+    level=MUST,
+    source="JSON-RPC 2.0",
+    section="5",
+    behaviours=["A1", "A14"],
+    needs="fails",
+    shared=True,
+)
 async def answers_a_turn_that_fails(agent: Agent) -> None:
     """A turn that fails is answered."""
     prompt = await agent.prompt(await agent.session(), "fails")
@@ -110,6 +118,7 @@ async def answers_a_turn_that_fails(agent: Agent) -> None:
     section="Prompt Turn",
     behaviours=["D5"],
     needs=["fails", "quick"],
+    shared=True,
 )
 async def session_survives_a_failure(agent: Agent) -> None:
     """After a turn that failed the session takes the next prompt."""
@@ -125,6 +134,7 @@ async def session_survives_a_failure(agent: Agent) -> None:
     section="5.1",
     behaviours=["L8"],
     needs="fails",
+    shared=True,
 )
 async def failure_tells_no_trace(agent: Agent) -> None:
     """Whether the error of a failed turn shows where in the agent's code it happened is left open."""
@@ -141,6 +151,7 @@ async def failure_tells_no_trace(agent: Agent) -> None:
     source=SOURCE,
     section="Tool Calls, Creating",
     needs="tool",
+    shared=True,
 )
 async def tool_call_ids_differ(agent: Agent) -> None:
     """The id of a tool call is unique within its session."""
@@ -163,6 +174,7 @@ async def tool_call_ids_differ(agent: Agent) -> None:
     source=SOURCE,
     section="Prompt Turn, 5. Tool Invocation and Status Reporting",
     needs="tool",
+    shared=True,
 )
 async def tool_calls_end(agent: Agent) -> None:
     """A tool call that ran is reported as completed or failed before its turn ends."""
@@ -178,7 +190,9 @@ async def tool_calls_end(agent: Agent) -> None:
             fail(f"the turn ended, and its tool call {id!r} is still in progress")
 
 
-@case("turns/tool-call-stays-ended", level=SHOULD, source=SOURCE, section="Tool Calls, Status", needs="tool")
+@case(
+    "turns/tool-call-stays-ended", level=SHOULD, source=SOURCE, section="Tool Calls, Status", needs="tool", shared=True
+)
 async def tool_calls_stay_ended(agent: Agent) -> None:
     """A tool call that has completed or failed does not go back to pending or in progress."""
     session = await agent.session()
@@ -199,6 +213,7 @@ async def tool_calls_stay_ended(agent: Agent) -> None:
     source=SOURCE,
     section="Agent Plan, Updating Plans",
     needs="plan",
+    shared=True,
 )
 async def plans_are_whole(agent: Agent) -> None:
     """Each update of a plan has every step with its text, priority and status."""
@@ -217,7 +232,7 @@ async def plans_are_whole(agent: Agent) -> None:
                 fail(f"a step without {' and '.join(sorted(missing))}: {entry!r:.100}")
 
 
-@case("turns/plan-complete", level=MUST, source=SOURCE, section="Agent Plan, Updating Plans", needs="plan")
+@case("turns/plan-complete", level=MUST, source=SOURCE, section="Agent Plan, Updating Plans", needs="plan", shared=True)
 async def plans_are_complete(agent: Agent) -> None:
     """Each update of a plan has all of its steps: none is left out because it has not changed."""
     session = await agent.session()
