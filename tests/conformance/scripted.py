@@ -6,7 +6,11 @@ every rule applies to it.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -14,6 +18,8 @@ from acp_server import Agent, Call, CapabilityMissing, RpcError, Turn, grace
 from acp_server.schema import (
     AvailableCommand,
     Content,
+    McpServerHttp,
+    McpServerStdio,
     PermissionOption,
     PlanEntry,
     SessionConfigSelect,
@@ -41,9 +47,44 @@ agent.config_options(
 )
 
 
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "scripted", "version": "1"}},
+}
+
+
+async def connect(server: object, servers: AsyncExitStack) -> None:
+    """Say hello to an MCP server; one that is not there is done without."""
+    body = json.dumps(HELLO).encode()
+    try:
+        if isinstance(server, McpServerStdio):
+            env = {**os.environ, **{each.name: each.value for each in server.env}}
+            opened = await anyio.open_process([server.command, *server.args], env=env, stderr=None)
+            process = await servers.enter_async_context(opened)
+            assert process.stdin
+            assert process.stdout
+            await process.stdin.send(body + b"\n")
+            await process.stdout.receive()
+        elif isinstance(server, McpServerHttp):
+            host, _, port = urlsplit(server.url).netloc.partition(":")
+            named = [f"{each.name}: {each.value}" for each in server.headers]
+            head = ["POST /mcp HTTP/1.1", f"Host: {host}", f"Content-Length: {len(body)}", *named, "", ""]
+            async with await anyio.connect_tcp(host, int(port or 80)) as stream:
+                await stream.send("\r\n".join(head).encode() + body)
+                await stream.receive()
+    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
+        pass
+
+
 @agent.session
-async def prepare(session: Session) -> None:
-    await session.set_commands([AvailableCommand(name=name, description=name.title()) for name in SITUATIONS])
+async def prepare(session: Session) -> AsyncIterator[None]:
+    async with AsyncExitStack() as servers:
+        for server in session.mcp_servers:
+            await connect(server, servers)
+        await session.set_commands([AvailableCommand(name=name, description=name.title()) for name in SITUATIONS])
+        yield
 
 
 @agent.authenticate("nobody", name="Nobody has to log in")

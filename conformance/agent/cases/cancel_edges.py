@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conformance.agent.cases.nested import ends_without_the_client, in_flight
 from conformance.agent.cases.permission import asked, deeds, option
-from conformance.agent.cases.session_cancel import running
+from conformance.agent.cases.session_cancel import ends_cancelled, running
 from conformance.agent.registry import case
 from conformance.agent.subject import HOLD, Agent, Refuse
 from conformance.core.case import MUST, fail, not_applicable
@@ -34,6 +34,15 @@ async def bad_params(agent: Agent) -> None:
         fail(f"the turn ended: {str(prompt.answers[0])[:200]}", at=prompt.position)
     await agent.cancel(session)
     await prompt.answer()
+
+
+@case("session-cancel/meta", level=MUST, source=ACP, section="Extensibility, The _meta Field", needs="hang")
+async def cancel_with_meta(agent: Agent) -> None:
+    """A session/cancel with `_meta` cancels the turn."""
+    session = await agent.session()
+    prompt = await running(agent, session)
+    await agent.notify("session/cancel", {"sessionId": session, "_meta": {"conformance": [None]}})
+    await ends_cancelled(prompt)
 
 
 @case("session-cancel/queued-prompt", level=MUST, source=RPC, section="5 Response object", needs=["hang", "quick"])

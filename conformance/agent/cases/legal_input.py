@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.agent.cases.turns import stop_reason
 from conformance.agent.registry import case
-from conformance.agent.subject import Agent
+from conformance.agent.subject import Agent, prompt_params
 from conformance.core.case import MUST, fail, not_applicable
 
 ACP = "ACP v1"
@@ -38,6 +38,17 @@ async def annotated_prompt(agent: Agent) -> None:
 async def null_members(agent: Agent) -> None:
     """A prompt is served whose content has members that are null where the schema lets them be."""
     await _taken(agent, {"type": "text", "text": " ", "annotations": None, "_meta": None})
+
+
+@case("turns/meta", level=MUST, source=ACP, section="Extensibility, The _meta Field", needs="quick", shared=True)
+async def prompt_with_meta(agent: Agent) -> None:
+    """A prompt is served that carries `_meta`, as the data of a trace is sent."""
+    session = await agent.session()
+    meta = {"traceparent": "00-80e1afed08e019fc1110464cfa66635c-7a085853722dc6d2-01", "conformance": [None]}
+    params = {**prompt_params(session, agent.text_of("quick")), "_meta": meta}
+    result = await (await agent.request("session/prompt", params)).result()
+    if stop_reason(result) is None:
+        fail(f"the prompt is answered with {result!r:.200}")
 
 
 @case("turns/linked-resource", level=MUST, source=ACP, section=f"{CONTENT}, Resource Link", needs="quick", shared=True)

@@ -87,6 +87,7 @@ async def deleted_not_listed(agent: Agent) -> None:
     await capable(agent, "sessionCapabilities.list", "sessionCapabilities.delete")
     session = await agent.session()
     await (await agent.prompt(session, "quick")).answer()
+    await agent.session()
     await (await agent.request("session/delete", {"sessionId": session})).result()
     if session in {each.get("sessionId") for each in await _list(agent)}:
         fail("it is still listed")

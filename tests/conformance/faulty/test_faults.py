@@ -26,7 +26,7 @@ from tests.prefork import Prefork, prefork
 HERE = Path(__file__).parent
 AGENTS = HERE / "agents"
 COMMAND = (sys.executable, str(AGENTS / "__main__.py"))
-MACHINERY = ("__init__", "__main__", "rpc", "clean", "situations", "servers_of")
+MACHINERY = ("__init__", "__main__", "rpc", "clean", "situations", "servers_of", "outgoing")
 TABLE: dict[str, dict[str, list[str]]] = tomllib.loads((HERE / "faults.toml").read_text("utf-8"))
 CHOICES = {f"choices/{name}": patterns for name, patterns in TABLE.pop("choices").items()}
 FAULTS = {f"{group}/{name}": cases for group, names in TABLE.items() for name, cases in names.items()}
