@@ -13,8 +13,8 @@ from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
 from pydantic_ai.models.openai import OpenAIChatModel  # pyright: ignore[reportMissingImports]
 from pydantic_ai.providers.openai import OpenAIProvider  # pyright: ignore[reportMissingImports]
 
-from acp_server import Agent, MemoryStore, UsageError
-from acp_server.integrations.pydantic_ai import from_agent
+from acp_server import Agent, InvalidParams, MemoryStore, Turn, UsageError
+from acp_server.integrations.pydantic_ai import from_agent, prompt_handler
 from tests.integrations import contract
 from tests.integrations.conforming import conforms
 from tests.integrations.model_server import HANG, ModelServer, model_server
@@ -75,6 +75,25 @@ async def test_a_session_that_is_loaded_begins_with_what_was_said() -> None:
 
 async def test_a_session_that_is_loaded_remembers_its_tool_calls() -> None:
     await contract.remembers_its_tool_calls(make, store=MemoryStore())
+
+
+async def test_a_turn_that_fails_behind_its_run_leaves_nothing_in_the_history() -> None:
+    async with model_server(["One."], ["Two."], ["Three."]) as server:
+        answer = prompt_handler(pydantic_ai.Agent(model_at(server)))
+        agent = Agent("does more")
+
+        @agent.prompt
+        async def prompt(turn: Turn) -> None:
+            await answer(turn)
+            if turn.text == "Second.":
+                raise InvalidParams("not this one")
+
+        async with editing(agent) as editor:
+            session = await editor.open()
+            await editor.ask(session, "First.")
+            assert (await editor.answer(await editor.prompt(session, "Second.")))["code"] == -32602
+            await editor.ask(session, "Third.")
+        assert server.said_to(2) == [("user", "First."), ("assistant", "One."), ("user", "Third.")]
 
 
 async def test_the_user_chooses_the_model_in_the_middle_of_a_session() -> None:
