@@ -30,10 +30,10 @@ from .words import (
     subject_of,
 )
 
-_MOST_LINES = 400
+_MOST_LINES = 40
 """Lines of a conversation that are shown; a flood would make a page that no phone opens."""
 
-_LONGEST_LINE = 1_000
+_LONGEST_LINE = 600
 """Characters of a line that are shown; of the guilty line all are."""
 
 _AROUND = 5
