@@ -53,6 +53,12 @@ def shell(script: str, **more: str) -> str:
     return done.stdout
 
 
+def test_what_a_token_permits_is_said_before_anything_is_started() -> None:
+    said, command, _ = GUIDE.partition("\n    acp-server gateway")
+    assert command
+    assert "**A token that permits `chat` is a shell" in said
+
+
 def test_gateway_chat(environment: Server) -> None:
     example = run("gateway.md", "chat")
     assert (example["said"], example["status"]) == (example["said"], cozepy.ChatStatus.COMPLETED)
