@@ -170,7 +170,7 @@ class Writer:
 
     def _flush(self) -> None:
         """Write what is there, as far as that goes without waiting, and leave the rest to `run`."""
-        if self._wake is None or not self._frames or self._send_now is None:
+        if self._wake is None or self._send_now is None:
             return
         if self.size > _PORTION:
             self._wake_up()

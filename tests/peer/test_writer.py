@@ -318,3 +318,17 @@ async def test_after_a_frame_that_was_cut_off_nothing_is_written() -> None:
         await anyio.wait_all_tasks_blocked()
     assert pipe.sent == [line(notification("torn"))]
     assert broken.count == 1
+
+
+async def test_a_frame_from_another_thread_is_refused_and_not_written() -> None:
+    pipe, broken = Pipe(), Broken()
+    writer = Writer(pipe, broken)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            group.start_soon(writer.run)
+            for use in (lambda: writer.put(b"a\n"), writer.check_thread):
+                with pytest.raises(RuntimeError, match="only be sent in the event loop"):
+                    await anyio.to_thread.run_sync(use)
+            writer.put(b"b\n")
+            writer.close()
+    assert pipe.sent == [b"b\n"]

@@ -143,3 +143,19 @@ async def test_while_the_task_writes_nothing_is_written_past_it() -> None:
         await until(lambda: not writer.size)
     assert pipe.sent == [b"a\n", b"b\nc\n"]
     assert pipe.at_once == [b""]
+
+
+@ON_ASYNCIO
+async def test_a_frame_that_is_put_while_the_writer_ends_is_thrown_away(caplog: pytest.LogCaptureFixture) -> None:
+    pipe, broken = Quick(), Broken()
+    writer = Writer(pipe, broken)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(writer.run)
+            await anyio.wait_all_tasks_blocked()
+            writer.abort()
+            writer.put(b"a\n")
+    await anyio.lowlevel.checkpoint()
+    assert (pipe.at_once, pipe.sent, broken.count) == ([], [], 1)
+    # The loop logs what a callback of its raises.
+    assert not caplog.records
