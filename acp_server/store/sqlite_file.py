@@ -44,10 +44,12 @@ class Format(NamedTuple):
 
     def check(self, connection: sqlite3.Connection) -> int:
         """The version of the tables, 0 for an empty file. Raises Foreign for a file that is not for this program."""
-        application, version, tables = (
-            connection.execute(query).fetchone()[0]
-            for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-        )
+        # In one transaction: another program may just be making the tables, and half of that looks like a stranger's.
+        with transaction(connection, "BEGIN"):
+            application, version, tables = (
+                connection.execute(query).fetchone()[0]
+                for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+            )
         if application != self.application_id and (application or version or tables):
             raise Foreign("it is the database of another program")
         if version > (known := len(self.migrations)):

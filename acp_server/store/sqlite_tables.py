@@ -225,12 +225,8 @@ def _connect(path: Path, patience: float) -> sqlite3.Connection:
 
 
 def _set_up(connection: sqlite3.Connection) -> None:
-    # In a transaction, for another program may just be making its tables.
-    connection.execute("BEGIN")
-    try:
-        _FORMAT.check(connection)
-    finally:
-        connection.execute("ROLLBACK")
+    # Before anything is changed in a file of another program.
+    _FORMAT.check(connection)
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         connection.execute("PRAGMA journal_mode = wal")
     # An answer that is out is not taken back by a loss of power either.

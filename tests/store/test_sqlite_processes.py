@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -225,14 +226,18 @@ async def test_whoever_makes_the_file_first_all_others_can_use_it(path: Path) ->
         assert len((await stores[0].list(None, None)).sessions) == 8
 
 
-def test_a_file_that_another_program_is_just_making_is_no_stranger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other one makes its tables right behind the first look at the file, if it can."""
+@pytest.mark.parametrize("look", [1, 2])
+def test_a_file_that_another_program_is_just_making_is_no_stranger(
+    path: Path, monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    """The other one makes its tables in the middle of one of the looks at the file, if it can."""
     others: list[threading.Thread] = []
+    looks = count(1)
 
     class Connection(sqlite3.Connection):
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
             cursor = super().execute(sql, *parameters)
-            if sql == "PRAGMA application_id" and not others:
+            if sql == "PRAGMA application_id" and next(looks) == look:
                 monkeypatch.undo()
                 others.append(threading.Thread(target=lambda: Database(path).close()))
                 others[0].start()
