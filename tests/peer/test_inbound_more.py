@@ -1,5 +1,6 @@
 """Requests of the peer: cancels that mean nothing, admission, giving up."""
 
+import asyncio
 import logging
 from contextvars import ContextVar
 from typing import Any
@@ -14,6 +15,7 @@ from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call, Follower
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
+from acp_server.wire.messages import Notification
 from tests.peer.handlers import CANCELLED, Handlers, logged
 from tests.wire.live import cancel, notification, request, served
 
@@ -23,6 +25,26 @@ NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 
 
 # cancels that mean nothing
+
+
+async def test_another_notification_that_names_a_request_cancels_nothing() -> None:
+    handlers = Handlers()
+    async with served(handlers.routes()) as peer:
+        peer.send(request(1, "wait"), notification("session/cancel", {"requestId": 1}))
+        assert await peer.ping() == []
+        # Nor where it is looked at ahead of its turn.
+        peer.connection._hurry(Notification("session/cancel", {"requestId": 1}))
+        assert await peer.ping() == []
+        handlers.go.set()
+        assert await peer.answer(1) == 1
+    assert handlers.log == ["begin 1", "end 1"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_cancel_of_an_internal_task_is_no_failure() -> None:
+    async with served(Handlers().routes()) as peer:
+        peer.connection._crashed(asyncio.CancelledError())
+        assert await peer.ping() == []
 
 
 @pytest.mark.behaviour("B7", "K3")
