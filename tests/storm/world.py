@@ -18,6 +18,7 @@ import trio
 import trio.testing
 from anyio._backends._asyncio import CancelScope
 
+from acp_server.peer import dispatch as dispatch_module
 from acp_server.peer import reader as reader_module
 from acp_server.session import turn as turn_module
 from acp_server.tools import output
@@ -72,7 +73,8 @@ class World:
         clock = types.SimpleNamespace(monotonic=self.now, time=time)
         with pytest.MonkeyPatch.context() as patch, self.crew.in_step():
             _number(CancelScope, patch)
-            patch.setattr(reader_module, "perf_counter", self.now)
+            for module in (reader_module, dispatch_module):
+                patch.setattr(module, "perf_counter", self.now)
             patch.setattr(turn_module, "time", clock)
             patch.setattr(output, "time", clock)
             yield
