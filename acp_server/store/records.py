@@ -177,7 +177,8 @@ class TurnRecord:
     def add_result(self, result: ToolResult, shown_id: str | None = None) -> None:
         """Keep what came of a tool call. `shown_id`: the `toolCallId`, if it is not the result's id."""
         kept = {"id": result.id, "name": result.name, "status": result.status, "message": result.message}
-        self._said_so_far().note({"sessionUpdate": RESULT, "result": kept, "call": shown_id or result.id})
+        note = {"sessionUpdate": RESULT, "result": kept, "call": shown_id or result.id}
+        (self._transcript or self._begin()).note(note)
 
     def keep(self, key: str, version: int, value: Any) -> None:
         """See `Turn.keep`."""
@@ -249,15 +250,14 @@ class TurnRecord:
 
     def add_text(self, kind: str, fragment: bytes) -> None:
         """Keep a piece of text, as JSON."""
-        self._said_so_far().text(kind, fragment)
+        (self._transcript or self._begin()).text(kind, fragment)
 
     def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
         """Keep an update in its wire form, see `Transcript.add`."""
-        self._said_so_far().add(update, json)
+        (self._transcript or self._begin()).add(update, json)
 
-    def _said_so_far(self) -> Transcript:
-        if self._transcript is None:
-            self._transcript = Transcript(self._most)
+    def _begin(self) -> Transcript:
+        self._transcript = Transcript(self._most)
         return self._transcript
 
     def pack(self) -> None:

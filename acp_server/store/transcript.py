@@ -105,10 +105,11 @@ class Transcript:
     `most`: the bytes to keep. Of more, the first half and the last are kept, and a note between them.
     """
 
-    __slots__ = ("_calls", "_head", "_is_full", "_latest", "_lost", "_most", "_run", "_size", "_tail")
+    __slots__ = ("_calls", "_half", "_head", "_is_full", "_latest", "_lost", "_most", "_run", "_size", "_tail")
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
+        self._half = most // 2
         self._head: list[_Event | _Run] = []
         self._tail: deque[_Event | _Run] = _NO_TAIL
         self._is_full = False
@@ -124,9 +125,11 @@ class Transcript:
         if run is None or run.kind != kind:
             run = _Run(kind)
             self._append(run, 0)
-        run.add(fragment[1:-1])
         # Without its quotes.
-        self._grow(len(fragment) - 2)
+        run.add(fragment[1:-1])
+        self._size += len(fragment) - 2
+        if self._size > self._half:
+            self._make_room()
 
     def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
         """Keep an update in its wire form, and `json` if that is known. A change of an earlier update is folded
@@ -197,13 +200,16 @@ class Transcript:
 
     def _grow(self, size: int) -> None:
         self._size += size
-        if self._size > self._most // 2:
-            if not self._is_full:
-                self._is_full = True
-                self._tail = deque()
-                self._run = None
-            elif self._size > self._most:
-                self._shed()
+        if self._size > self._half:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        if not self._is_full:
+            self._is_full = True
+            self._tail = deque()
+            self._run = None
+        elif self._size > self._most:
+            self._shed()
 
     def _shed(self) -> None:
         """Forget what was said first of the second half."""

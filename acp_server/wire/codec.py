@@ -78,7 +78,9 @@ def encode(value: Any) -> bytes:
 def encode_fragment(text: str) -> bytes:
     """`text` as a JSON string, to be put into a line that is built by hand."""
     try:
-        return _one_line(orjson.dumps(text))
+        line = orjson.dumps(text)
+        # As in `_one_line`, which each piece of text would otherwise call.
+        return line if b"\xe2" not in line else _one_line(line)
     except orjson.JSONEncodeError:
         return json.dumps(text).encode("ascii")
 
