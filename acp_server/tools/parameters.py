@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 _PLAIN: Final = frozenset(
     {*(object, str, int, float, bool, bytes, type(None)), *(list, dict, tuple, set, frozenset)},
 )
-_HOMES: Final = frozenset({"datetime", "decimal", "pathlib", "uuid"})
-"""Modules whose classes are plain. By their names, since an agent that has none of them need not load them."""
+_HOMES: Final = frozenset({"datetime", "decimal", "pathlib", "pathlib._local", "uuid"})
+"""Modules whose classes are plain; Python 3.13 alone says `pathlib._local`. By their names, since an agent
+that has none of them need not load them."""
 
 _TAKES: Final[dict[Any, int]] = {
     **dict.fromkeys((list, set, frozenset, abc.Sequence, abc.Set, abc.Iterable), 1),

@@ -19,13 +19,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         wheel = build("wheel", Path(place))
         for name in NAMES:
-            if not _runs(name):
+            if (python := _found(name)) is None:
                 print(f"{name}: is not here")
                 continue
             began = time.monotonic()
             folder = Path(place, name)
             folder.mkdir()
-            programs = new_environment(name, folder / "env", pip=True)
+            programs = new_environment(python, folder / "env", pip=True)
             for extras in ("", "[chat]"):
                 install = [str(programs / "pip"), "install", "-q", "--disable-pip-version-check", f"{wheel}{extras}"]
                 subprocess.run(install, check=True, timeout=SECONDS)
@@ -35,10 +35,17 @@ def main() -> int:
     return 0 if tried else 1
 
 
-def _runs(name: str) -> bool:
+def _found(name: str) -> str | None:
+    """The interpreter of that name, or one that pyenv has installed and not chosen."""
+    installed = sorted(map(str, Path.home().glob(f".pyenv/versions/*/bin/{name}")))
     # A name may be there for a version that is not installed.
+    return next(filter(_runs, [name, *installed]), None)
+
+
+def _runs(python: str) -> bool:
     return (
-        shutil.which(name) is not None and not subprocess.run([name, "-V"], capture_output=True, timeout=30).returncode
+        shutil.which(python) is not None
+        and not subprocess.run([python, "-V"], capture_output=True, timeout=30).returncode
     )
 
 

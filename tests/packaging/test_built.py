@@ -1,5 +1,6 @@
 """What users get: the wheel holds all of the package and nothing else, and works where only it was installed."""
 
+import os
 import site
 import sys
 import tarfile
@@ -45,7 +46,7 @@ def test_the_first_agent_of_the_readme_runs_where_only_the_wheel_is_installed(
     # What it depends on is taken from here, without the package itself, of which here is an editable one.
     needed = tmp_path / "needed"
     needed.mkdir()
-    for folder in site.getsitepackages():
+    for folder in filter(os.path.isdir, site.getsitepackages()):
         for entry in Path(folder).iterdir():
             if "acp_server" not in entry.name and entry.suffix != ".pth":
                 (needed / entry.name).symlink_to(entry)

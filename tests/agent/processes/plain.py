@@ -5,7 +5,6 @@ A stand-in for a turn is any request whose method ends in `/turn`.
 """
 
 import asyncio
-import ctypes
 import logging
 import os
 import subprocess
@@ -86,6 +85,9 @@ async def stray(call: Call) -> Any:
     print("stray print")
     os.write(1, b"stray write\n")
     subprocess.run(["echo", "stray child"], check=True)
+    # Late, for it may open a file, which would get the number of a standard descriptor that is closed.
+    import ctypes
+
     libc = ctypes.CDLL(None)
     libc.puts(b"stray puts")
     libc.fflush(None)
