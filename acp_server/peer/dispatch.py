@@ -106,7 +106,8 @@ class Dispatcher:
 
     def _get_on(self) -> None:
         if self._idle is not None:
-            self._idle.set()
+            if not self._idle.done():
+                self._idle.set_result(None)
             self._idle = None
             self._due += 1
             self._spawner.resume()
@@ -173,7 +174,7 @@ class Dispatcher:
                 self._serving = True
                 await self._serve(call, pair)
                 self._serving = False
-                if not pair.is_untouched or copy_context() != untouched or task.cancelling():
+                if pair.cut or pair.inner.shield or pair.nested or copy_context() != untouched or task.cancelling():
                     return
                 if perf_counter() > end:
                     break
@@ -188,7 +189,7 @@ class Dispatcher:
         self._idle = signal = self._signals.make()
         self._spawner.rest()
         try:
-            await signal.wait()
+            await signal
         except BaseException:
             # Cancelled natively. If it was woken in the same moment, another task is to see what for.
             if self._idle is signal:

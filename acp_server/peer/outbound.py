@@ -51,7 +51,8 @@ class Outbound(Asked):
 
     def wake(self) -> None:
         """Let the caller go on: with the answer that arrived, or without one if the connection is lost."""
-        self._signal.set()
+        if not self._signal.done():
+            self._signal.set_result(None)
 
     def abandon(self) -> None:
         """The caller is gone. A result that is here by now, or that comes later, goes to `on_late`."""
@@ -123,10 +124,10 @@ class Outbox:
         ticket = self._writer.put(self._endpoint.ask(asked, params))
         try:
             if timeout is None:
-                await signal.wait()
+                await signal
             else:
                 with anyio.move_on_after(timeout):
-                    await signal.wait()
+                    await signal
             # An answer and a cut in one tick: nothing may be done with the answer any more.
             self._scopes.deliver()
             await signals.checkpoint_if_cancelled()

@@ -101,7 +101,7 @@ class Reader:
         """Read until the input ends. Raises what the stream raises."""
         while not self._ended:
             # What was read ahead last is still there.
-            if not self._waits:
+            if not (self._lines or self._blocks):
                 await self._receive()
             if not self._slice() or self._writer.size > self._unread:
                 await self._catch_up()
@@ -115,14 +115,10 @@ class Reader:
         peer that does not read."""
         answering = (Request, Outgoing)
         self._handlers = {kind: act if kind in answering else _ignore for kind, act in self._handlers.items()}
-        while self._waits and not self._writer.is_broken:
+        while (self._lines or self._blocks) and not self._writer.is_broken:
             await self._writer.below(self._unread)
             self._slice()
             await anyio.lowlevel.checkpoint()
-
-    @property
-    def _waits(self) -> bool:
-        return bool(self._lines or self._blocks)
 
     async def _receive(self) -> None:
         # On asyncio a cancel passes over a task that is just being woken. A peer that sends all the time wakes this one
@@ -136,22 +132,16 @@ class Reader:
         self._held += sum(map(len, blocks)) + _BLOCK * len(blocks)
         self._ended = not data
 
-    def _begin(self) -> list[Line]:
-        """The lines of the next block, from the end on."""
-        block = self._blocks.popleft()
-        self._held -= len(block) + _BLOCK
-        self._begun += 1
-        self._lines = lines_in(block)
-        self._lines.reverse()
-        return self._lines
-
     def _slice(self) -> bool:
         """Handle what waits, for as long as a slice lasts. False if there is more."""
         lines, blocks = self._lines, self._blocks
         end = perf_counter() + _SLICE
         while lines or blocks:
             if not lines:
-                lines = self._begin()
+                block = blocks.popleft()
+                self._held -= len(block) + _BLOCK
+                self._begun += 1
+                lines = self._lines = lines_in(block)[::-1]
                 continue
             line = lines.pop()
             for event in self._endpoint.events(line):
@@ -190,7 +180,7 @@ class Reader:
         done = await self._hurry_ahead(self._begun)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read_ahead, done)
-            while self._waits or (self._writer.size > self._unread and not self._ended):
+            while self._lines or self._blocks or (self._writer.size > self._unread and not self._ended):
                 ended = self._ended
                 with anyio.CancelScope() as self._patience:
                     if ended:

@@ -142,8 +142,7 @@ class Writer:
             normal = self._closing and not self.size
             self._broken = True
             self._frames.clear()
-            self.size = 0
-            self._release_room()
+            self._written(self.size)
             if not normal:
                 self._on_broken()
 
@@ -156,10 +155,11 @@ class Writer:
                 if self._closing:
                     return
                 self._wake = self._signals.make()
-                await self._wake.wait()
+                await self._wake
                 continue
-            frames = self._take()
-            frames.reverse()
+            # From here on they cannot be taken back.
+            frames, self._frames = self._frames[::-1], []
+            self._taken += len(frames)
             while frames:
                 await self._send(_portion(frames))
 
@@ -175,29 +175,23 @@ class Writer:
         if self.size > _PORTION:
             self._wake_up()
             return
-        data = b"".join(self._take())
+        data = b"".join(self._frames)
+        self._taken += len(self._frames)
+        self._frames = []
         written = self._send_now(data) if data else 0
         if written < len(data):
             self._rest = data[written:]
             self._wake_up()
         self._written(written)
 
-    def _take(self) -> list[bytes]:
-        """The frames that wait: from here on they cannot be taken back."""
-        frames, self._frames = self._frames, []
-        self._taken += len(frames)
-        return frames
+    def _wake_up(self) -> None:
+        if self._wake is not None:
+            if not self._wake.done():
+                self._wake.set_result(None)
+            self._wake = None
 
     def _written(self, size: int) -> None:
         self.size -= size
-        self._release_room()
-
-    def _wake_up(self) -> None:
-        if self._wake is not None:
-            self._wake.set()
-            self._wake = None
-
-    def _release_room(self) -> None:
         if self._room is not None:
             self._room.set()
             self._room = None

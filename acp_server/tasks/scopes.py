@@ -37,11 +37,6 @@ class Pair:
         self.nested = _children(inner)
         """The scopes that are open in it now. Empty on trio, which tells when the task leaves the pair."""
 
-    @property
-    def is_untouched(self) -> bool:
-        """Whether it serves for another run."""
-        return not (self.cut or self.inner.shield or self.nested)
-
 
 class Scopes:
     """The scopes of the event loop that it was made in."""

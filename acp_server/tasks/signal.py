@@ -6,29 +6,29 @@ ours. It imports neither asyncio nor trio: the running loop is asked for what it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Protocol
 
 import anyio
 import anyio.lowlevel
 
 
-class Signal(Protocol):
-    """Set once, waited for by one task at most."""
+class Signal(Awaitable[None], Protocol):
+    """Set once, awaited by one task at most: what of asyncio's futures is needed for that."""
 
-    def set(self) -> None:
-        """Let the waiting task go on. Idempotent."""
+    def set_result(self, result: None, /) -> None:
+        """Let the waiting task go on. Only unless it is `done`."""
         ...
 
-    async def wait(self) -> object:
-        """Wait until `set`."""
+    def done(self) -> bool:
+        """Whether it is set, or its waiting task was cancelled."""
         ...
 
 
 class Signals:
     """Makes signals for the event loop that it was made in."""
 
-    __slots__ = ("_create_future", "call_soon", "checkpoint_if_cancelled")
+    __slots__ = ("call_soon", "checkpoint_if_cancelled", "make")
 
     def __init__(self) -> None:
         token = anyio.lowlevel.current_token()
@@ -37,23 +37,21 @@ class Signals:
         self.call_soon: Callable[..., object] | None = getattr(token.native_token, "call_soon", None)
         """Has a function called by the loop in its next round; None on trio, where that costs more than a task does."""
         # Only asyncio's loop has futures.
-        self._create_future: Callable[[], Any] | None = getattr(token.native_token, "create_future", None)
-
-    def make(self) -> Signal:
+        self.make: Callable[[], Signal] = getattr(token.native_token, "create_future", _EventSignal)
         """A new signal."""
-        return anyio.Event() if self._create_future is None else _FutureSignal(self._create_future())
 
 
-class _FutureSignal:
-    __slots__ = ("_future",)
+class _EventSignal:
+    __slots__ = ("_event",)
 
-    def __init__(self, future: Any) -> None:
-        self._future = future
+    def __init__(self) -> None:
+        self._event = anyio.Event()
 
-    def set(self) -> None:
-        # A cancelled wait has cancelled the future.
-        if not self._future.done():
-            self._future.set_result(None)
+    def set_result(self, _result: None, /) -> None:
+        self._event.set()
 
-    async def wait(self) -> None:
-        await self._future
+    def done(self) -> bool:
+        return self._event.is_set()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._event.wait().__await__()

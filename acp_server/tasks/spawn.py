@@ -78,8 +78,11 @@ class Spawner:
         return sys.modules["trio"].current_time() if self._trio else self._loop.time()
 
     def rest(self) -> None:
-        """The running task has nothing to do and waits for it: it does not count until `resume`."""
-        self._left()
+        """The running task has ended, or has nothing to do and waits for it: it does not count until `resume`."""
+        self._count -= 1
+        if self._count == 0 and self._idle is not None:
+            self._idle.set()
+            self._idle = None
 
     def resume(self) -> None:
         """A task that rests goes on."""
@@ -114,17 +117,11 @@ class Spawner:
         try:
             await self._guard(function, args)
         finally:
-            self._left()
+            self.rest()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         function, args, context = self._tasks.pop(task)
         if task.cancelled():
             # Natively and before its first step, so it never entered its function: nothing else escapes the guard.
             self.spawn(function, *args, context=context)
-        self._left()
-
-    def _left(self) -> None:
-        self._count -= 1
-        if self._count == 0 and self._idle is not None:
-            self._idle.set()
-            self._idle = None
+        self.rest()

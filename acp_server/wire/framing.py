@@ -110,7 +110,7 @@ class LineFramer:
 def lines_in(block: Block) -> list[Line]:
     """The lines of a block, without blank ones."""
     if type(block) is bytes:
-        return [line for line in block.split(b"\n") if line and not line.isspace()]
+        return list(filter(bytes.strip, block.split(b"\n")))
     return [] if isinstance(block, bytearray) and block.isspace() else [block]
 
 

@@ -73,13 +73,16 @@ class Endpoint:
     room.
     """
 
-    __slots__ = ("_batches", "_framer", "_line_limit", "ledger")
+    __slots__ = ("_batches", "_framer", "_line_limit", "blocks", "ledger")
 
     def __init__(self, line_limit: int = DEFAULT_LINE_LIMIT, batch_bytes: int = BATCH_BYTES) -> None:
         self._framer = LineFramer(line_limit)
         self._batches = Batches(batch_bytes)
         self._line_limit = line_limit
         self.ledger = Ledger()
+        self.blocks: Final = self._framer.blocks
+        """The lines that the bytes it is given complete, in blocks (see `acp_server.wire.framing.lines_in`), for those
+        who take the events of one line at a time with `events`."""
 
     # -- what arrives
 
@@ -93,11 +96,6 @@ class Endpoint:
         """The events in what was left without a newline when the input ended."""
         if line := self._framer.finish():
             yield from self.events(line)
-
-    def blocks(self, data: bytes) -> list[Block]:
-        """The lines that `data` completes, in blocks (see `acp_server.wire.framing.lines_in`), for those who take the
-        events of one line at a time with `events`."""
-        return self._framer.blocks(data)
 
     def cancels_in(self, lines: Iterable[Line]) -> Iterator[Notification]:
         """The notifications in lines whose turn has not come, if they have "cancel" in them; neither batches nor lines

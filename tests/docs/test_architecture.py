@@ -109,15 +109,15 @@ async def walked(text: str, also: Callable[[int], dict[str, Any]] | None = None)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_prompt_takes_no_longer_way_than_it_did() -> None:
     walk = await walked("nothing")
-    assert 50 < walk.calls <= 102
-    assert 10 < len(walk.files) <= 25
+    assert 50 < walk.calls <= 89
+    assert 10 < len(walk.files) <= 23
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_cancel_that_reaches_a_tool_takes_no_longer_way_than_it_did() -> None:
     walk = await walked("wait", also=cancel)
-    assert 50 < walk.calls <= 163
+    assert 50 < walk.calls <= 152
     assert 10 < len(walk.files) <= 30
 
 

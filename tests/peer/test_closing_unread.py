@@ -80,4 +80,4 @@ async def test_what_has_been_read_is_not_looked_at_when_nobody_can_hear_the_answ
     end.send(*(request(id, "ping") for id in range(500)))
     with anyio.fail_after(PATIENCE):
         await end.run()
-    assert end.connection._reader._waits
+    assert end.connection._reader._blocks

@@ -69,8 +69,8 @@ async def test_waiting_goes_on_if_another_was_started_before_the_waiter_woke() -
     order: list[str] = []
 
     class Busy(Spawner):
-        def _left(self) -> None:
-            super()._left()
+        def rest(self) -> None:
+            super().rest()
             if not order:
                 order.append("first")
                 self.spawn(second)

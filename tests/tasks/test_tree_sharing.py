@@ -114,7 +114,7 @@ async def test_nodes_that_share_scopes_are_cancelled_once_and_at_the_latest_when
         pair = child._pair
         assert pair is not None
         child.cut(Cause.SESSION)
-        assert not pair.is_untouched
+        assert pair.cut
         parent.cut(Cause.PEER)
         scopes.deliver()
         assert pair.outer.cancel_called
