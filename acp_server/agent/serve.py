@@ -172,7 +172,7 @@ class _Program:
         self._agent = agent
         self._ending = ending
         self._connection = agent.connect(stream if record is None else _recorded(stream, record), limits)
-        self._connection.tree.root.on_cut = self._was_cut
+        self._connection.tree.on_cut = self._was_cut
         self._interrupted = -_AGAIN
         self._signal: int | None = None
         self._signalled = 0.0

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from acp_server.client.handlers import AskPermission, Handlers, PermissionAnswer
 from acp_server.errors import InternalError, InvalidParams, UsageError
 from acp_server.peer.connection import Connection
-from acp_server.peer.context import Call
+from acp_server.peer.context import Call, Follower
 from acp_server.peer.route import Handler, Notice, NoticeHandler, Route, Routes
 from acp_server.schema import PermissionOption, RequestPermissionRequest
 from acp_server.schema.methods import METHODS, Method
@@ -176,7 +176,7 @@ class Bounds:
     """The bounds of one agent, and how much of them it takes up."""
 
     def __init__(self) -> None:
-        self._questions = 0
+        self.questions = 0
         self._large = anyio.Semaphore(LARGE_ANSWERS, fast_acquire=True)
         self._encoding = anyio.Lock(fast_acquire=True)
         self._has_told = False
@@ -186,13 +186,13 @@ class Bounds:
 
         Raises InternalError, with `{"limit": "questions"}` as its data, if too many are open.
         """
-        if self._questions >= QUESTIONS:
+        if self.questions >= QUESTIONS:
             if not self._has_told:
                 self._has_told = True
                 logger.warning("the agent asks more questions than may be open at once; more are refused")
             raise InternalError("Too many questions at once", data={"limit": "questions"})
-        self._questions += 1
-        call.on_left(self._let_question_go)
+        self.questions += 1
+        call.follower = _Question(self)
 
     async def large(self, call: Call, answer: Callable[[], Awaitable[Any]]) -> Any:
         """Make an answer that may be large: few at once, and each when the agent has taken the answers before it."""
@@ -205,5 +205,15 @@ class Bounds:
                 await anyio.lowlevel.checkpoint()
             return made
 
-    def _let_question_go(self) -> None:
-        self._questions -= 1
+
+class _Question(Follower):
+    """One that is open."""
+
+    __slots__ = ("_bounds",)
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+
+    def left(self) -> None:
+        """See `Follower`."""
+        self._bounds.questions -= 1

@@ -33,7 +33,7 @@ from acp_server.tasks.scopes import Scopes
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.steps import Steps
 from acp_server.tasks.threads import Threads
-from acp_server.tasks.tree import Node, TaskTree
+from acp_server.tasks.tree import Node
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Endpoint, Outgoing
 
@@ -85,7 +85,7 @@ class Connection:
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
     @property
-    def tree(self) -> TaskTree:
+    def tree(self) -> Node:
         """What is running for the peer."""
         return self._inbound.tree
 
@@ -256,7 +256,7 @@ class Connection:
             self._patience = self._house.time() + self.limits.grace
             self._inbound.close()
             self._lane.node.cut(cause)
-            self.tree.root.cut(cause)
+            self.tree.cut(cause)
 
     async def _idle(self) -> None:
         await self.work.wait_idle()
@@ -279,7 +279,7 @@ class Connection:
                     await self._reader.finish()
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
-                self.tree.root.finish_cuts()
+                self.tree.finish_cuts()
                 # However short the patience is, what is cut may end.
                 await anyio.lowlevel.checkpoint()
                 await self.watch.finish()
@@ -296,7 +296,7 @@ class Connection:
                     await self.lasting.wait_idle()
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
-            self.tree.root.finish_cuts()
+            self.tree.finish_cuts()
             self.watch.finish_now()
             self._cleanups.cut(Cause.SHUTDOWN)
             self._cleanups.finish_cuts()

@@ -6,7 +6,7 @@ It answers nothing itself: the handler returns or raises, and `acp_server.peer.o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import NOTHING, Node
@@ -15,65 +15,54 @@ from acp_server.wire.messages import Request, RequestId
 
 if TYPE_CHECKING:
     from acp_server.peer.connection import Connection
-    from acp_server.peer.inbound import Inbound
     from acp_server.peer.route import Route
 
 
 class Follower:
-    """What goes along with a request, made in the reader by the route's `admit`. None of its methods may wait or
-    raise."""
+    """What goes along with a request, made in the reader by the route's `admit` or by the handler: one for a request.
+    None of its methods may wait or raise."""
 
     __slots__ = ()
 
     def partial(self) -> Any:
-        """The partial result, made when it is needed, or `NOTHING`."""
+        """The partial result, made when it is needed; or `NOTHING`, for what the handler has offered."""
         return NOTHING
 
     def answered(self) -> None:
-        """The answer is queued, and nothing behind it is."""
+        """The answer is queued, and nothing behind it is; what it sends is the next."""
 
     def left(self) -> None:
         """The request is answered and its handler is through, or never began; which may be long after the answer, if
         the handler outlasted its cancel."""
 
 
+class Answering(Protocol):
+    """What answers calls, see `acp_server.peer.inbound`."""
+
+    def give_up(self, call: Call) -> None:
+        """See `Call.give_up`."""
+        ...
+
+
 class Call(Work):
     """One incoming request while it is being answered."""
 
-    __slots__ = (
-        "_inbound",
-        "_partial",
-        "admitted",
-        "after",
-        "connection",
-        "failure",
-        "follower",
-        "is_answered",
-        "left",
-        "request",
-        "route",
-        "value",
-    )
+    __slots__ = ("_answering", "_partial", "connection", "follower", "is_answered", "request", "route")
 
-    def __init__(self, connection: Connection, request: Request, route: Route, node: Node, inbound: Inbound) -> None:
-        super().__init__(node, inbound.spawner, connection.watch)
+    def __init__(
+        self, connection: Connection, request: Request, route: Route, node: Node, answering: Answering
+    ) -> None:
+        super().__init__(node, connection.watch)
         self.connection = connection
         self.request = request
         self.route = route
-        self._inbound = inbound
-        self.after: list[Callable[[], None]] | None = None
-        self.left: list[Callable[[], None]] | None = None
-        self.value: Any = NOTHING
-        """What the handler returned."""
-        self.failure: Exception | None = None
-        """What the handler raised."""
-        self.admitted: Any = None
-        """What the route's `admit` prepared for its handler."""
+        self._answering = answering
         self._partial: Any = NOTHING
         self.is_answered = False
         """Whether its answer is queued; its handler may still clean up."""
-        self.follower: Follower | None = None
-        """Makes the partial result, instead of `partial`, and hears how the request fares."""
+        self.follower: Any = None
+        """A `Follower`, or None: it may make the partial result, and hears how the request fares.
+        What `admit` prepares for the handler is in it."""
 
     @property
     def id(self) -> RequestId:
@@ -124,24 +113,13 @@ class Call(Work):
     @property
     def offered(self) -> Any:
         """The partial result, or `NOTHING`."""
-        return self._partial if self.follower is None else self.follower.partial()
+        offered = NOTHING if self.follower is None else self.follower.partial()
+        return self._partial if offered is NOTHING else offered
 
-    def after_answer(self, then: Callable[[], None]) -> None:
-        """Have `then` called right behind the answer, before anything else can be sent. It must not wait or raise."""
-        self.after = [*(self.after or ()), then]
-
-    def on_left(self, then: Callable[[], None]) -> None:
-        """Have `then` called when the request is answered and its handler is through, or never began; which may be long
-        after the answer, if the handler outlasted its cancel. It must not wait or raise."""
-        self.left = [*(self.left or ()), then]
-
-    def give_up(self, value: Any = NOTHING) -> None:
-        """Answer now, without waiting any longer for the handler: with `value`, else with what its follower has, else
-        by the cause of the cut. A handler that has not begun will not. No effect on a request that is answered."""
-        if value is NOTHING and self.follower is not None:
-            # A turn that was cut before its request knows best: the first cause stands.
-            value = self.follower.partial()
-        self._inbound.give_up(self, value)
+    def give_up(self) -> None:
+        """It was cut: answer now, without waiting any longer for the handler. A handler that has not begun will not. No
+        effect on a request that is answered."""
+        self._answering.give_up(self)
 
     def was_cut(self, _node: Node) -> None:
         """For the nodes: this request, what it is about, or all of its connection was cut."""

@@ -22,7 +22,7 @@ from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.scopes import Pair, Scopes
 from acp_server.tasks.spawn import Spawner
-from acp_server.tasks.tree import NOTHING, TaskTree
+from acp_server.tasks.tree import NOTHING, Node
 from acp_server.wire.messages import Params, Request, is_request_id
 from acp_server.wire.state_machine import Endpoint
 
@@ -52,12 +52,12 @@ class Inbound:
         scopes: Scopes,
         limits: Limits,
     ) -> None:
-        self.tree = TaskTree(scopes)
+        self.tree: Final = Node(None, "connection", scopes)
+        """What runs for the peer: each request is nested in it."""
         self._connection = connection
         self._routes = routes
         self._endpoint = endpoint
         self._writer = writer
-        self.spawner = spawner
         self._limits = limits
         self._running = 0
         self._most_running = math.inf if limits.running is None else limits.running
@@ -66,7 +66,7 @@ class Inbound:
         self._has_told = False
         self._queue: OrderedDict[Call, None] = OrderedDict()
         """Those that wait for another to end."""
-        self._dispatcher = Dispatcher(self.tree.root, spawner, scopes, writer, limits.unread, self._serve)
+        self._dispatcher = Dispatcher(self.tree, spawner, scopes, writer, limits.unread, self._serve)
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
@@ -80,8 +80,8 @@ class Inbound:
             self._refuse(request)
             return
         self._held += request.size + _OVERHEAD
-        call = Call(self._connection, request, route, self.tree.open(request.id, request.method), self)
-        if call.is_cancelled:
+        call = request.call = Call(self._connection, request, route, Node(self.tree, request.method), self)
+        if call.node.cause is not None:
             # The connection is closing.
             self._finish(call, NOTHING, None)
             return
@@ -101,8 +101,8 @@ class Inbound:
         """Apply a `$/cancel_request`. Anything but the id of an unanswered request of the peer means nothing."""
         if type(params) is dict and "requestId" in params:
             id = params["requestId"]
-            if is_request_id(id):
-                self.tree.cancel(id, Cause.PEER)
+            if is_request_id(id) and (request := self._endpoint.ledger.owed(id)) is not None and request.call:
+                request.call.node.cut(Cause.PEER)
 
     async def _serve(self, call: Call, pair: Pair | None) -> None:
         """Run the handler of a request, in these scopes or in its own, and answer. Never raises."""
@@ -134,21 +134,20 @@ class Inbound:
         call.ended()
         self._answer(call, value, error)
         # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
-        follower, left = call.follower, call.left
-        call.admitted = call.follower = call.left = None
-        # First those that it concerns, for what is still open in the node when it closes counts as cut.
+        follower, call.follower = call.follower, None
+        # First the one that it concerns, for what is still open in the node when it closes counts as cut.
         if follower is not None:
             follower.left()
-        for then in left or ():
-            then()
         call.node.close()
         if error is not None and (ending := program_end(error)) is not None:
             self._connection.fail(ending)
 
-    def give_up(self, call: Call, value: Any) -> None:
+    def give_up(self, call: Call) -> None:
         """See `Call.give_up`."""
         if call.node.closed:
             return
+        # A turn that was cut before its request knows best: the first cause stands.
+        value = NOTHING if call.follower is None else call.follower.partial()
         if call.task is None:
             self._queue.pop(call, None)
             self._finish(call, value, None)
@@ -158,8 +157,8 @@ class Inbound:
 
     def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
         request = call.request
-        # The key is the peer's to use again as soon as the answer is out, even if the handler still cleans up.
-        self.tree.release(request.id, call.node)
+        # The id is the peer's to use again as soon as the answer is out, even if the handler still cleans up.
+        request.call = None
         result, refusal = value, None
         if error is not None or value is NOTHING:
             # Otherwise it is that, also if it was cancelled: a handler may well answer with what it has (ACP,
@@ -179,9 +178,6 @@ class Inbound:
             call.is_answered = True
             if call.follower is not None:
                 call.follower.answered()
-            after, call.after = call.after, None
-            for then in after or ():
-                then()
 
     def close(self) -> None:
         """No more requests will come, or those that do are refused."""

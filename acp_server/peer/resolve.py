@@ -51,22 +51,34 @@ class Resolver:
         params = request.params
         method_call = MethodCall(request.method, params or {}, request.id)
         own = self._own.get(request.method)
+        method = _Method(call)
         if own is not None and not isinstance(params, list):
             # It takes any named parameters, so there is nothing to bind, which would be most of the cost.
-            result = await call_method(method_call, call, cast("Any", own))
+            result = await call_method(method_call, method, cast("Any", own))
         else:
-            method_call, result = await dispatch_request(cast("Any", self._methods), call, method_call)
-        if call.failure is not None:
+            method_call, result = await dispatch_request(cast("Any", self._methods), method, method_call)
+        if method.failure is not None:
             try:
-                raise call.failure
+                raise method.failure
             finally:
-                # It holds on to the frames that it came through, and so to the call.
-                call.failure = None
-        if call.value is not NOTHING:
-            return call.value
+                # It holds on to the frames that it came through, and so to itself.
+                method.failure = None
+        if method.value is not NOTHING:
+            return method.value
         # The library's own refusal. Its data is the text of an exception, so it stays here.
         error = _as_dict(method_call, result)["error"]
         raise RpcError.from_wire({"code": error["code"], "message": error["message"]})
+
+
+class _Method:
+    """What came of a method, past jsonrpcserver."""
+
+    __slots__ = ("call", "failure", "value")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.value: Any = NOTHING
+        self.failure: Exception | None = None
 
 
 def _as_dict(method_call: MethodCall, result: Result) -> dict[str, Any]:
@@ -77,28 +89,28 @@ _CALL: Final = inspect.Parameter("_the_call", inspect.Parameter.POSITIONAL_ONLY)
 
 
 def _entry(handler: Handler) -> _Entry:
-    async def method(call: Call, /, **_params: Any) -> Result:
+    async def method(of: _Method, /, **_params: Any) -> Result:
         try:
-            call.value = await handler(call)
+            of.value = await handler(of.call)
         except Exception as error:
-            call.failure = error
+            of.failure = error
         return _DONE
 
     return method
 
 
 def _foreign_entry(function: Callable[..., Awaitable[Any]]) -> _Entry:
-    async def method(call: Call, /, *args: Any, **params: Any) -> Result:
+    async def method(of: _Method, /, *args: Any, **params: Any) -> Result:
         try:
             answer = _as_dict(MethodCall("", {}, 0), await function(*args, **params))
             if "error" in answer:
-                call.failure = RpcError.from_wire(answer["error"])
+                of.failure = RpcError.from_wire(answer["error"])
             else:
-                call.value = answer["result"]
+                of.value = answer["result"]
         except JsonRpcError as error:
-            call.failure = RpcError(error.message, code=error.code, data=error.data)
+            of.failure = RpcError(error.message, code=error.code, data=error.data)
         except Exception as error:
-            call.failure = error
+            of.failure = error
         return _DONE
 
     # The function's own parameters behind the call, so that the library checks them before it is called.

@@ -21,7 +21,7 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
 
 Admit: TypeAlias = Callable[[Call], None]
 """Runs in the reader, in the order of arrival, before anything behind the request is looked at. It must be quick. It
-may prepare `call.admitted`, or raise an RpcError, which is the answer then."""
+may set `call.follower`, or raise an RpcError, which is the answer then."""
 
 NoticeHandler: TypeAlias = "Callable[[Connection, Params | None], Awaitable[None] | None]"
 """Acts on one notification."""

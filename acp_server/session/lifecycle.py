@@ -18,7 +18,7 @@ import anyio.lowlevel
 from anyio import to_thread
 
 from acp_server.errors import AuthRequired, RequestCancelled, ResourceNotFound
-from acp_server.peer.context import Call
+from acp_server.peer.context import Call, Follower
 from acp_server.schema.params import absolute, read
 from acp_server.session.hooks import Hooks
 from acp_server.session.negotiation import ClientProfile
@@ -67,8 +67,6 @@ class Lifecycle:
         record = SessionRecord(f"sess_{os.urandom(12).hex()}", *directories)
         async with self._opened(call, record, request) as session:
             pass
-        if not is_ready():
-            call.after_answer(lambda: call.connection.background(load_for_prompts))
         state = session.settings.state()
         if not state:
             return {"sessionId": session.id}
@@ -95,22 +93,17 @@ class Lifecycle:
             request = read(LoadSessionRequest if name == "load" else ResumeSessionRequest, call.params)
             _directories(call, request)
             self._check_login()
-        call.admitted = request
         session = self.sessions.get(request.session_id)
+        call.follower = _Change(call, request, session)
         if session is not None:
             session.cancel()
             session.ending += 1
-
-            def over() -> None:
-                session.ending -= 1
-
-            call.on_left(over)
 
     async def load(self, call: Call) -> Model:
         """`session/load`: all that was said is said again before the answer."""
         from acp_server.schema.session import LoadSessionResponse
 
-        request: LoadSessionRequest = call.admitted
+        request: LoadSessionRequest = call.follower.request
         async with self._reopened(call, request) as session:
             replay = session.updates.replay()
             for turn in list(session.record.turns):
@@ -124,7 +117,7 @@ class Lifecycle:
         """`session/resume`: like load, but nothing is said again."""
         from acp_server.schema.session import ResumeSessionResponse
 
-        request: ResumeSessionRequest = call.admitted
+        request: ResumeSessionRequest = call.follower.request
         async with self._reopened(call, request) as session:
             pass
         return ResumeSessionResponse(**session.settings.state())
@@ -163,7 +156,9 @@ class Lifecycle:
             await session.close()
             raise
         self.sessions[session.id] = session
-        call.after_answer(session.updates.open)
+        if call.follower is None:
+            call.follower = _Change(call, request)
+        call.follower.opened = session
 
     def _servers(self, servers: Sequence[McpServer]) -> list[McpServer]:
         usable = {"stdio", *self._hooks.mcp}
@@ -203,7 +198,7 @@ class Lifecycle:
         already."""
         from acp_server.schema.session import CloseSessionResponse
 
-        request: CloseSessionRequest = call.admitted
+        request: CloseSessionRequest = call.follower.request
         async with self._lock(request.session_id), self._taken_down(request.session_id):
             pass
         return CloseSessionResponse()
@@ -212,7 +207,7 @@ class Lifecycle:
         """`session/delete`: closed, and forgotten. An unknown session is gone already."""
         from acp_server.schema.session import DeleteSessionResponse
 
-        request: DeleteSessionRequest = call.admitted
+        request: DeleteSessionRequest = call.follower.request
         async with self._lock(request.session_id), self._taken_down(request.session_id, keep=False):
             await self._hooks.store.delete(request.session_id)
         return DeleteSessionResponse()
@@ -265,6 +260,32 @@ class Lifecycle:
 
     def _lock(self, session_id: str) -> anyio.Lock:
         return self._locks.setdefault(session_id, anyio.Lock())
+
+
+class _Change(Follower):
+    """What goes along with a request that opens a session or ends it. `ends`: the session of that id, if it is open,
+    which takes no prompts until the request is through."""
+
+    __slots__ = ("_call", "_ends", "opened", "request")
+
+    def __init__(self, call: Call, request: Any, ends: Session | None = None) -> None:
+        self._call = call
+        self._ends = ends
+        self.request = request
+        self.opened: Session | None = None
+        """The one that is there when the request has succeeded."""
+
+    def answered(self) -> None:
+        """See `Follower`: the client knows the session now, and will prompt next."""
+        if self.opened is not None:
+            self.opened.updates.open()
+            if not is_ready():
+                self._call.connection.background(load_for_prompts)
+
+    def left(self) -> None:
+        """See `Follower`."""
+        if self._ends is not None:
+            self._ends.ending -= 1
 
 
 async def _save(session: Session) -> None:

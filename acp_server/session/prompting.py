@@ -68,7 +68,7 @@ class Prompting:
         if session.turns and not all(turn.is_cancelled for turn in session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
         assert self._hooks.prompt is not None
-        call.follower = call.admitted = Prompt(self._hooks.prompt, call, session, request)
+        call.follower = Prompt(self._hooks.prompt, call, session, request)
 
     def _read(self, call: Call) -> PromptRequest:
         from acp_server.schema.prompt import PromptRequest
@@ -124,7 +124,6 @@ class Prompt(Follower):
         if cause.asked_for:
             return turn.answer()
         # The first cause stands, also if the client has cancelled the request behind it.
-        self._call.partial(NOTHING)
         raise RequestCancelled
 
     async def _run(self) -> None:

@@ -86,7 +86,7 @@ class Service:
             for name in ("close", "delete"):
                 requests[f"session/{name}"] = self._session_route(name, self._admit(name), urgent=True)
             requests["session/prompt"] = Route(
-                lambda call: call.admitted.serve(), admit=lambda call: self._prompting.admit(call), direct=True
+                lambda call: call.follower.serve(), admit=lambda call: self._prompting.admit(call), direct=True
             )
             routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
         else:

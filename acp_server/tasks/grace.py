@@ -59,11 +59,11 @@ class Watch:
     watch, and ends when nothing is left.
     """
 
-    __slots__ = ("_entries", "_finished", "_running", "_scope", "_seconds", "_spawner")
+    __slots__ = ("_entries", "_finished", "_running", "_scope", "_seconds", "spawner")
 
     def __init__(self, seconds: float, spawner: Spawner) -> None:
         self._seconds = seconds
-        self._spawner = spawner
+        self.spawner = spawner
         # With the same patience for all, the order of adding is the order of the deadlines.
         self._entries: OrderedDict[Callable[[], None], float] = OrderedDict()
         self._running = False
@@ -72,9 +72,9 @@ class Watch:
 
     def add(self, overdue: Callable[[], None]) -> None:
         """Call `overdue` in `seconds`, unless it is dropped before. It must not raise. Adding it again does nothing."""
-        self._entries.setdefault(overdue, self._spawner.time() + self._seconds)
+        self._entries.setdefault(overdue, self.spawner.time() + self._seconds)
         if not self._running and not self._finished:
-            self._spawner.spawn(self._run)
+            self.spawner.spawn(self._run)
             self._running = True
 
     def drop(self, overdue: Callable[[], None]) -> None:
@@ -114,7 +114,7 @@ class Watch:
             with anyio.CancelScope() as self._scope:
                 while self._entries and not self._finished:
                     deadline = next(iter(self._entries.values()))
-                    now = self._spawner.time()
+                    now = self.spawner.time()
                     if deadline > now:
                         await anyio.sleep_until(deadline)
                     else:

@@ -221,33 +221,3 @@ class Node:
     def size(self) -> int:
         """How many nodes are nested in this one, at any depth."""
         return sum(1 + child.size for child in self.children or ())
-
-
-class TaskTree:
-    """All nodes of one connection, and those that stand for a request by its key."""
-
-    __slots__ = ("_keyed", "root")
-
-    def __init__(self, scopes: Scopes | None = None) -> None:
-        self.root = Node(None, "connection", scopes)
-        self._keyed: dict[object, Node] = {}
-
-    def open(self, key: object, label: str) -> Node:
-        """A node right below the root, found by `key` until it is released."""
-        node = self._keyed[key] = Node(self.root, label)
-        return node
-
-    def cancel(self, key: object, cause: Cause) -> bool:
-        """Cut the node with this key. False if there is none, or it was cut before."""
-        node = self._keyed.get(key)
-        return node is not None and node.cut(cause)
-
-    def release(self, key: object, node: Node) -> None:
-        """The key is free again, whatever still becomes of the node. A node only ever releases its own key."""
-        if self._keyed.get(key) is node:
-            del self._keyed[key]
-
-    @property
-    def size(self) -> int:
-        """How many nodes there are below the root."""
-        return self.root.size

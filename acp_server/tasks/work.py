@@ -27,14 +27,13 @@ _SLACK: Final = 1.0
 class Work(ABC):
     """What runs in `node`: a request of the peer's, a tool call, what a session holds."""
 
-    __slots__ = ("_reached", "_spawner", "_watch", "_watched", "node", "task")
+    __slots__ = ("_reached", "_watch", "_watched", "node", "task")
 
-    def __init__(self, node: Node, spawner: Spawner, watch: Watch) -> None:
+    def __init__(self, node: Node, watch: Watch) -> None:
         self.node = node
         node.on_cut = self.was_cut
         self.task: object = None
         """The task that it runs in, once it has begun."""
-        self._spawner = spawner
         self._watch = watch
         self._watched = False
         self._reached = False
@@ -56,7 +55,7 @@ class Work(ABC):
         self.give_up()
         if self.node.closed:
             return
-        reached = self.task is not None and self._spawner.is_reached(self.task)
+        reached = self.task is not None and self._watch.spawner.is_reached(self.task)
         if reached and self._reached:
             self.node.let_be()
         else:
@@ -74,11 +73,12 @@ class Work(ABC):
 class Job(Work):
     """Work that has a task of its own, and a caller that waits for it."""
 
-    __slots__ = ("_done", "_patience")
+    __slots__ = ("_done", "_patience", "_spawner")
 
     def __init__(self, node: Node, spawner: Spawner, watch: Watch, patience: float) -> None:
         """`watch` calls back `patience` seconds after it is told to."""
-        super().__init__(node, spawner, watch)
+        super().__init__(node, watch)
+        self._spawner = spawner
         self._done = anyio.Event()
         self._patience = patience
 

@@ -42,6 +42,8 @@ class Request:
     """The place in a batch that the answer fills, or None for a message of its own."""
     size: int = 0
     """Bytes that it took on the wire; a member of a batch has its share."""
+    call: Any = None
+    """What answers it, from its arrival to its answer: its owner's matter."""
 
 
 @dataclass(slots=True, eq=False)

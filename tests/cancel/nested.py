@@ -203,7 +203,7 @@ class Story:
         (answer,) = self.answers()
         right = {"done": 2} if "end" in self.did else {"done": 1} if "partial" in self.did else CANCELLED
         # An agent that shuts down, or lost its client, does not pass off what it has as what was asked for.
-        assert answer in ([right] if self.connection.tree.root.cause is None else [right, CANCELLED])
+        assert answer in ([right] if self.connection.tree.cause is None else [right, CANCELLED])
         if "begin" in self.did:
             assert self.did[-1] == "clean"
             kinds = ["answer" if f.get("id") == 1 and "method" not in f else f.get("method") for f in self.sent]

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from acp_server.tasks.cause import Cause
 from tests.cancel import stepper
 from tests.cancel.nested import CANCEL, Story, tell
 from tests.peer.handlers import CANCELLED
@@ -20,7 +19,7 @@ def by_wire(story: Story) -> None:
 
 
 def by_hand(story: Story) -> None:
-    story.connection.tree.cancel(1, Cause.PEER)
+    story.connection._inbound.cancel({"requestId": 1})
 
 
 def by_eof(story: Story) -> None:

@@ -12,7 +12,6 @@ from acp_server.errors import RequestTimeout
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call
 from acp_server.peer.route import Route, Routes
-from acp_server.tasks.cause import Cause
 from acp_server.testing.streams import FaultyStream, memory_pair
 from tests.peer.handlers import CANCELLED
 from tests.wire.live import Peer, cancel, request, served
@@ -73,7 +72,7 @@ async def test_a_handler_that_returns_in_the_moment_of_its_cancel_keeps_its_answ
         await peer.ping()
         # Woken, but not yet run, when the cut comes.
         go.set()
-        peer.connection.tree.cancel(1, Cause.PEER)
+        peer.connection._inbound.cancel({"requestId": 1})
         assert await peer.answer(1) == "done"
         assert await peer.ping() == []
 

@@ -136,7 +136,6 @@ async def _rounds(kind: Kind, peer: Peer, backend: str) -> None:
     assert (len(tasks(backend)) - connection.watch._running, _descriptors()) == before
     assert connection._inbound._running == 0
     assert not connection._inbound._queue
-    assert not connection._inbound.tree._keyed
     assert not connection.watch._entries
 
 

@@ -109,7 +109,7 @@ async def walked(text: str, also: Callable[[int], dict[str, Any]] | None = None)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_prompt_takes_no_longer_way_than_it_did() -> None:
     walk = await walked("nothing")
-    assert 50 < walk.calls <= 89
+    assert 50 < walk.calls <= 87
     assert 10 < len(walk.files) <= 23
 
 

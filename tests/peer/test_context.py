@@ -74,11 +74,14 @@ async def test_a_call_asks_and_tells_the_peer() -> None:
 
 
 async def test_what_admission_prepared_reaches_the_handler() -> None:
+    class Prepared(Follower):
+        words = "prepared"
+
     def admit(call: Call) -> None:
-        call.admitted = "prepared"
+        call.follower = Prepared()
 
     async def handle(call: Call) -> Any:
-        return call.admitted
+        return call.follower.words
 
     async with served(Routes({"handle": Route(handle, admit=admit)})) as peer:
         peer.send(request(1, "handle"))

@@ -60,7 +60,7 @@ async def test_a_connection_is_lost_as_soon_as_its_input_has_ended_though_handle
         assert not end.connection.is_lost
         end.send_eof()
         await until(lambda: end.connection.is_lost)
-        assert end.connection.tree.root.cause is None
+        assert end.connection.tree.cause is None
         end.connection.close()
 
 

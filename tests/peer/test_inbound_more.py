@@ -190,11 +190,16 @@ async def test_what_admission_raises_is_the_answer_and_the_handler_does_not_run(
     assert "secret" in caplog.text
 
 
+def _answer_at_once(call: Call) -> None:
+    call.partial("no need")
+    call.node.cut(Cause.USER)
+
+
 @pytest.mark.parametrize("running", [None, 1])
 async def test_a_request_that_is_answered_or_cut_on_admission_never_runs(running: int | None) -> None:
     handlers = Handlers()
     routes = handlers.routes(
-        answered=Route(handlers.never, admit=lambda call: call.give_up("no need")),
+        answered=Route(handlers.never, admit=_answer_at_once),
         cut=Route(handlers.never, admit=lambda call: _ignore(call.node.cut(Cause.TIMEOUT))),
     )
     async with served(routes, Limits(running=running, drain=0)) as peer:
@@ -222,6 +227,12 @@ async def test_a_connection_that_is_closed_on_admission_answers_that_request_too
 # giving up
 
 
+def _give_up(call: Call, answer: str) -> None:
+    call.partial(answer)
+    call.node.cut(Cause.USER)
+    call.give_up()
+
+
 @pytest.mark.behaviour("E4")
 async def test_an_id_is_free_again_as_soon_as_its_answer_is_out() -> None:
     handlers = Handlers()
@@ -237,7 +248,7 @@ async def test_an_id_is_free_again_as_soon_as_its_answer_is_out() -> None:
     async with served(handlers.routes(stubborn=Route(handle))) as peer:
         peer.send(request(1, "stubborn"))
         await peer.ping()
-        calls[0].give_up("enough")
+        _give_up(calls[0], "enough")
         assert await peer.answer(1) == "enough"
         peer.raw = b""
         peer.send(request(1, "wait"))
@@ -271,17 +282,20 @@ async def test_giving_up_twice_or_too_late_changes_nothing(caplog: pytest.LogCap
 
     async def handle(call: Call) -> str:
         calls.append(call)
-        call.give_up("first")
-        call.give_up("second")
+        _give_up(call, "first")
+        _give_up(call, "second")
         raise ValueError("nobody hears this, but the log")
 
     async with served(Routes({"handle": Route(handle)})) as peer:
         peer.send(request(1, "handle"))
         assert await peer.answer(1) == "first"
         await peer.ping()
-        calls[0].give_up("third")
+        _give_up(calls[0], "third")
         assert await peer.ping() == []
-    assert logged(caplog, logging.WARNING) == ["handle does not end although it was cancelled; answered without it"]
+    assert logged(caplog, logging.WARNING) == [
+        "handle does not end although it was cancelled; answered without it",
+        "handle failed while it was being cancelled (user)",
+    ]
     assert "nobody hears this" in caplog.text
     assert calls[0].node.closed
 
@@ -290,23 +304,32 @@ async def test_what_goes_along_with_a_request_hears_once_that_it_is_answered_and
     heard: list[str] = []
 
     class Listener(Follower):
+        def __init__(self, call: Call) -> None:
+            self._call = call
+
+        def partial(self) -> str:
+            return "early"
+
         def answered(self) -> None:
             heard.append("answered")
+            self._call.notify_peer("behind")
 
         def left(self) -> None:
             heard.append("left")
 
     def admit(call: Call) -> None:
-        call.follower = Listener()
+        call.follower = Listener(call)
 
     async def handle(call: Call) -> str:
-        call.give_up("early")
+        call.node.cut(Cause.SHUTDOWN)
+        call.give_up()
         heard.append("goes on")
         return "late"
 
     async with served(Routes({"handle": Route(handle, admit)})) as peer:
         peer.send(request(1, "handle"))
         assert await peer.answer(1) == "early"
+        assert await peer.next() == notification("behind")
         assert await peer.ping() == []
     assert heard == ["answered", "goes on", "left"]
 
@@ -338,27 +361,6 @@ async def test_a_handler_can_cancel_its_own_request_through_the_peer() -> None:
         peer.send(request(1, "handle"))
         peer.send(notification("$/cancel_request", (await peer.next())["params"]))
         assert await peer.answer(1) == CANCELLED
-
-
-async def test_callbacks_come_behind_the_answer_and_when_the_handler_has_left() -> None:
-    log: list[str] = []
-
-    async def handle(call: Call) -> str:
-        call.after_answer(lambda: (call.notify_peer("behind"), log.append("after"))[1])
-        call.after_answer(lambda: log.append("after too"))
-        call.on_left(lambda: log.append("left"))
-        call.on_left(lambda: log.append("left too"))
-        call.give_up("early")
-        await anyio.lowlevel.checkpoint()
-        log.append("handler")
-        return "late"
-
-    async with served(Routes({"handle": Route(handle)})) as peer:
-        peer.send(request(1, "handle"))
-        assert await peer.answer(1) == "early"
-        assert await peer.next() == notification("behind")
-        await peer.ping()
-    assert log == ["after", "after too", "handler", "left", "left too"]
 
 
 @pytest.mark.behaviour("H5", "H6")

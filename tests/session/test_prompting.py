@@ -313,7 +313,7 @@ async def test_a_cancel_of_the_request_behind_a_time_limit_of_ours_changes_nothi
         id = await editor.prompt(session, "hang")
         await editor.client.expect("session/update")
         turns[0].node.cut(Cause.TIMEOUT)
-        editor.connection.tree.cancel(id, Cause.PEER)
+        editor.connection._inbound.cancel({"requestId": id})
         assert await editor.answer(id) == {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
         assert turns[0].state.value == "failed"
 

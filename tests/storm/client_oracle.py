@@ -29,7 +29,7 @@ def tables(agent: RemoteAgent) -> list[str]:
         "bytes to be written": connection.writer.size,
         "open questions": len(agent._permissions._open),
         "counted bytes": connection._inbound._held,
-        "counted questions": bounds._questions,
+        "counted questions": bounds.questions,
         "early updates": len(agent._router._kept) + agent._router._size,
         "sessions on their way": len(agent._router._arriving) + agent._router._expected,
         "turns": sum(session.turn is not None and session.turn.cancelled for session in agent.sessions.values()),

@@ -224,7 +224,6 @@ class Storm:
             "answers waited for": ledger.outgoing,
             "withdrawn requests": ledger.withdrawn,
             "nodes": connection.tree.size,
-            "keys of nodes": len(inbound.tree._keyed),
             "queued requests": len(inbound._queue),
             "running requests": inbound._running,
             "watched": len(connection.watch._entries) if self.story.end == "calm" else 0,

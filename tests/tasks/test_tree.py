@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.tree import NOTHING, Node, TaskTree
+from acp_server.tasks.tree import NOTHING, Node
 from tests.tasks.stray import stray_cancellation
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ async def _seven() -> int:
 
 
 async def test_a_body_that_returns_gives_its_value() -> None:
-    assert await TaskTree().root.child("a").run(_seven) == (7, None)
+    assert await Node(None, "connection").child("a").run(_seven) == (7, None)
 
 
 async def test_a_body_gets_its_arguments_and_none_is_a_value() -> None:
@@ -30,7 +30,7 @@ async def test_a_body_gets_its_arguments_and_none_is_a_value() -> None:
     async def body(*args: Any) -> None:
         got.extend(args)
 
-    assert await TaskTree().root.child("a").run(body, 1, "b") == (None, None)
+    assert await Node(None, "connection").child("a").run(body, 1, "b") == (None, None)
     assert got == [1, "b"]
 
 
@@ -41,7 +41,7 @@ async def test_whatever_a_body_raises_is_handed_back_and_not_raised(error: BaseE
     async def body() -> None:
         raise error
 
-    assert await TaskTree().root.child("a").run(body) == (NOTHING, error)
+    assert await Node(None, "connection").child("a").run(body) == (NOTHING, error)
 
 
 async def test_a_cancellation_that_nobody_asked_the_node_for_is_handed_back_as_an_error() -> None:
@@ -50,25 +50,25 @@ async def test_a_cancellation_that_nobody_asked_the_node_for_is_handed_back_as_a
     async def body() -> None:
         raise stray
 
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     assert await node.run(body) == (NOTHING, stray)
     assert node.cause is None
 
 
 async def test_a_body_that_was_cut_before_it_began_is_not_executed() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     node.cut(Cause.USER)
     assert await node.run(pytest.fail, "it ran") == (NOTHING, None)
 
 
 async def test_a_body_of_a_closed_node_is_not_executed() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     node.close()
     assert await node.run(pytest.fail, "it ran") == (NOTHING, None)
 
 
 async def test_a_body_that_gives_in_to_its_cut_has_neither_value_nor_error() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
 
     async def body() -> None:
         node.cut(Cause.PEER)
@@ -79,7 +79,7 @@ async def test_a_body_that_gives_in_to_its_cut_has_neither_value_nor_error() -> 
 
 
 async def test_a_body_that_returns_although_it_was_cut_keeps_its_value() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
 
     async def body() -> str:
         node.cut(Cause.PEER)
@@ -93,7 +93,7 @@ async def test_a_body_that_returns_although_it_was_cut_keeps_its_value() -> None
 
 
 async def test_what_a_cut_body_raises_instead_is_handed_back() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     error = ValueError("cleanup")
 
     async def body() -> None:
@@ -107,7 +107,7 @@ async def test_what_a_cut_body_raises_instead_is_handed_back() -> None:
 
 
 async def test_a_cut_interrupts_what_the_body_started_itself() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     ended: list[str] = []
 
     async def child() -> None:
@@ -130,34 +130,34 @@ async def test_a_cut_interrupts_what_the_body_started_itself() -> None:
 
 
 async def test_the_first_cause_stands() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     assert node.cut(Cause.TIMEOUT)
     assert not node.cut(Cause.PEER)
     assert node.cause is Cause.TIMEOUT
 
 
 async def test_cutting_takes_the_whole_subtree_and_nothing_else() -> None:
-    tree = TaskTree()
-    a, b = tree.root.child("a"), tree.root.child("b")
+    tree = Node(None, "connection")
+    a, b = tree.child("a"), tree.child("b")
     deep = a.child("turn").child("tool")
     a.cut(Cause.SESSION)
     assert deep.cause is Cause.SESSION
     assert b.cause is None
-    assert tree.root.cause is None
+    assert tree.cause is None
 
 
 async def test_what_was_cut_before_keeps_its_own_cause_when_its_parent_is_cut() -> None:
-    tree = TaskTree()
-    tool = tree.root.child("turn").child("tool")
+    tree = Node(None, "connection")
+    tool = tree.child("turn").child("tool")
     tool.cut(Cause.USER)
-    tree.root.cut(Cause.CLOSED)
+    tree.cut(Cause.CLOSED)
     assert tool.cause is Cause.USER
     assert tool.parent is not None
     assert tool.parent.cause is Cause.CLOSED
 
 
 async def test_what_is_nested_in_something_cut_is_born_cut() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     node.cut(Cause.SESSION)
     child = node.child("b")
     assert child.cause is Cause.SESSION
@@ -166,15 +166,15 @@ async def test_what_is_nested_in_something_cut_is_born_cut() -> None:
 
 
 async def test_a_closed_node_cannot_be_cut() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     node.close()
     assert not node.cut(Cause.PEER)
     assert node.cause is None
 
 
 async def test_nodes_in_tasks_of_their_own_end_together() -> None:
-    tree = TaskTree()
-    outer = tree.root.child("outer")
+    tree = Node(None, "connection")
+    outer = tree.child("outer")
     inner = outer.child("inner")
     results: dict[str, Any] = {}
 
@@ -190,7 +190,7 @@ async def test_nodes_in_tasks_of_their_own_end_together() -> None:
 
 
 async def test_cutting_an_inner_node_leaves_the_outer_body_running() -> None:
-    outer = TaskTree().root.child("outer")
+    outer = Node(None, "connection").child("outer")
     inner = outer.child("inner")
 
     async def body() -> Any:
@@ -204,35 +204,9 @@ async def test_cutting_an_inner_node_leaves_the_outer_body_running() -> None:
     assert await outer.run(body) == ("went on", None)
 
 
-# keys
-
-
-async def test_a_key_finds_its_node_until_it_is_released() -> None:
-    tree = TaskTree()
-    node = tree.open(7, "a")
-    assert not tree.cancel("7", Cause.PEER)
-    assert node.cause is None
-    assert tree.cancel(7, Cause.PEER)
-    assert not tree.cancel(7, Cause.PEER)
-    tree.release(7, node)
-    assert not tree.cancel(7, Cause.PEER)
-
-
-@pytest.mark.behaviour("E4")
-async def test_a_stale_node_does_not_release_the_key_of_its_successor() -> None:
-    tree = TaskTree()
-    first = tree.open(7, "first")
-    tree.release(7, first)
-    second = tree.open(7, "second")
-    tree.release(7, first)
-    assert tree.cancel(7, Cause.PEER)
-    assert second.cause is Cause.PEER
-    assert first.cause is None
-
-
 async def test_size_counts_at_every_depth_and_reprs_say_the_state() -> None:
-    tree = TaskTree()
-    a = tree.open(1, "a")
+    tree = Node(None, "connection")
+    a = tree.child("a")
     b = a.child("b")
     assert tree.size == 2
     assert a.size == 1

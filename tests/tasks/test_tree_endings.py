@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.tree import NOTHING, Node, TaskTree
+from acp_server.tasks.tree import NOTHING, Node
 
 pytestmark = pytest.mark.anyio
 
@@ -20,8 +20,8 @@ async def _seven() -> int:
 
 
 async def test_callbacks_are_called_outermost_first_when_every_cause_is_recorded() -> None:
-    tree = TaskTree()
-    a = tree.root.child("a")
+    tree = Node(None, "connection")
+    a = tree.child("a")
     b, c = a.child("b"), a.child("c")
     seen: list[tuple[str, list[Cause | None]]] = []
     for node in (c, b, a):
@@ -31,27 +31,27 @@ async def test_callbacks_are_called_outermost_first_when_every_cause_is_recorded
 
 
 async def test_a_callback_is_called_once_however_often_its_node_is_cut() -> None:
-    tree = TaskTree()
-    node = tree.root.child("a")
+    tree = Node(None, "connection")
+    node = tree.child("a")
     seen: list[Node] = []
     node.on_cut = seen.append
     node.cut(Cause.PEER)
     node.cut(Cause.SESSION)
-    tree.root.cut(Cause.CLOSED)
+    tree.cut(Cause.CLOSED)
     node.close()
     assert seen == [node]
 
 
 async def test_a_callback_that_fails_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    tree = TaskTree()
-    a, b = tree.root.child("a"), tree.root.child("b")
+    tree = Node(None, "connection")
+    a, b = tree.child("a"), tree.child("b")
     seen: list[Node] = []
 
     def fail(_node: Node) -> None:
         raise ValueError("quick")
 
     a.on_cut, b.on_cut = fail, seen.append
-    assert tree.root.cut(Cause.CLOSED)
+    assert tree.cut(Cause.CLOSED)
     assert seen == [b]
     assert [(r.levelno, r.getMessage()) for r in caplog.records] == [
         (logging.ERROR, "a callback for the cut of a failed")
@@ -59,26 +59,26 @@ async def test_a_callback_that_fails_is_logged_and_stops_nobody(caplog: pytest.L
 
 
 async def test_a_callback_may_cut_its_own_node_its_parent_and_its_siblings() -> None:
-    tree = TaskTree()
-    a, b = tree.root.child("a"), tree.root.child("b")
+    tree = Node(None, "connection")
+    a, b = tree.child("a"), tree.child("b")
     tool = a.child("tool")
     seen: list[str] = []
 
     def cut_all(node: Node) -> None:
         seen.append(node.label)
-        for other in (tool, a, b, tree.root):
+        for other in (tool, a, b, tree):
             other.cut(Cause.USER)
 
     for node in (tool, a, b):
         node.on_cut = cut_all
     a.cut(Cause.PEER)
     assert seen == ["a", "b", "tool"]
-    assert [n.cause for n in (a, tool, b, tree.root)] == [Cause.PEER, Cause.PEER, Cause.USER, Cause.USER]
+    assert [n.cause for n in (a, tool, b, tree)] == [Cause.PEER, Cause.PEER, Cause.USER, Cause.USER]
 
 
 async def test_a_callback_may_close_nodes_of_the_same_cut_and_their_callbacks_are_spared() -> None:
-    tree = TaskTree()
-    a = tree.root.child("a")
+    tree = Node(None, "connection")
+    a = tree.child("a")
     b, c = a.child("b"), a.child("c")
     seen: list[str] = []
 
@@ -94,7 +94,7 @@ async def test_a_callback_may_close_nodes_of_the_same_cut_and_their_callbacks_ar
 
 
 async def test_a_callback_may_open_a_node_which_is_born_cut() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     born: list[Node] = []
     node.on_cut = lambda node: born.append(node.child("late"))
     node.cut(Cause.PEER)
@@ -105,8 +105,8 @@ async def test_a_callback_may_open_a_node_which_is_born_cut() -> None:
 
 
 async def test_closing_cuts_what_is_still_nested() -> None:
-    tree = TaskTree()
-    node = tree.root.child("a")
+    tree = Node(None, "connection")
+    node = tree.child("a")
     child = node.child("b")
     node.close()
     assert child.cause is Cause.FINISHED
@@ -115,7 +115,7 @@ async def test_closing_cuts_what_is_still_nested() -> None:
 
 
 async def test_closing_a_cut_node_leaves_the_cause_of_its_children() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     child = node.child("b")
     node.cut(Cause.SESSION)
     node.close()
@@ -123,8 +123,8 @@ async def test_closing_a_cut_node_leaves_the_cause_of_its_children() -> None:
 
 
 async def test_closing_is_idempotent() -> None:
-    tree = TaskTree()
-    node = tree.root.child("a")
+    tree = Node(None, "connection")
+    node = tree.child("a")
     node.close()
     node.close()
     assert node.closed
@@ -132,8 +132,8 @@ async def test_closing_is_idempotent() -> None:
 
 
 async def test_a_child_may_close_after_its_parent() -> None:
-    tree = TaskTree()
-    node = tree.root.child("a")
+    tree = Node(None, "connection")
+    node = tree.child("a")
     child = node.child("b")
     node.close()
     child.close()
@@ -142,21 +142,21 @@ async def test_a_child_may_close_after_its_parent() -> None:
 
 
 async def test_a_closed_node_takes_no_children() -> None:
-    node = TaskTree().root.child("request 7")
+    node = Node(None, "connection").child("request 7")
     node.close()
     with pytest.raises(RuntimeError, match="request 7 has ended"):
         node.child("late")
 
 
 async def test_a_root_can_be_closed() -> None:
-    root = TaskTree().root
+    root = Node(None, "connection")
     child = root.child("a")
     root.close()
     assert child.cause is Cause.FINISHED
 
 
 async def test_closing_a_node_cuts_the_body_that_still_runs_in_it() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
 
     async def body() -> None:
         node.close()
@@ -168,8 +168,8 @@ async def test_closing_a_node_cuts_the_body_that_still_runs_in_it() -> None:
 
 
 async def test_a_callback_may_close_its_own_node() -> None:
-    tree = TaskTree()
-    node = tree.root.child("a")
+    tree = Node(None, "connection")
+    node = tree.child("a")
     node.on_cut = Node.close
     async with anyio.create_task_group() as group:
         group.start_soon(node.run, anyio.sleep_forever)
@@ -182,7 +182,7 @@ async def test_a_callback_may_close_its_own_node() -> None:
 
 
 async def test_what_was_cut_and_is_let_be_can_wait_again() -> None:
-    node = TaskTree().root.child("a")
+    node = Node(None, "connection").child("a")
     go = anyio.Event()
 
     async def body() -> str:
@@ -206,7 +206,7 @@ async def test_what_was_cut_and_is_let_be_can_wait_again() -> None:
 
 
 async def test_what_was_not_cut_is_not_let_be() -> None:
-    outer = TaskTree().root.child("outer")
+    outer = Node(None, "connection").child("outer")
     outer.child("inner").cut(Cause.USER)
 
     async def body() -> None:
@@ -219,7 +219,7 @@ async def test_what_was_not_cut_is_not_let_be() -> None:
 
 
 async def test_letting_be_reaches_what_is_nested() -> None:
-    outer = TaskTree().root.child("outer")
+    outer = Node(None, "connection").child("outer")
     inner = outer.child("inner")
 
     async def stubborn() -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from acp_server.tasks import tree as tree_module
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.tree import Node, TaskTree
+from acp_server.tasks.tree import Node
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ class Many:
     """Nodes that hang, in tasks of their own, each with one nested in it, in another."""
 
     def __init__(self) -> None:
-        self.tree = TaskTree()
+        self.tree = Node(None, "connection")
         self.nodes: list[Node] = []
         self.ended: list[str] = []
         self.called: list[str] = []
@@ -58,7 +58,7 @@ async def many() -> AsyncIterator[Many]:
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             for number in range(MANY):
-                outer = here.add(here.tree.root, f"{number}")
+                outer = here.add(here.tree, f"{number}")
                 inner = here.add(outer, f"{number} inner")
                 group.start_soon(here.hang, outer)
                 group.start_soon(here.hang, inner)
@@ -68,9 +68,9 @@ async def many() -> AsyncIterator[Many]:
 
 async def test_every_cause_is_recorded_at_once_and_scopes_are_cancelled_bit_by_bit() -> None:
     async with many() as here:
-        here.tree.root.cut(Cause.CLOSED)
+        here.tree.cut(Cause.CLOSED)
         assert {node.cause for node in here.nodes} == {Cause.CLOSED}
-        assert not here.tree.root.cut(Cause.PEER)
+        assert not here.tree.cut(Cause.PEER)
         most = before = 0
         while len(here.ended) < 2 * MANY:
             await anyio.lowlevel.checkpoint()
@@ -84,14 +84,14 @@ async def test_every_cause_is_recorded_at_once_and_scopes_are_cancelled_bit_by_b
 async def test_a_node_and_what_is_nested_in_it_are_cancelled_in_one_go() -> None:
     """What is around a tool call does not go on because that has ended."""
     async with many() as here:
-        here.tree.root.cut(Cause.CLOSED)
+        here.tree.cut(Cause.CLOSED)
     assert len(here.ended) == 2 * MANY
     assert not here.alone
 
 
 async def test_what_runs_in_the_node_is_cancelled_at_once_with_all_that_is_nested() -> None:
     here = Many()
-    outer = here.tree.root.child("outer")
+    outer = here.tree.child("outer")
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             group.start_soon(here.hang, outer)
@@ -104,12 +104,12 @@ async def test_what_runs_in_the_node_is_cancelled_at_once_with_all_that_is_neste
 
 
 async def test_callbacks_are_called_once_for_each_that_has_not_ended_by_then() -> None:
-    tree = TaskTree()
+    tree = Node(None, "connection")
     called: list[int] = []
-    nodes = [tree.root.child(str(number)) for number in range(MANY)]
+    nodes = [tree.child(str(number)) for number in range(MANY)]
     for number, node in enumerate(nodes):
         node.on_cut = lambda _node, number=number: called.append(number)
-    tree.root.cut(Cause.CLOSED)
+    tree.cut(Cause.CLOSED)
     # With the root itself it is four.
     assert called == [0, 1, 2]
     nodes[-1].close()
@@ -121,23 +121,23 @@ async def test_callbacks_are_called_once_for_each_that_has_not_ended_by_then() -
 
 
 async def test_a_single_node_is_cut_at_once_while_a_cut_of_many_is_under_way() -> None:
-    tree = TaskTree()
+    tree = Node(None, "connection")
     called: list[str] = []
-    flood, other = tree.root.child("flood"), tree.root.child("other")
+    flood, other = tree.child("flood"), tree.child("other")
     for node in (other, *(flood.child("one") for _ in range(MANY))):
         node.on_cut = lambda node: called.append(node.label)
     flood.cut(Cause.CLOSED)
     other.cut(Cause.PEER)
     assert called == ["one", "one", "one", "other"]
-    tree.root.finish_cuts()
+    tree.finish_cuts()
     assert called.count("one") == MANY
 
 
 async def test_what_is_left_of_a_cut_can_be_finished_at_once() -> None:
     async with many() as here:
-        here.tree.root.cut(Cause.CLOSED)
+        here.tree.cut(Cause.CLOSED)
         assert len(here.called) < 8
-        here.tree.root.finish_cuts()
+        here.tree.finish_cuts()
         assert here.called == [node.label for node in here.nodes]
         await anyio.wait_all_tasks_blocked()
         assert len(here.ended) == 2 * MANY
@@ -145,7 +145,7 @@ async def test_what_is_left_of_a_cut_can_be_finished_at_once() -> None:
 
 
 async def test_what_runs_on_meanwhile_can_begin_nothing_more() -> None:
-    tree = TaskTree()
+    tree = Node(None, "connection")
     began: list[int] = []
 
     async def note(number: int) -> None:
@@ -165,9 +165,9 @@ async def test_what_runs_on_meanwhile_can_begin_nothing_more() -> None:
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             for number in range(MANY):
-                group.start_soon(go_on, tree.root.child(str(number)))
+                group.start_soon(go_on, tree.child(str(number)))
             await anyio.lowlevel.checkpoint()
-            tree.root.cut(Cause.CLOSED)
+            tree.cut(Cause.CLOSED)
             began.clear()
     assert not began
     assert tree.size == 0

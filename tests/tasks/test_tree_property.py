@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.tree import NOTHING, Node, TaskTree
+from acp_server.tasks.tree import NOTHING, Node
 
 pytestmark = pytest.mark.anyio
 
-ACTIONS = ["open", "child", "child", "run", "finish", "cut", "cut", "cancel", "let_be", "close", "release"]
-STEPS = st.tuples(st.sampled_from(ACTIONS), st.integers(0, 30), st.integers(0, 2), st.sampled_from(Cause))
-"""What is done, to which node (counted round), with which key and cause."""
+ACTIONS = ["open", "child", "child", "run", "finish", "cut", "cut", "let_be", "close"]
+STEPS = st.tuples(st.sampled_from(ACTIONS), st.integers(0, 30), st.sampled_from(Cause))
+"""What is done, to which node (counted round), with which cause."""
 
 
 @dataclass(eq=False)
@@ -23,7 +23,6 @@ class Model:
     """What a node should be like."""
 
     node: Node
-    key: int | None
     parent: "Model | None"
     cause: Cause | None = None
     closed: bool = False
@@ -62,14 +61,13 @@ class Model:
 
 @settings(max_examples=120, deadline=None)
 @given(st.lists(STEPS, max_size=25))
-async def test_the_tree_keeps_its_promises_in_any_order(steps: list[tuple[str, int, int, Cause]]) -> None:
-    tree = TaskTree()
-    root = Model(tree.root, None, None)
+async def test_the_tree_keeps_its_promises_in_any_order(steps: list[tuple[str, int, Cause]]) -> None:
+    tree = Node(None, "connection")
+    root = Model(tree, None)
     models = [root]
-    owners: dict[int, Model] = {}
 
-    def add(node: Node, parent: Model, key: int | None) -> None:
-        model = Model(node, key, parent, parent.cause, born_cut=parent.cause is not None)
+    def add(node: Node, parent: Model) -> None:
+        model = Model(node, parent, parent.cause, born_cut=parent.cause is not None)
         parent.children.append(model)
         models.append(model)
 
@@ -79,8 +77,6 @@ async def test_the_tree_keeps_its_promises_in_any_order(steps: list[tuple[str, i
             model.cut_calls += 1
 
         node.on_cut = was_cut
-        if key is not None:
-            owners[key] = model
 
     async def run(model: Model) -> None:
         go = anyio.Event()
@@ -89,17 +85,17 @@ async def test_the_tree_keeps_its_promises_in_any_order(steps: list[tuple[str, i
         model.running = None
 
     async with anyio.create_task_group() as group:
-        for step, which, key, cause in steps:
+        for step, which, cause in steps:
             model = models[which % len(models)]
             node = model.node
             if step == "open" and not root.closed:
-                add(tree.open(key, f"key {key}"), root, key)
+                add(tree.child("open"), root)
             elif step == "child":
                 if model.closed:
                     with pytest.raises(RuntimeError):
                         node.child("late")
                 else:
-                    add(node.child("nested"), model, None)
+                    add(node.child("nested"), model)
             elif step == "run" and model.running is None:
                 if model.cause is not None or model.closed:
                     assert await node.run(pytest.fail, "it ran") == (NOTHING, None)
@@ -112,18 +108,11 @@ async def test_the_tree_keeps_its_promises_in_any_order(steps: list[tuple[str, i
                 assert model.result == (None, None)
             elif step == "cut":
                 assert node.cut(cause) == model.cut(cause)
-            elif step == "cancel":
-                owner = owners.get(key)
-                assert tree.cancel(key, cause) == (owner is not None and owner.cut(cause))
             elif step == "let_be":
                 node.let_be()
             elif step == "close" and model is not root:
                 node.close()
                 model.close()
-            elif step == "release" and model.key is not None:
-                tree.release(model.key, node)
-                if owners.get(model.key) is model:
-                    del owners[model.key]
             await anyio.wait_all_tasks_blocked()
             _check(models, tree, root)
         for model in models[1:]:
@@ -133,10 +122,10 @@ async def test_the_tree_keeps_its_promises_in_any_order(steps: list[tuple[str, i
             root.running.set()
     assert tree.size == 0
     assert all(model.running is None for model in models)
-    assert not tree.root.children
+    assert not tree.children
 
 
-def _check(models: list[Model], tree: TaskTree, root: Model) -> None:
+def _check(models: list[Model], tree: Node, root: Model) -> None:
     for model in models:
         node = model.node
         # The first cause stands, and reaches what is nested.

@@ -8,7 +8,7 @@ import pytest
 
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.scopes import Scopes
-from acp_server.tasks.tree import NOTHING, Node, TaskTree
+from acp_server.tasks.tree import NOTHING, Node
 from tests.tasks.stray import stray_cancellation
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ async def _seven() -> int:
 
 
 async def test_cutting_a_sharing_node_interrupts_its_parents_body_and_is_recorded_on_it_alone() -> None:
-    parent = TaskTree().root.child("request")
+    parent = Node(None, "connection").child("request")
     child = parent.child("turn")
     seen: list[Any] = []
 
@@ -41,7 +41,7 @@ async def test_cutting_a_sharing_node_interrupts_its_parents_body_and_is_recorde
 
 
 async def test_what_a_sharing_node_returns_or_raises_is_handed_back() -> None:
-    parent = TaskTree().root.child("request")
+    parent = Node(None, "connection").child("request")
     error = ValueError("x")
     seen: list[Any] = []
 
@@ -60,7 +60,7 @@ async def test_what_a_sharing_node_returns_or_raises_is_handed_back() -> None:
 
 async def test_a_cancellation_in_a_sharing_node_that_was_not_cut_is_an_error() -> None:
     stray = await stray_cancellation()
-    parent = TaskTree().root.child("request")
+    parent = Node(None, "connection").child("request")
 
     async def leak() -> None:
         raise stray
@@ -72,7 +72,7 @@ async def test_a_cancellation_in_a_sharing_node_that_was_not_cut_is_an_error() -
 
 
 async def test_cutting_the_parent_of_a_sharing_node_cuts_both() -> None:
-    parent = TaskTree().root.child("request")
+    parent = Node(None, "connection").child("request")
     child = parent.child("turn")
 
     async def body() -> Any:
@@ -83,7 +83,7 @@ async def test_cutting_the_parent_of_a_sharing_node_cuts_both() -> None:
 
 
 async def test_letting_a_sharing_node_be_frees_what_its_parent_runs() -> None:
-    parent = TaskTree().root.child("request")
+    parent = Node(None, "connection").child("request")
     child = parent.child("turn")
 
     async def stubborn() -> str:
@@ -98,7 +98,7 @@ async def test_letting_a_sharing_node_be_frees_what_its_parent_runs() -> None:
 
 
 async def test_a_sharing_node_can_be_cut_before_its_parent_runs() -> None:
-    parent = TaskTree().root.child("request")
+    parent = Node(None, "connection").child("request")
     child = parent.child("turn")
     child.cut(Cause.SESSION)
     child.let_be()
@@ -107,7 +107,7 @@ async def test_a_sharing_node_can_be_cut_before_its_parent_runs() -> None:
 
 async def test_nodes_that_share_scopes_are_cancelled_once_and_at_the_latest_when_that_is_asked_for() -> None:
     scopes = Scopes()
-    parent = TaskTree(scopes).root.child("request")
+    parent = Node(None, "connection", scopes).child("request")
     child = parent.child("turn")
 
     async def cut_both() -> bool:

@@ -118,9 +118,9 @@ class Plain:
         return Connection(stream, Routes(routes), limits)
 
     def interrupt(self, connection: Connection) -> bool:
-        if any(node.label == "no interrupt" for node in connection.tree.root.children or ()):
+        if any(node.label == "no interrupt" for node in connection.tree.children or ()):
             raise ValueError("it cannot be interrupted")
-        turns = [node for node in connection.tree.root.children or () if node.label.endswith("/turn")]
+        turns = [node for node in connection.tree.children or () if node.label.endswith("/turn")]
         cut = [node.cut(Cause.INTERRUPT) for node in turns]
         return any(cut)
 
