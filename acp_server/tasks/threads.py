@@ -76,7 +76,11 @@ class Threads:
         """Have `function` called in the loop, from any thread; at once if this is the loop's. Nothing, if it ended."""
         if threading.get_ident() == self.home:
             function()
-            return
+        else:
+            self.later(function)
+
+    def later(self, function: Callable[[], object]) -> None:
+        """The same, but never at once: other tasks run before."""
         try:
             self._soon(_guarded, function)
         except RuntimeError:

@@ -7,6 +7,7 @@ plain function runs in.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.tools")
 
 OnCancel = Callable[[], "str | None"]
+
+_AT_ONCE: Final = 256 * 1024
+"""Characters of output that are shown in one round of the event loop: a thread can say far more meanwhile."""
 
 LEFT_OUT: Final = "\n[some output is left out]\n"
 
@@ -186,12 +190,17 @@ class ToolContext:
     def _show(self) -> None:
         if self.is_cancelled:
             self._backlog.take()
-        else:
-            self.take()
+        elif self._take(_AT_ONCE):
+            # The rest behind what other tasks have to do.
+            self._threads.later(self._show)
 
     def take(self) -> None:
         """For the runner: hand over what was said so far to be shown."""
-        pieces, lost = self._backlog.take()
+        self._take(math.inf)
+
+    def _take(self, most: float) -> bool:
+        """The same for about as many characters of it. Whether there is more."""
+        pieces, lost, more = self._backlog.take(most)
         if lost:
             self._view.say(LEFT_OUT)
         for is_text, some in groupby(pieces, lambda piece: isinstance(piece, str)):
@@ -199,3 +208,4 @@ class ToolContext:
                 self._view.say("".join(cast("Iterable[str]", some)))
             else:
                 self._view.attach(*cast("Iterable[ToolCallContent]", some))
+        return more

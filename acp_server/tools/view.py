@@ -7,6 +7,7 @@ in any case. No caller waits here.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -46,13 +47,18 @@ class Backlog:
                 self._lost = True
         return first
 
-    def take(self) -> tuple[list[str | ToolCallContent], bool]:
-        """All pieces, and whether some before them were lost."""
+    def take(self, most: float = math.inf) -> tuple[list[str | ToolCallContent], bool, bool]:
+        """The first pieces, up to the one that makes them larger than `most`; whether some before them were lost; and
+        whether there are more, of which the loop has to be told then."""
+        pieces: list[str | ToolCallContent] = []
         with self._lock:
-            pieces, lost = [piece for piece, _ in self._pieces], self._lost
-            self._pieces.clear()
-            self._size, self._lost = 0, False
-        return pieces, lost
+            lost, self._lost = self._lost, False
+            while self._pieces and most >= 0:
+                piece, size = self._pieces.popleft()
+                pieces.append(piece)
+                self._size -= size
+                most -= size
+            return pieces, lost, bool(self._pieces)
 
 
 _PIECE = 200

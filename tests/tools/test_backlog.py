@@ -15,8 +15,8 @@ from tests.tools.calls import calling, shown, text
 def test_pieces_come_out_in_order_and_the_loop_is_told_once() -> None:
     backlog = Backlog(10_000)
     assert [backlog.add(piece) for piece in ("a", "b", "c")] == [True, False, False]
-    assert backlog.take() == (["a", "b", "c"], False)
-    assert backlog.take() == ([], False)
+    assert backlog.take() == (["a", "b", "c"], False, False)
+    assert backlog.take() == ([], False, False)
     assert backlog.add("d")
 
 
@@ -25,19 +25,28 @@ def test_of_too_much_the_last_pieces_wait() -> None:
     for number in range(100_000):
         backlog.add(f"{number}")
     assert backlog._size <= 10_000
-    pieces, lost = backlog.take()
+    pieces, lost, _ = backlog.take()
     assert lost
     assert 30 < len(pieces) < 50
     assert pieces == [f"{number}" for number in range(100_000 - len(pieces), 100_000)]
     backlog.add("next")
-    assert backlog.take() == (["next"], False)
+    assert backlog.take() == (["next"], False, False)
 
 
 def test_the_last_piece_waits_however_large_it_is() -> None:
     backlog = Backlog(100)
     for letter in "ab":
         backlog.add(letter * 1000)
-    assert backlog.take() == (["b" * 1000], True)
+    assert backlog.take() == (["b" * 1000], True, False)
+
+
+def test_much_comes_out_in_portions_and_the_loop_is_told_of_the_first_one_alone() -> None:
+    backlog = Backlog(10_000)
+    assert [backlog.add(letter * 800) for letter in "abc"] == [True, False, False]
+    assert backlog.take(1500) == (["a" * 800, "b" * 800], False, True)
+    assert not backlog.add("d")
+    assert backlog.take(1500) == (["c" * 800, "d"], False, False)
+    assert backlog.add("e")
 
 
 @pytest.mark.parametrize(
@@ -106,6 +115,33 @@ async def test_a_thread_that_says_more_than_may_wait_leaves_out_what_came_first(
         (last,) = text(shown(editor)[-1])
     assert last.startswith("\n[some output is left out]\n")
     assert last.endswith("998,999,")
+
+
+@pytest.mark.anyio
+async def test_other_tasks_run_while_what_a_thread_has_said_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_server.tools.context._AT_ONCE", 1000)
+    agent = Agent("loud")
+    waits: list[int] = []
+
+    @agent.tool(name="loud")
+    def tool(call: ToolContext) -> None:
+        async def all_at_once() -> None:
+            thread = threading.Thread(target=lambda: [call.progress(f"{number},".rjust(800)) for number in range(100)])
+            thread.start()
+            thread.join()
+            while call._backlog._size:
+                waits.append(call._backlog._size)
+                await anyio.lowlevel.checkpoint()
+
+        call.run(all_at_once)
+
+    calling(agent, "loud")
+    async with editing(agent, Limits(drain=0.05, output=1_000_000)) as editor:
+        assert await editor.ask(await editor.open()) == END_TURN
+        (last,) = text(shown(editor)[-1])
+    assert last.replace(" ", "") == "".join(f"{number}," for number in range(100))
+    # One for every two pieces; trio may run two in one round.
+    assert len(set(waits)) >= 25
 
 
 @pytest.mark.anyio
