@@ -12,6 +12,7 @@ import select
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -90,6 +91,12 @@ def _can_wait(fd: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 
 
+def _is_ready(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 class _Input:
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -121,11 +128,7 @@ class _Input:
     @property
     def is_ready(self) -> bool:
         """Whether there is something to read now, be it the end."""
-        if not self._can_wait or self._closed:
-            return True
-        poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
-        return bool(poll.poll(0))
+        return not self._can_wait or self._closed or _is_ready(self._fd)
 
     def close(self) -> None:
         self._closed = True
@@ -153,10 +156,15 @@ class _Watch:
         self._data: Any = None
 
     async def next(self) -> bytes:
-        if not self._armed:
-            self._loop.add_reader(self._fd, self._ready)
-            self._armed = True
         if self._data is None or self._data.cancelled():
+            if not self._armed:
+                self._loop.add_reader(self._fd, self._ready)
+                self._armed = True
+                # What came while the program did not ask is read at once: to hear of it from the loop takes three
+                # rounds. After that it is the loop's turn, so that a peer that always sends does not keep it.
+                if _is_ready(self._fd):
+                    with suppress(BlockingIOError):
+                        return self._read()
             self._data = self._loop.create_future()
         # If it is cancelled in the moment in which data came, they are still there for the next call.
         data = await self._data
