@@ -230,7 +230,7 @@ class Connection:
         for notice in self._routes.notices.get(method, ()):
             if notice.inline:
                 self._call_inline(method, notice.handler, params)
-            else:
+            elif self._lane.has_room(method, notification.size):
                 self._lane.notify(method, partial(notice.handler, self, params), notification.size)
 
     def _hurry(self, notification: Notification) -> None:

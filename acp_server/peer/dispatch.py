@@ -25,7 +25,7 @@ from acp_server.tasks.tree import Node
 
 logger = logging.getLogger("acp_server.peer")
 
-_SLICE: Final = 0.005
+_SLICE: Final = 0.002
 """Seconds for which requests are run before other tasks, the reader above all, get a turn."""
 
 _AT_ONCE: Final = 25

@@ -51,12 +51,23 @@ class Lane:
         self._dropped = 0
         self._running = False
 
+    def has_room(self, method: str, size: int) -> bool:
+        """Whether a notification of `size` bytes is to be given to `notify`. If not, it is dropped."""
+        if not self._held or self._held + size + _OVERHEAD <= self._limit:
+            return True
+        if not self._dropped:
+            name = reprlib.repr(method)
+            logger.warning("notifications are dropped from %s on: the handler of an earlier one takes too long", name)
+        self._dropped += 1
+        return False
+
     def notify(self, method: str, step: Step, size: int) -> None:
         """Handle a notification of `size` bytes now, or behind those that are still being handled."""
         if self.node.cause is not None:
             return
         if self._running:
-            self._wait(method, step, size + _OVERHEAD)
+            self._steps.append((method, step, size + _OVERHEAD))
+            self._held += size + _OVERHEAD
             return
         token = in_notification.set(True)
         try:
@@ -101,16 +112,6 @@ class Lane:
                 step()
             else:
                 await self._guard(method, _call(step))
-
-    def _wait(self, method: str, step: Step, size: int) -> None:
-        if self._held + size <= self._limit or not self._held:
-            self._steps.append((method, step, size))
-            self._held += size
-            return
-        if not self._dropped:
-            name = reprlib.repr(method)
-            logger.warning("notifications are dropped from %s on: the handler of an earlier one takes too long", name)
-        self._dropped += 1
 
     def _tell(self) -> None:
         if self._dropped:

@@ -103,6 +103,9 @@ class Reader:
             # What was read ahead last is still there.
             if not (self._lines or self._blocks):
                 await self._receive()
+                if len(self._blocks) > 1:
+                    # More than the first slice may have time for.
+                    await self._hurry_ahead(self._begun)
             if not self._slice() or self._writer.size > self._unread:
                 await self._catch_up()
         if self._problem is not None:

@@ -122,7 +122,12 @@ class Endpoint:
             return (Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error),)
         if type(value) is list and value:
             return self._batch(cast("list[Any]", value), len(line))
-        return (self._event(classify(value), len(line)),)
+        message = classify(value)
+        if type(message) is Notification:
+            # Nothing is owed for it. It may come by the ten thousand, so it takes no step that it does not need.
+            message.size = len(line)
+            return (message,)
+        return (self._event(message, len(line)),)
 
     def _batch(self, values: list[Any], size: int) -> Iterator[Event]:
         if len(values) > BATCH_LIMIT:

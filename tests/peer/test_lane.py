@@ -34,7 +34,8 @@ class Track:
 
     def plain(self, name: str, size: int = 0) -> None:
         """A notification whose handler is a plain function."""
-        self.lane.notify(name, lambda: self.did.append(name), size)
+        if self.lane.has_room(name, size):
+            self.lane.notify(name, lambda: self.did.append(name), size)
 
     def waiting(self, name: str) -> None:
         """A notification whose handler waits until its gate opens."""

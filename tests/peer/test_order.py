@@ -341,3 +341,15 @@ async def test_a_handler_that_fails_in_the_reader_costs_nobody_else_anything(
         assert await end.barrier() == []
     assert heard == [[0], [1]]
     assert [record.getMessage() for record in caplog.records] == ["the handler of note failed"] * 2
+
+
+async def test_a_cancel_at_the_end_of_much_that_comes_at_once_goes_before_all_of_it() -> None:
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "said", heard.append)
+    listen(routes, "session/cancel", heard.append, inline=True)
+    async with serving(routes) as end:
+        # In one slice, however long that takes: the second half would begin another block.
+        end.send(*(notification("said", ["x" * 100]) for _ in range(200)), notification("session/cancel", ["now"]))
+        assert await end.barrier() == []
+    assert heard[0] == heard[-1] == ["now"]
