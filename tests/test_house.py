@@ -205,7 +205,7 @@ def test_the_package_imports_only_what_it_declares() -> None:
 
 
 def _folder(extra: str) -> str:
-    return "acp_server/cli/chat/" if extra == "chat" else f"acp_server/{extra}/"
+    return f"acp_server/cli/{extra}/" if extra in ("chat", "reload") else f"acp_server/{extra}/"
 
 
 def _imported(tree: ast.AST) -> set[str]:

@@ -15,6 +15,7 @@ from acp_server.errors import UsageError
 
 if TYPE_CHECKING:
     from acp_server.agent.app import Agent
+    from acp_server.agent.serve import Servable
 
 
 def launch(
@@ -27,11 +28,13 @@ def launch(
     record: Path | None = None,
     backend: str | None = None,
     store: str | None = None,
+    memory_file: Path | None = None,
 ) -> int:
     """Serve `target` (see `acp_server.cli.target`), or the built-in agent; the exit code. `models`: what drives
     the latter, and `base_url` where those are (see `acp_server.workspace.model_agent`). `store`: where sessions are
-    kept (see `acp_server.cli.store`), if not where the agent does of its own accord. `record` and `backend`: if not
-    what the target itself asks for, where it calls `run`. Raises UsageError."""
+    kept (see `acp_server.cli.store`), if not where the agent does of its own accord; `memory_file`: where those are
+    kept that would be kept in memory. `record` and `backend`: if not what the target itself asks for, where it calls
+    `run`. Raises UsageError."""
     # First of all, so that nothing that the module prints when it is imported reaches the client.
     claim = Claim()
     options: dict[str, Any] = {}
@@ -55,6 +58,8 @@ def launch(
             if not isinstance(agent, Agent):
                 raise UsageError(f"{target} is of type {type(agent).__name__}, for which there is no --store")
             agent.store = store_at(store)
+        if memory_file is not None:
+            _outlive_process(agent, memory_file)
     except UsageError:
         # No client is served, so standard error, which may be one pipe with the output, is for saying why.
         drain()
@@ -68,6 +73,15 @@ def launch(
     said = {"backend": backend, "record": record}
     options |= {name: value for name, value in said.items() if value is not None}
     return run(agent, **options, claim=claim)
+
+
+def _outlive_process(agent: Servable, file: Path) -> None:
+    from acp_server.agent.app import Agent
+    from acp_server.store.memory import MemoryStore
+    from acp_server.store.sqlite_store import SqliteStore
+
+    if isinstance(agent, Agent) and type(agent.store) is MemoryStore:
+        agent.store = SqliteStore(file)
 
 
 def _built_in(models: Sequence[str], base_url: str | None, backend: str | None) -> Agent:

@@ -8,6 +8,7 @@ import click
 
 from acp_server.cli import logs
 from acp_server.cli.launch import launch
+from acp_server.errors import UsageError
 
 
 @click.command()
@@ -53,6 +54,12 @@ from acp_server.cli.launch import launch
     type=click.Choice(["asyncio", "trio"]),
     help="The event loop: asyncio, unless the target itself asks for another.",
 )
+@click.option(
+    "--reload",
+    is_flag=True,
+    help="Start the agent anew when its Python files change; sessions go on. For its author, at work.",
+)
+@click.option("--memory-file", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
 def serve(
     target: str | None,
     models: tuple[str, ...],
@@ -62,6 +69,8 @@ def serve(
     record: Path | None,
     store: str | None,
     backend: str | None,
+    reload: bool,
+    memory_file: Path | None,
 ) -> int:
     """Serve an agent to an editor over standard input and output.
 
@@ -69,6 +78,14 @@ def serve(
     without an attribute it is the one that the file itself runs, or else `agent`. It may be a function that makes the
     agent. Without TARGET the built-in agent is served: it carries out commands offline, or does what a model decides.
     """
+    if reload:
+        from acp_server.cli.reload.watch import serve_reloading
+
+        if models or base_url is not None:
+            raise UsageError("--model and --base-url are for the built-in agent, and --reload is for one of your own")
+        logs.configure(log_level, log_file)
+        said = {"log-level": log_level, "log-file": log_file, "record": record, "store": store, "backend": backend}
+        return serve_reloading(target, [f"--{name}={value}" for name, value in said.items() if value is not None])
     return launch(
         target,
         models=models,
@@ -78,4 +95,5 @@ def serve(
         record=record,
         backend=backend,
         store=store,
+        memory_file=memory_file,
     )

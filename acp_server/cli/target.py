@@ -41,6 +41,12 @@ def load(target: str) -> tuple[Servable, dict[str, Any]]:
     return agent, noted.options if noted.agent is agent else options
 
 
+def place_of(target: str) -> Path | None:
+    """The file that the target names; None for a module."""
+    place, _ = _split(target)
+    return Path(place) if _is_file(place) else None
+
+
 def _split(target: str) -> tuple[str, str | None]:
     place, colon, attribute = target.rpartition(":")
     # The colon behind a drive's letter parts nothing.

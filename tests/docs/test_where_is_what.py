@@ -51,6 +51,7 @@ def test_the_page_says_of_every_package_what_it_does() -> None:
 
 def test_the_page_says_of_every_dependency_why_it_is_there() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    needed = project["dependencies"] + project["optional-dependencies"]["gateway"]
+    extras = project["optional-dependencies"]
+    needed = project["dependencies"] + extras["gateway"] + extras["reload"]
     names = {re.split(r"[^A-Za-z0-9-]", need)[0] for need in needed}
     assert names == {name for row in _table(CONTRIBUTING, "Why each dependency") for name in row[0].split(", ")}

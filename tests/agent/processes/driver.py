@@ -141,9 +141,10 @@ class Driven:
         log = self._log.fileno()
         return os.pread(log, os.fstat(log).st_size, 0).decode(errors="replace")
 
-    def wait_for_stderr(self, text: str) -> None:
+    def wait_for_stderr(self, text: str, after: int = 0) -> None:
+        """Wait until it has written this, behind the first `after` characters."""
         end = time.monotonic() + PATIENCE
-        while text not in self.stderr:
+        while text not in self.stderr[after:]:
             assert time.monotonic() < end, self.stderr
             select.select([], [], [], 0.01)
 

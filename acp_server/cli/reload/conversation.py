@@ -1,0 +1,133 @@
+"""What has passed between a client and its agent, as far as another process of the agent needs it to go on.
+
+It reads and writes nothing. The ids of an agent's requests are replaced by ids of its own, since each process counts
+from the beginning: an answer to a question of one process must not reach the next one.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, cast
+
+from acp_server.wire.messages import Notification, Request, RequestId, Response, classify, is_request_id
+
+
+class Conversation:
+    """One client with one process of the agent after the other."""
+
+    def __init__(self) -> None:
+        self.initialize: Request | None = None
+        """The last one that was answered with a result."""
+        self.offered: dict[str, Any] = {}
+        """That result."""
+        self.login: Request | None = None
+        """`authenticate` (version 2: `auth/login`), if the agent has agreed to it."""
+        self.sessions: dict[str, dict[str, Any]] = {}
+        """The sessions that are open, each with the parameters that it can be opened with again."""
+        self._open: dict[RequestId, Request] = {}
+        self._asked: dict[RequestId, RequestId] = {}
+        """The agent's requests that the client has not answered: the agent's ids by those that the client knows."""
+        self._ids = count(1)
+        self._busy: set[str] = set()
+        """Sessions of version 2 whose prompt was answered, and whose turn still runs."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the agent owes the client nothing."""
+        return not self._open and not self._busy
+
+    def from_client(self, value: Any) -> Any:
+        """Take note of a message or a batch; what the agent is to get of it, None for nothing."""
+        if isinstance(value, list) and value:
+            return [each for each in map(self._from_client, cast("list[Any]", value)) if each is not None] or None
+        return self._from_client(value)
+
+    def from_agent(self, value: Any) -> Any:
+        """Take note of a message or a batch; what the client is to get of it, None for nothing."""
+        if isinstance(value, list) and value:
+            return [each for each in map(self._from_agent, cast("list[Any]", value)) if each is not None] or None
+        return self._from_agent(value)
+
+    def forget_process(self) -> tuple[list[RequestId], list[RequestId]]:
+        """The process has ended: the ids of the client's requests that it has left without an answer, and of its own
+        that the client has not answered. Neither will be."""
+        left, asked = list(self._open), list(self._asked)
+        self._open.clear()
+        self._asked.clear()
+        self._busy.clear()
+        return left, asked
+
+    def reopening(self, offered: dict[str, Any]) -> str | None:
+        """The method that opens a session again with an agent that offers this; None if it has none.
+
+        `session/resume` comes first, for it repeats nothing.
+        """
+        if offered.get("protocolVersion") != 1:
+            return "session/resume"
+        capabilities = _object(offered.get("agentCapabilities"))
+        if _object(capabilities.get("sessionCapabilities")).get("resume") is not None:
+            return "session/resume"
+        return "session/load" if capabilities.get("loadSession") is True else None
+
+    def _from_client(self, message: Any) -> Any:
+        match classify(message):
+            case Request() as request:
+                self._open[request.id] = request
+            case Response(id=id) if id is not None:
+                if not is_request_id(id) or id not in self._asked:
+                    return None  # a process that has ended wanted to know
+                return message | {"id": self._asked.pop(id)}
+            case _:
+                pass
+        return message
+
+    def _from_agent(self, message: Any) -> Any:
+        match classify(message):
+            case Request(id=id):
+                number = next(self._ids)
+                self._asked[number] = id
+                return message | {"id": number}
+            case Notification(method="$/cancel_request", params=dict() as params):
+                known = [ours for ours, theirs in self._asked.items() if theirs == params.get("requestId")]
+                return message | {"params": params | {"requestId": known[-1]}} if known else None
+            case Notification(method="session/update", params=dict() as params):
+                self._note_state(params)
+            case Response(id=id, error=error) as answer if is_request_id(id):
+                request = self._open.pop(id, None)
+                if request is not None and error is None:
+                    self._learn(request, _object(answer.result))
+            case _:
+                pass
+        return message
+
+    def _note_state(self, params: dict[str, Any]) -> None:
+        update, session = _object(params.get("update")), params.get("sessionId")
+        if update.get("sessionUpdate") == "state_update" and isinstance(session, str):
+            # An unknown state is never idle (ACP v2, session states).
+            (self._busy.discard if update.get("state") == "idle" else self._busy.add)(session)
+
+    def _learn(self, request: Request, result: dict[str, Any]) -> None:
+        params = _object(request.params)
+        match request.method:
+            case "initialize":
+                self.initialize, self.offered = request, result
+            case "authenticate" | "auth/login":
+                self.login = request
+            case "logout" | "auth/logout":
+                self.login = None
+            case "session/new" | "session/fork":
+                self._opened(result.get("sessionId"), params)
+            case "session/load" | "session/resume":
+                self._opened(params.get("sessionId"), params)
+            case "session/close" | "session/delete":
+                self.sessions.pop(str(params.get("sessionId")), None)
+            case _:
+                pass
+
+    def _opened(self, session: Any, params: dict[str, Any]) -> None:
+        if isinstance(session, str):
+            self.sessions[session] = params | {"sessionId": session}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
