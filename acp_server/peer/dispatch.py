@@ -180,22 +180,18 @@ class Dispatcher:
                     break
             if self._ready or self._idle is not None or self._closing:
                 return
-            await self._wait()
-            self._due -= 1
+            self._idle = signal = self._signals.make()
+            self._spawner.rest()
+            try:
+                await signal
+            except BaseException:
+                # Cancelled natively. If it was woken in the same moment, another task is to see what for.
+                if self._idle is signal:
+                    self._get_on()
+                raise
+            finally:
+                self._due -= 1
             end = perf_counter() + _SLICE
-
-    async def _wait(self) -> None:
-        """Wait for something to run."""
-        self._idle = signal = self._signals.make()
-        self._spawner.rest()
-        try:
-            await signal
-        except BaseException:
-            # Cancelled natively. If it was woken in the same moment, another task is to see what for.
-            if self._idle is signal:
-                self._get_on()
-            self._due -= 1
-            raise
 
     def _next(self) -> Call | None:
         """The next one that may begin. Those that may not yet are parked."""

@@ -97,7 +97,9 @@ class Prompt(Follower):
     async def serve(self) -> dict[str, Any]:
         """Run the turn; the prompt's answer."""
         turn = self._turn
-        _, error = await turn.node.share(self._run)
+        pair = self._call.node.pair
+        assert pair is not None
+        _, error = await turn.node.run_in(pair, self._run)
         if error is not None and _is_users_choice(error):
             error = None
         # Nothing has waited since the handler ended. From here on a cancel is late and changes nothing.

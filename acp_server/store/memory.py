@@ -117,7 +117,7 @@ class MemoryStore:
         self._count(record)
         while self._size > self._most_history:
             self._forget_turn()
-        while len(self._shelf) > self._most_sessions and (last := self._shelf.last) is not None:
+        while len(self._records) > self._most_sessions and (last := self._shelf.last) is not None:
             self._tell()
             # If it is open somewhere, it is kept again with its next turn.
             self._records[last].stored = None

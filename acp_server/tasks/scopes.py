@@ -59,13 +59,11 @@ class Scopes:
         self._unfinished: dict[Iterator[None], None] = {}
 
     def cancel(self, pair: Pair) -> None:
-        """Cancel all that runs in it, once, however many nodes it stands for. Only with `has_room`.
+        """Cancel all that runs in it, unless that has been done. Only with `has_room`.
 
         On asyncio it is done a moment later, by the loop, for all that are cancelled meanwhile. There anyio notes in
         each cancel by which task it was, in words, and that takes longer than the cancel.
         """
-        if pair.cut:
-            return
         pair.cut = True
         if not self._is_recursive:
             pair.outer.cancel()

@@ -27,13 +27,15 @@ Function: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 class Spawner:
     """The tasks of one connection. `steps`: what they do may take long between two awaits, see there."""
 
-    __slots__ = ("_count", "_idle", "_info", "_loop", "_on_crash", "_steps", "_tasks", "_trio")
+    __slots__ = ("_count", "_idle", "_info", "_loop", "_on_crash", "_steps", "_tasks", "_trio", "time")
 
     def __init__(self, on_crash: Callable[[BaseException], None], steps: Steps | None = None) -> None:
         self._on_crash = on_crash
         self._steps = steps
         self._trio = sniffio.current_async_library() == "trio"
         self._loop: Any = anyio.lowlevel.current_token().native_token
+        self.time: Callable[[], float] = sys.modules["trio"].current_time if self._trio else self._loop.time
+        """The time by the event loop's clock, in seconds; unlike anyio's it can also be had in a plain callback."""
         # anyio tells about the running task, or about all of them at once. The class of what it tells takes any task.
         self._info: Callable[[Any], anyio.TaskInfo] = cast("Any", type(anyio.get_current_task()))
         # With what it takes to start them again. The loop keeps weak references only.
@@ -72,10 +74,6 @@ class Spawner:
     def is_reached(self, task: object) -> bool:
         """Whether a cancel of a scope around `task`, which has not ended, has a hold of it: no shield keeps it off."""
         return self._info(task).has_pending_cancellation()
-
-    def time(self) -> float:
-        """The time by the event loop's clock, in seconds; unlike anyio's it can also be had in a plain callback."""
-        return sys.modules["trio"].current_time() if self._trio else self._loop.time()
 
     def rest(self) -> None:
         """The running task has ended, or has nothing to do and waits for it: it does not count until `resume`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 from acp_server.tasks.cause import Cause
@@ -37,13 +37,13 @@ class Node:
     """
 
     __slots__ = (
-        "_pair",
         "_scopes",
         "cause",
         "children",
         "closed",
         "label",
         "on_cut",
+        "pair",
         "parent",
     )
 
@@ -57,7 +57,7 @@ class Node:
         self.on_cut: Callable[[Node], None] | None = None
         """Called at once when this very node or one above it is cut; not if it is made in one that is cut already. It
         must be quick and must not wait. If the stack is too deep for it, the event loop calls it again."""
-        self._pair: Pair | None = None
+        self.pair: Pair | None = None
         """The scopes of its run."""
         if parent is None:
             self._scopes = scopes or Scopes()
@@ -97,10 +97,12 @@ class Node:
     async def run_in(
         self, pair: Pair, body: Callable[..., Awaitable[Any]], *args: Any
     ) -> tuple[Any, BaseException | None]:
-        """The same, in scopes that this task has entered and that nothing else runs in meanwhile."""
+        """The same, in scopes that this task has entered. They may be those that the node above runs in, as the one
+        thing that it does now: cutting this node, which is recorded on it alone, then cancels what that one runs.
+        Scopes are a third of the cost of a request."""
         if self.cause is not None or self.closed:
             return NOTHING, None
-        self._pair = pair
+        self.pair = pair
         try:
             return await body(*args), None
         except BaseException as error:
@@ -108,17 +110,7 @@ class Node:
             gave_in = self.cause is not None and (type(error) is self._scopes.cancelled or is_cancellation(error))
             return NOTHING, None if gave_in else error
         finally:
-            self._pair = None
-
-    def share(
-        self, body: Callable[..., Awaitable[Any]], *args: Any
-    ) -> Coroutine[Any, Any, tuple[Any, BaseException | None]]:
-        """Like `run`, in the scopes that the node above runs in: as the one thing that it does now. Cutting this node,
-        which is recorded on it alone, then cancels what the node above runs. Scopes are a third of the cost of a
-        request."""
-        assert self.parent is not None
-        assert self.parent._pair is not None
-        return self.run_in(self.parent._pair, body, *args)
+            self.pair = None
 
     def cut(self, cause: Cause) -> bool:
         """End this node and all that is nested in it. False if it is closed or was cut: the first cause stands.
@@ -164,7 +156,7 @@ class Node:
         """Cancel what was cut. With pauses, for what is cancelled ends in the next round of the loop."""
         # What runs in a node is cancelled with all that is nested in it, so that it does not go on because of the end
         # of that. In a node where nothing runs, one child can be cancelled after the other.
-        in_one_go = self._pair is not None
+        in_one_go = self.pair is not None
         portion: list[Node] = []
         for node in fresh:
             if node.parent is self and len(portion) >= _AT_ONCE and not in_one_go:
@@ -179,8 +171,8 @@ class Node:
         # Innermost first. Most scopes lie within one another, but a node may run in a task that its parent did not
         # start.
         for node in reversed(nodes):
-            if node._pair is not None:
-                self._scopes.cancel(node._pair)
+            if node.pair is not None and not node.pair.cut:
+                self._scopes.cancel(node.pair)
         for node in nodes:
             node._was_cut(again=True)
 
@@ -200,14 +192,14 @@ class Node:
 
         Its caller waits no more from now on. Without this it could take all of the processor by refusing to end.
         """
-        if self.cause is not None and self._pair is not None:
-            let_be_in(self._pair.inner)
+        if self.cause is not None and self.pair is not None:
+            let_be_in(self.pair.inner)
         for child in self.children or ():
             child.let_be()
 
     def close(self) -> None:
         """The work is over. What still runs in it, or is nested in it, is cut; the node leaves the tree. Idempotent."""
-        if self._pair is not None:
+        if self.pair is not None:
             self.cut(Cause.FINISHED)
         for child in list(self.children or ()):
             child.cut(Cause.FINISHED)

@@ -43,9 +43,10 @@ class Work(ABC):
         """It was cut, its time for cleaning up is over, and it still runs: it is waited for no longer. Idempotent."""
 
     def was_cut(self, _node: Node) -> None:
-        """The node, or one that is nested in it and that counts, was cut: its time to clean up begins."""
-        self._watched = True
-        self._watch.add(self.overdue)
+        """The node, or one that is nested in it and that counts, was cut: its time to clean up begins, once."""
+        if not self._watched:
+            self._watched = True
+            self._watch.add(self.overdue)
 
     def overdue(self) -> None:
         """For the watch: give it up, and see to it that it does not take all of the processor.

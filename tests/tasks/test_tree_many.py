@@ -39,7 +39,7 @@ class Many:
             finally:
                 self.ended.append(node.label)
                 outer = node.parent
-                if outer is not None and outer._pair is not None and not outer._pair.outer.cancel_called:
+                if outer is not None and outer.pair is not None and not outer.pair.outer.cancel_called:
                     self.alone.append(node.label)
 
         await node.run(body)

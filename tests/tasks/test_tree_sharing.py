@@ -7,11 +7,22 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.scopes import Scopes
+from acp_server.tasks.scopes import Pair, Scopes
 from acp_server.tasks.tree import NOTHING, Node
 from tests.tasks.stray import stray_cancellation
 
 pytestmark = pytest.mark.anyio
+
+
+def _scopes_of(node: Node) -> Pair:
+    """Those that the node above it runs in."""
+    assert node.parent is not None
+    assert node.parent.pair is not None
+    return node.parent.pair
+
+
+async def _share(node: Node, body: Any) -> Any:
+    return await node.run_in(_scopes_of(node), body)
 
 
 async def _seven() -> int:
@@ -24,7 +35,7 @@ async def test_cutting_a_sharing_node_interrupts_its_parents_body_and_is_recorde
     seen: list[Any] = []
 
     async def body() -> str:
-        seen.append(await child.share(anyio.sleep_forever))
+        seen.append(await child.run_in(_scopes_of(child), anyio.sleep_forever))
         # The scope is cancelled: who goes on may only do what needs no waiting, or is shielded.
         with pytest.raises(anyio.get_cancelled_exc_class()):
             await anyio.lowlevel.checkpoint()
@@ -50,8 +61,8 @@ async def test_what_a_sharing_node_returns_or_raises_is_handed_back() -> None:
         raise error
 
     async def body() -> None:
-        seen.append(await parent.child("one").share(_seven))
-        seen.append(await child.share(fail))
+        seen.append(await (one := parent.child("one")).run_in(_scopes_of(one), _seven))
+        seen.append(await child.run_in(_scopes_of(child), fail))
 
     child = parent.child("two")
     await parent.run(body)
@@ -66,7 +77,8 @@ async def test_a_cancellation_in_a_sharing_node_that_was_not_cut_is_an_error() -
         raise stray
 
     async def body() -> Any:
-        return await parent.child("turn").share(leak)
+        turn = parent.child("turn")
+        return await turn.run_in(_scopes_of(turn), leak)
 
     assert await parent.run(body) == ((NOTHING, stray), None)
 
@@ -76,7 +88,7 @@ async def test_cutting_the_parent_of_a_sharing_node_cuts_both() -> None:
     child = parent.child("turn")
 
     async def body() -> Any:
-        return await child.share(_cut_and_wait, parent)
+        return await child.run_in(_scopes_of(child), _cut_and_wait, parent)
 
     assert await parent.run(body) == ((NOTHING, None), None)
     assert child.cause is Cause.PEER
@@ -94,7 +106,7 @@ async def test_letting_a_sharing_node_be_frees_what_its_parent_runs() -> None:
         await anyio.lowlevel.checkpoint()
         return "at last"
 
-    assert await parent.run(child.share, stubborn) == (("at last", None), None)
+    assert await parent.run(_share, child, stubborn) == (("at last", None), None)
 
 
 async def test_a_sharing_node_can_be_cut_before_its_parent_runs() -> None:
@@ -102,7 +114,7 @@ async def test_a_sharing_node_can_be_cut_before_its_parent_runs() -> None:
     child = parent.child("turn")
     child.cut(Cause.SESSION)
     child.let_be()
-    assert await parent.run(child.share, pytest.fail) == ((NOTHING, None), None)
+    assert await parent.run(_share, child, pytest.fail) == ((NOTHING, None), None)
 
 
 async def test_nodes_that_share_scopes_are_cancelled_once_and_at_the_latest_when_that_is_asked_for() -> None:
@@ -111,7 +123,7 @@ async def test_nodes_that_share_scopes_are_cancelled_once_and_at_the_latest_when
     child = parent.child("turn")
 
     async def cut_both() -> bool:
-        pair = child._pair
+        pair = child.pair
         assert pair is not None
         child.cut(Cause.SESSION)
         assert pair.cut
@@ -123,7 +135,7 @@ async def test_nodes_that_share_scopes_are_cancelled_once_and_at_the_latest_when
         return True
 
     async def body() -> Any:
-        return await child.share(cut_both)
+        return await child.run_in(_scopes_of(child), cut_both)
 
     assert await parent.run(body) == ((True, None), None)
 

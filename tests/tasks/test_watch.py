@@ -22,9 +22,8 @@ class Clock(Spawner):
     def __init__(self) -> None:
         super().__init__(_raise)
         self.offset = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.offset
+        time = self.time
+        self.time = lambda: time() + self.offset
 
 
 def _raise(error: BaseException) -> None:
