@@ -1,31 +1,35 @@
 """The chats: which of them live, and the moves that requests make.
 
-Every check and the change that follows from it are made without waiting in between, so two requests cannot both win.
+Which chat has a conversation, and whether there is room for another, is decided for one request after another. Each
+check and the change that follows from it are made under one lock, so two requests cannot both win.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal
 
 import anyio
 from anyio.abc import TaskGroup
 
+from acp_server.gateway import new_chat
 from acp_server.gateway.auth import Caller
-from acp_server.gateway.bodies import ChatBody, ConversationBody, SubmitBody, known_id
+from acp_server.gateway.bodies import ChatBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bot, Bots
-from acp_server.gateway.conversations import Conversations, Lease
+from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.errors import ApiError, Code, log_fault
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.live_chat import LiveChat, not_cancellable
-from acp_server.gateway.messages import QUESTION, Message
+from acp_server.gateway.live_chat import Also, Keep, LiveChat, kept_nowhere, not_cancellable
+from acp_server.gateway.messages import Message
+from acp_server.gateway.new_chat import NewChat
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import CallType
-from acp_server.gateway.records import RUNNING, Chat, Conversation, Failure, KnownSession, Status
+from acp_server.gateway.records import RUNNING, Chat, Failure, Status, Usage
+from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Store
 
 Cancel = Literal["stop", "drain"]
@@ -67,6 +71,7 @@ class Chats:
         self._alive: dict[str, PromptTurn] = {}
         self._unstored: dict[str, Chat] = {}
         """Chats whose ends could not be stored."""
+        self._admission = anyio.Lock()
         self._group: TaskGroup | None = None
         self.on_end: Callable[[Status, float], object] | None = None
         """Is told of each chat that is over: how it ended, and after how many seconds."""
@@ -86,78 +91,69 @@ class Chats:
 
     # -- what clients want
 
-    def create(self, caller: Caller, conversation_id: str | None, body: ChatBody) -> Begun:
+    async def create(self, caller: Caller, conversation_id: str | None, body: ChatBody) -> Begun:
         """Begin a chat; in a new conversation without `conversation_id`."""
-        if self._group is None:
-            raise ApiError(Code.BUSY, "the gateway is ending")
         bot = self._bots.find(body.bot_id)
         if not body.auto_save_history and not body.stream:
             raise ApiError(Code.NOT_SAVED_NOT_STREAMED, "without stream, auto_save_history has to be true")
-        conversation = self._conversations.find(caller, conversation_id) if conversation_id else None
-        if conversation is not None:
-            self._check_free(conversation.id)
-        self._check_room(caller)
-        with self._store.transaction():
-            query: Message | None = None
-            if not body.additional_messages:
-                query = self._last_question(conversation)
-            elif body.additional_messages[-1].role != "user":
-                raise ApiError(Code.BAD_PARAMETER, "additional_messages: the last one has to be the user's")
-            if conversation is None:
-                name = body.additional_messages[-1].content[:50]
-                conversation = self._conversations.create(caller, ConversationBody(bot_id=body.bot_id, name=name))
-            turn, left = self._make(caller, conversation, bot, body, query)
+        async with self._admission:
+            if self._group is None:
+                raise _ending()
+            refusal, late = self._occupied(conversation_id) or self._full(caller), dict(self._unstored)
+            new = await self._store.do(self._add, late.values(), caller, conversation_id, body, bot.name, refusal)
+            for id in late:
+                del self._unstored[id]
+            turn = self._turn(new, bot, body)
             listener = turn.live.feed.listen() if body.stream else None
-            turn.live.begin()
-            self._store_late()
-        self._unstored.clear()
-        self._conversations.release(left)
-        chat = turn.live.chat
-        self._alive[chat.id] = turn
-        self._group.start_soon(self._run, turn)
-        return chat.to_wire(), listener
+            turn.live.begin(new.running)
+            if not self._start(turn):
+                await turn.live.finish(Usage(), _RESTARTED)
+                raise _ending()
+            return turn.live.chat.to_wire(), listener
 
-    def retrieve(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
+    async def retrieve(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
         """One of the caller's chats. Raises ApiError 4001, for those of others as well."""
         id = known_id(chat_id, "chat_id", Code.BAD_CHAT, _UNKNOWN)
         conversation = known_id(conversation_id, "conversation_id", Code.BAD_CHAT, _UNKNOWN)
         alive = self._alive.get(id)
-        chat = alive.live.chat if alive is not None else self._unstored.get(id) or self._store.chat(id)
+        if alive is not None:
+            chat = None if alive.live.discarded else alive.live.chat
+        else:
+            chat = await self._store.do(_find, id, self._unstored.get(id))
         if chat is None or chat.owner != caller.name or chat.conversation_id != conversation:
-            raise ApiError(Code.BAD_CHAT, _UNKNOWN)
-        found = self._store.conversation(conversation)
-        if found is None or found.deleted:
             raise ApiError(Code.BAD_CHAT, _UNKNOWN)
         return chat
 
-    def messages(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> list[Message]:
+    async def messages(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> list[Message]:
         """What a chat has produced so far."""
-        chat = self.retrieve(caller, conversation_id, chat_id)
+        chat = await self.retrieve(caller, conversation_id, chat_id)
         alive = self._alive.get(chat.id)
-        return self._store.produced(chat.id) if alive is None else list(alive.live.messages)
+        return await self._store.do(Rows.produced, chat.id) if alive is None else list(alive.live.messages)
 
-    def submit(self, caller: Caller, conversation_id: str | None, chat_id: str | None, body: SubmitBody) -> Begun:
+    async def submit(self, caller: Caller, conversation_id: str | None, chat_id: str | None, body: SubmitBody) -> Begun:
         """Answer what a chat waits for."""
-        chat = self.retrieve(caller, conversation_id, chat_id)
-        if not chat.saved:
-            raise ApiError(Code.INTERNAL, "a chat without auto_save_history cannot be continued")
-        alive = self._alive.get(chat.id)
-        if alive is None:
-            raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {chat.status.value}")
-        if chat.status is Status.REQUIRES_ACTION:
-            self._check_free(chat.conversation_id)
-        return alive.live.submit(body.tool_outputs, body.stream)
+        async with self._admission:
+            chat = await self.retrieve(caller, conversation_id, chat_id)
+            if not chat.saved:
+                raise ApiError(Code.INTERNAL, "a chat without auto_save_history cannot be continued")
+            alive = self._alive.get(chat.id)
+            if alive is None:
+                raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {chat.status.value}")
+            refusal = self._occupied(chat.conversation_id)
+            if chat.status is Status.REQUIRES_ACTION and refusal is not None:
+                raise refusal
+            return await alive.live.submit(body.tool_outputs, body.stream)
 
     async def cancel(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
         """Cancel a running chat. Returns when the agent has stopped, or did not within its time; with `drain` at once.
 
-        The status is final before anything is waited for.
+        The status is final before the agent is waited for.
         """
-        chat = self.retrieve(caller, conversation_id, chat_id)
+        chat = await self.retrieve(caller, conversation_id, chat_id)
         alive = self._alive.get(chat.id)
         if alive is None:
             raise not_cancellable(chat)
-        alive.live.cancel()
+        await alive.live.cancel()
         if self._cancel == "stop":
             alive.stop()
             # Longer than the work itself waits for the agent, so that what was used is known.
@@ -165,30 +161,31 @@ class Chats:
                 await alive.done.wait()
         elif self._group is not None:
             self._group.start_soon(alive.drain)
-        return chat
+        return alive.live.chat
 
-    def delete_conversation(self, caller: Caller, id: str) -> None:
+    async def delete_conversation(self, caller: Caller, id: str) -> None:
         """Delete a conversation. What runs in it is cancelled; what waits in it is dismissed."""
-        with self._store.transaction():
-            session = self._conversations.delete(caller, id)
-            self._purge(id)
-        # It is gone now, and nothing from here on can be refused.
-        self._conversations.release(session)
-        for alive in self._of(id):
-            alive.live.discard()
-            alive.stop()
+        async with self._admission:
+            was_used = bool(self._of(id))
+            await self._store.do(self._delete, caller, id, purge=not was_used)
+            # It is gone now, and nothing from here on can be refused.
+            for alive in self._of(id):
+                await alive.live.discard()
+                alive.stop()
+        if was_used:
+            await self._purge(id)
 
     # -- from one run of the gateway to the next
 
-    def recover(self) -> None:
+    def recover(self, rows: Rows) -> None:
         """Chats that were alive when the gateway ended have failed."""
-        with self._store.transaction():
-            for chat in self._store.chats_that_live():
-                chat.keep = self._store.change_chat
-                chat.move(Status.IN_PROGRESS)
-                chat.move(Status.FAILED, error=_RESTARTED)
-            for conversation in self._store.deleted_conversations():
-                self._store.purge(conversation.id)
+        for chat in rows.chats_that_live():
+            running = chat.moved(Status.IN_PROGRESS) or chat
+            failed = running.moved(Status.FAILED, error=_RESTARTED)
+            assert failed is not None
+            rows.change_chat(failed)
+        for conversation in rows.deleted_conversations():
+            rows.purge(conversation.id)
 
     def stop(self) -> None:
         """The gateway ends: all work is stopped, and the chats fail. Never waits."""
@@ -198,106 +195,117 @@ class Chats:
 
     # -- parts
 
-    def _make(
-        self, caller: Caller, conversation: Conversation, bot: Bot, body: ChatBody, query: Message | None
-    ) -> tuple[PromptTurn, KnownSession | None]:
-        chat = Chat(
-            id=self._ids.new(),
-            conversation_id=conversation.id,
-            section_id=conversation.section_id,
-            bot_id=body.bot_id,
-            owner=caller.name,
-            saved=body.auto_save_history,
-            query_id=None if query is None else query.id,
-            meta_data=body.meta_data,
-        )
-        given = [self._conversations.message(conversation, message) for message in body.additional_messages]
-        for message in given:
-            message.chat_id, message.bot_id = chat.id, chat.bot_id
-        if chat.saved:
-            lease = self._conversations.take_session(conversation, bot.name)
-            self._store.add_chat(chat)
-            for message in given:
-                self._store.add_message(message)
-            chat.keep = self._store.change_chat
-        else:
-            # In a session of its own, so that no later chat hears of it.
-            lease = Lease(conversation.id, conversation.section_id, bot.name, conversation.revision, None)
-            if query is not None:
-                chat.keep = partial(self._forget_if_cancelled, query)
+    def _add(self, rows: Rows, late: Iterable[Chat], *given: Any) -> NewChat:
+        """`late`: chats that could not be stored before."""
+        for chat in late:
+            rows.change_chat(chat)
+        return new_chat.add(rows, self._ids, self._conversations, *given)
 
-        def heard(session: str | None, most: int) -> tuple[list[str], list[Message]]:
+    def _turn(self, new: NewChat, bot: Bot, body: ChatBody) -> PromptTurn:
+        chat, query = new.chat, new.query
+
+        async def heard(session: str | None, most: int) -> tuple[list[str], list[Message]]:
             but = None if query is None else query.id
-            return self._store.context(conversation.id, conversation.section_id, session, but=but, most=most)
+            place = chat.conversation_id, chat.section_id
+            return await self._store.do(Rows.context, *place, session, but=but, most=most)
 
-        turn = PromptTurn(
-            LiveChat(chat, self._ids, self._store.add_message, self._limits.backlog, self._elicitation),
+        return PromptTurn(
+            LiveChat(chat, self._ids, self._keep(new), self._limits.backlog, self._elicitation),
             bot,
-            lease,
+            new.lease,
             self._conversations,
             self._waiting,
             self._limits,
             heard=heard,
-            prompt=given or [query] if query is not None else given,
+            prompt=new.given or [query] if query is not None else new.given,
             meta=_meta(chat, body),
         )
-        return turn, lease.left
+
+    def _keep(self, new: NewChat) -> Keep:
+        query = new.query
+        if new.chat.saved:
+            return partial(self._store.do, _keep_step)
+        if query is None:
+            return kept_nowhere
+
+        async def forget_if_cancelled(moved: Chat | None, _messages: list[Message], _also: Also | None) -> None:
+            # Of a chat that is not saved this is all that remains: there was no query, if it was cancelled.
+            if moved is not None and moved.status is Status.CANCELED:
+                await self._store.do(self._conversations.forget_message, query)
+
+        return forget_if_cancelled
+
+    def _start(self, turn: PromptTurn) -> bool:
+        if self._group is None:
+            return False
+        self._alive[turn.live.chat.id] = turn
+        self._group.start_soon(self._run, turn)
+        return True
 
     async def _run(self, turn: PromptTurn) -> None:
         began = anyio.current_time()
-        live, chat = turn.live, turn.live.chat
+        live = turn.live
         try:
             await turn.run()
         finally:
+            chat = live.chat
             del self._alive[chat.id]
             if self.on_end is not None:
                 self.on_end(chat.status, anyio.current_time() - began)
-            if chat.saved and not live.stored:
+            if live.discarded:
+                await self._purge(chat.conversation_id)
+            elif chat.saved and not live.stored:
                 self._unstored[chat.id] = chat
-            try:
-                self._purge(chat.conversation_id)
-            except Exception as error:
-                # Tried again at the next start.
-                log_fault(error, "what is left of conversation %s cannot be removed", chat.conversation_id)
 
-    def _forget_if_cancelled(self, query: Message, chat: Chat) -> None:
-        """Of a chat that is not saved this is all that remains: there was no query, if it was cancelled. What became of
-        a saved chat is in the store."""
-        if chat.status is Status.CANCELED:
-            self._conversations.forget_message(query)
+    def _delete(self, rows: Rows, caller: Caller, id: str, *, purge: bool) -> None:
+        self._conversations.delete(rows, caller, id)
+        if purge:
+            rows.purge(id)
 
-    def _store_late(self) -> None:
-        """The store works again, as it seems."""
-        for chat in self._unstored.values():
-            self._store.change_chat(chat)
-
-    def _purge(self, conversation_id: str) -> None:
-        conversation = self._store.conversation(conversation_id)
-        if conversation is not None and conversation.deleted and not self._of(conversation_id):
-            self._store.purge(conversation_id)
+    async def _purge(self, conversation_id: str) -> None:
+        try:
+            if not self._of(conversation_id):
+                await self._store.do(Rows.purge, conversation_id)
+        except Exception as error:
+            # Tried again at the next start.
+            log_fault(error, "what is left of conversation %s cannot be removed", conversation_id)
 
     def _of(self, conversation_id: str) -> list[PromptTurn]:
         return [alive for alive in self._alive.values() if alive.live.chat.conversation_id == conversation_id]
 
-    def _check_free(self, conversation_id: str) -> None:
-        if any(alive.live.chat.status in RUNNING for alive in self._of(conversation_id)):
-            raise ApiError(Code.OCCUPIED, _OCCUPIED)
+    def _occupied(self, conversation_id: str | None) -> ApiError | None:
+        if conversation_id and any(alive.live.chat.status in RUNNING for alive in self._of(conversation_id)):
+            return ApiError(Code.OCCUPIED, _OCCUPIED)
+        return None
 
-    def _check_room(self, caller: Caller) -> None:
+    def _full(self, caller: Caller) -> ApiError | None:
         # Nothing is done for a chat that waits for tool outputs; see `acp_server.gateway.prompt_turn`.
         chats = (alive.live.chat for alive in self._alive.values())
         busy = [chat.owner for chat in chats if chat.status is not Status.REQUIRES_ACTION]
         if len(busy) >= self._limits.chats:
-            raise ApiError(Code.BUSY, "too many chats at once; try again later")
+            return ApiError(Code.BUSY, "too many chats at once; try again later")
         if busy.count(caller.name) >= self._limits.chats_of_one:
-            raise ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
+            return ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
+        return None
 
-    def _last_question(self, conversation: Conversation | None) -> Message:
-        if conversation is not None:
-            last = self._store.last_said(conversation.id, conversation.section_id)
-            if last is not None and last.role == "user" and last.type == QUESTION:
-                return last
-        raise ApiError(Code.BAD_PARAMETER, "there is no message to reply to")
+
+def _ending() -> ApiError:
+    return ApiError(Code.BUSY, "the gateway is ending")
+
+
+def _find(rows: Rows, id: str, unstored: Chat | None) -> Chat | None:
+    chat = unstored or rows.chat(id)
+    conversation = None if chat is None else rows.conversation(chat.conversation_id)
+    return None if conversation is None or conversation.deleted else chat
+
+
+def _keep_step(rows: Rows, moved: Chat | None, messages: list[Message], also: Also | None) -> None:
+    for message in messages:
+        rows.add_message(message)
+    if moved is not None:
+        rows.change_chat(moved)
+    if also is not None:
+        also(rows)
 
 
 def _meta(chat: Chat, body: ChatBody) -> dict[str, Any]:

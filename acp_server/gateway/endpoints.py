@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
@@ -37,9 +37,12 @@ from acp_server.gateway.events import EventStream, Listener
 from acp_server.gateway.gateway import Gateway
 from acp_server.gateway.limits import PAGE
 from acp_server.gateway.messages import TooDeep, whole_json
+from acp_server.gateway.rows import Rows
 from acp_server.wire.codec import DecodeError, decode
 
 _B = TypeVar("_B", bound=Any)
+P = ParamSpec("P")
+T = TypeVar("T")
 _MOST_PAGES = 10**9
 
 
@@ -61,6 +64,10 @@ class Call:
         self.gateway = gateway
         self.caller = caller
         self._request = request
+
+    async def kept(self, work: Callable[Concatenate[Rows, Caller, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What comes of `work`, done for the caller as one transaction of the store."""
+        return await self.gateway.store.do(work, self.caller, *args, **kwargs)
 
     def query(self, name: str) -> str | None:
         """A parameter of the URL; None if it is not there."""
@@ -166,18 +173,18 @@ async def create_chat(call: Call) -> Answer | Listener:
     """Begin a chat."""
     call.gateway.check_open()
     body = await call.body(ChatBody)
-    return _begun(call.gateway.chats.create(call.caller, call.query("conversation_id"), body))
+    return _begun(await call.gateway.chats.create(call.caller, call.query("conversation_id"), body))
 
 
 async def retrieve_chat(call: Call) -> Answer:
     """A chat as it is now."""
-    chat = call.gateway.chats.retrieve(call.caller, call.query("conversation_id"), call.query("chat_id"))
+    chat = await call.gateway.chats.retrieve(call.caller, call.query("conversation_id"), call.query("chat_id"))
     return Answer(chat.to_wire())
 
 
 async def list_chat_messages(call: Call) -> Answer:
     """What a chat has produced."""
-    found = call.gateway.chats.messages(call.caller, call.query("conversation_id"), call.query("chat_id"))
+    found = await call.gateway.chats.messages(call.caller, call.query("conversation_id"), call.query("chat_id"))
     return Answer([message.to_wire() for message in found])
 
 
@@ -185,7 +192,7 @@ async def submit_tool_outputs(call: Call) -> Answer | Listener:
     """Answer what a chat waits for."""
     body = await call.body(SubmitBody)
     chats = call.gateway.chats
-    return _begun(chats.submit(call.caller, call.query("conversation_id"), call.query("chat_id"), body))
+    return _begun(await chats.submit(call.caller, call.query("conversation_id"), call.query("chat_id"), body))
 
 
 async def cancel_chat(call: Call) -> Answer:
@@ -202,50 +209,53 @@ def _begun(begun: Begun) -> Answer | Listener:
 
 async def create_conversation(call: Call) -> Answer:
     """A new conversation."""
-    return Answer(call.gateway.conversations.create(call.caller, await call.body(ConversationBody)).to_wire())
+    body = await call.body(ConversationBody)
+    return Answer((await call.kept(call.gateway.conversations.create, body)).to_wire())
 
 
 async def retrieve_conversation(call: Call) -> Answer:
     """A conversation."""
-    return Answer(call.gateway.conversations.find(call.caller, call.query("conversation_id")).to_wire())
+    found = await call.kept(call.gateway.conversations.find, call.query("conversation_id"))
+    return Answer(found.to_wire())
 
 
 async def list_conversations(call: Call) -> Answer:
     """The conversations, page by page."""
     number, size = call.number("page_num", 1), call.number("page_size", PAGE, PAGE)
-    found, more = call.gateway.conversations.page(call.caller, call.query("bot_id"), number, size)
+    found, more = await call.kept(call.gateway.conversations.page, call.query("bot_id"), number, size)
     return Answer({"has_more": more, "conversations": [conversation.to_wire() for conversation in found]})
 
 
 async def rename_conversation(call: Call) -> Answer:
     """Name a conversation."""
     body = await call.body(RenameBody)
-    return Answer(call.gateway.conversations.rename(call.caller, call.path("id"), body.name).to_wire())
+    renamed = await call.kept(call.gateway.conversations.rename, call.path("id"), body.name)
+    return Answer(renamed.to_wire())
 
 
 async def delete_conversation(call: Call) -> Answer:
     """Delete a conversation with everything in it."""
-    call.gateway.chats.delete_conversation(call.caller, call.path("id"))
+    await call.gateway.chats.delete_conversation(call.caller, call.path("id"))
     return Answer({})
 
 
 async def clear_conversation(call: Call) -> Answer:
     """Begin a new section."""
-    conversation = call.gateway.conversations.clear(call.caller, call.path("id"))
+    conversation = await call.kept(call.gateway.conversations.clear, call.path("id"))
     return Answer({"id": conversation.section_id, "conversation_id": conversation.id})
 
 
 async def create_message(call: Call) -> Answer:
     """Insert a message."""
     body = await call.body(EnterMessage)
-    message = call.gateway.conversations.add_message(call.caller, call.query("conversation_id"), body)
+    message = await call.kept(call.gateway.conversations.add_message, call.query("conversation_id"), body)
     return Answer(message.to_wire())
 
 
 async def list_messages(call: Call) -> Answer:
     """The messages, page by page."""
     body = await call.body(ListBody)
-    found, more = call.gateway.conversations.list_messages(call.caller, call.query("conversation_id"), body)
+    found, more = await call.kept(call.gateway.conversations.list_messages, call.query("conversation_id"), body)
     first, last = (found[0].id, found[-1].id) if found else ("", "")
     paging = {"first_id": first, "last_id": last, "has_more": more}
     return Answer([message.to_wire() for message in found], paging)
@@ -254,7 +264,7 @@ async def list_messages(call: Call) -> Answer:
 async def retrieve_message(call: Call) -> Answer:
     """A message."""
     conversations = call.gateway.conversations
-    found = conversations.find_message(call.caller, call.query("conversation_id"), call.query("message_id"))
+    found = await call.kept(conversations.find_message, call.query("conversation_id"), call.query("message_id"))
     return Answer(found.to_wire())
 
 
@@ -262,14 +272,16 @@ async def modify_message(call: Call) -> Answer:
     """Change a message. The documented place of the message is beside `data`."""
     body = await call.body(ModifyBody)
     conversations = call.gateway.conversations
-    changed = conversations.modify_message(call.caller, call.query("conversation_id"), call.query("message_id"), body)
+    changed = await call.kept(
+        conversations.modify_message, call.query("conversation_id"), call.query("message_id"), body
+    )
     return Answer({}, {"message": changed.to_wire()})
 
 
 async def delete_message(call: Call) -> Answer:
     """Remove a message."""
     conversations = call.gateway.conversations
-    removed = conversations.delete_message(call.caller, call.query("conversation_id"), call.query("message_id"))
+    removed = await call.kept(conversations.delete_message, call.query("conversation_id"), call.query("message_id"))
     return Answer(removed.to_wire())
 
 

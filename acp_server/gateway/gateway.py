@@ -25,6 +25,8 @@ from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.questions import CallType
 from acp_server.gateway.records import Status
+from acp_server.gateway.rows import Rows
+from acp_server.gateway.sqlite_engine import SqliteEngine
 from acp_server.gateway.store import Store
 
 _PATIENCE = Patience(closed=2, terminated=1)
@@ -63,17 +65,18 @@ class Gateway:
         self.tokens = tokens
         self.limits = settings.limits
         self.allow_origins = settings.allow_origins
-        self._store = Store(settings.store)
+        self._engine = engine = SqliteEngine(settings.store)
+        self.store = store = Store(engine)
         self._drain_ends: float | None = None
-        with ExitStack() as opened, self._store.explained():
-            opened.callback(self._store.close)
-            ids = Ids(self._store.highest_id())
+        with ExitStack() as opened, engine.explained():
+            opened.callback(engine.close)
+            ids = Ids(engine.transact(Rows.highest_id))
             make = partial(Bot, cwd=settings.cwd, ids=ids, limits=settings.limits, patience=settings.patience)
             self._bots = Bots(make)
             self._bots.set(settings.bots, settings.agent)
-            self.conversations = Conversations(self._store, ids, self._bots.release, self.limits, settings.file_urls)
+            self.conversations = Conversations(ids, self._bots.release, self.limits, settings.file_urls)
             self.chats = Chats(
-                self._store,
+                store,
                 ids,
                 self.conversations,
                 self._bots,
@@ -83,7 +86,7 @@ class Gateway:
             )
             self.metrics = Metrics(_Present(self.chats, self._bots))
             self.chats.on_end = self.metrics.ended
-            self.chats.recover()
+            engine.transact(self.chats.recover)
             opened.pop_all()
 
     @asynccontextmanager
@@ -100,7 +103,7 @@ class Gateway:
                 finally:
                     self.stop()
         finally:
-            self._store.close()
+            self._engine.close()
 
     def reload(self, tokens: Tokens, bots: Mapping[str, Sequence[str]], agent: Sequence[str] | None) -> None:
         """Go on with these. Chats that have begun are not touched: each keeps its agent. Never waits."""

@@ -7,6 +7,7 @@ It does not say whose an id is.
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from typing import Final
 
@@ -20,19 +21,21 @@ _LONGEST: Final = 20
 
 
 class Ids:
-    """Makes ids that are new, also after a restart."""
+    """Makes ids that are new, also after a restart. Any thread may ask for one."""
 
     def __init__(self, highest: int = 0) -> None:
         """`highest`: the highest id that is in use."""
         # Somewhere, for with a clock before 2020 and nothing in the store, two runs would begin with the same ids.
         self._last = max(highest, secrets.randbits(_FIRST_BITS))
+        self._lock = threading.Lock()
 
     def new(self) -> str:
         """An id. It is made from the time, as long as that goes forward; otherwise it follows the last one."""
         step = secrets.randbits(_RANDOM_BITS)
         by_clock = (time.time_ns() // 1_000_000 - _EPOCH_MS) << _RANDOM_BITS | step
-        self._last = by_clock if self._last < by_clock < _HIGHEST_BY_CLOCK else self._last + 1 + step
-        return str(self._last)
+        with self._lock:
+            self._last = by_clock if self._last < by_clock < _HIGHEST_BY_CLOCK else self._last + 1 + step
+            return str(self._last)
 
 
 def is_id(text: str) -> bool:

@@ -1,12 +1,14 @@
-"""A chat while it lives: its events in the documented order, its questions, its ending. It never waits.
+"""A chat while it lives: its events in the documented order, its questions, its ending.
 
 It knows neither HTTP nor an agent: `acp_server.gateway.prompt_turn` brings what the agent does,
-`acp_server.gateway.chats` what clients want.
+`acp_server.gateway.chats` what clients want. What the agent does is taken without waiting. The rest is done one after
+another, under a lock, for each step is kept before it is told: of a cancel and an end one is first, and the other finds
+the chat ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import anyio
@@ -18,75 +20,97 @@ from acp_server.gateway.events import Feed, Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import Message
 from acp_server.gateway.questions import CallType, Question
-from acp_server.gateway.records import Chat, Failure, Status, Usage, kept_nowhere
-from acp_server.gateway.reply import Reply
+from acp_server.gateway.records import Chat, Failure, Status, Usage
+from acp_server.gateway.reply import Pieces, Reply
+from acp_server.gateway.rows import Rows
 from acp_server.gateway.update_queue import Item, UpdateQueue
 from acp_server.schema import SessionUpdate
 
 UNSTORED: Final = Failure(Code.INTERNAL, "the gateway could not store the chat")
 
+Also = Callable[[Rows], None]
+"""What belongs to a step, and is done in the same transaction."""
+
+
+Keep = Callable[[Chat | None, list[Message], Also | None], Awaitable[None]]
+"""Keeps a step as a whole: the chat, if its row changes, and the messages that it has produced. Raises what the store
+does."""
+
+
+async def kept_nowhere(_moved: Chat | None, _messages: list[Message], _also: Also | None) -> None:
+    """For a chat that is in memory only."""
+
 
 class LiveChat:
     """One chat that has not ended, or whose agent still works."""
 
-    def __init__(
-        self, chat: Chat, ids: Ids, keep: Callable[[Message], None], backlog: int, elicitation: CallType = "function"
-    ) -> None:
+    def __init__(self, chat: Chat, ids: Ids, keep: Keep, backlog: int, elicitation: CallType = "function") -> None:
+        """`chat` has just been created."""
         self.chat = chat
         self.over = False
         """Whether nothing more will come of it, not even from a cancelled chat."""
         self.stored = True
         """Whether the store has it as it is. Not if the store failed at its end."""
+        self.discarded = False
+        """Whether its conversation is deleted."""
         self.messages: list[Message] = []
         """What it has produced."""
         self.feed = Feed(backlog)
-        self._keep_message = keep
+        self._keep = keep
         self._elicitation: CallType = elicitation
-        self._reply = Reply(chat, ids, self.feed.emit, self._keep)
+        self._reply = Reply(chat, ids)
         self._asked: list[Question] = []
         """The questions that are shown, in `requires_action`."""
         self._queue = UpdateQueue()
         """What the agent said and asked meanwhile: a client answers what it was shown."""
-        self.resumed = anyio.Event()
-        """Set, and replaced by another, when the chat does not wait for tool outputs any more; see `step`."""
+        self._pieces: Pieces = []
+        """What is not told yet, for there are messages in it, which are kept first."""
+        self._lock = anyio.Lock()
+        self.changed = anyio.Event()
+        """Set, and replaced by another, when `step` may have something to do."""
 
     # -- what clients want
 
-    def begin(self) -> None:
-        """The chat is accepted, and its agent is about to work. Raises what the store does."""
+    def begin(self, running: Chat) -> None:
+        """The chat is kept as it is in `running`, and its agent is about to work. Never waits."""
         self.feed.emit(events.CREATED, self.chat.to_wire())
-        self.chat.move(Status.IN_PROGRESS)
-        self.feed.emit(events.IN_PROGRESS, self.chat.to_wire())
+        self.chat = running
+        self.feed.emit(events.IN_PROGRESS, running.to_wire())
 
-    def cancel(self) -> None:
+    async def cancel(self) -> None:
         """Move to `canceled`. Raises ApiError 4104 if the chat is not running."""
-        if not self.chat.move(Status.CANCELED):
-            raise not_cancellable(self.chat)
+        async with self._lock:
+            if not await self._move(Status.CANCELED):
+                raise not_cancellable(self.chat)
 
-    def discard(self) -> None:
+    async def discard(self) -> None:
         """Its conversation is deleted, so nothing of it is kept any more. It is cancelled if it runs."""
-        self._keep_nothing()
-        self.chat.move(Status.CANCELED)
+        self.discarded = True
+        async with self._lock:
+            self._keep = kept_nowhere
+            await self._move(Status.CANCELED)
 
-    def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
+    async def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
         """Answer what is asked: the chat as it is right then, and what follows if `stream`.
 
         All of it has to be answered at once, or ApiError 4000 is raised and nothing has changed.
         """
-        if self.chat.status is not Status.REQUIRES_ACTION:
-            raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {self.chat.status.value}")
-        given = {output.tool_call_id: output.output for output in outputs}
-        if len(given) < len(outputs) or given.keys() != {question.id for question in self._asked}:
-            wanted = ", ".join(question.id for question in self._asked)
-            raise ApiError(Code.BAD_PARAMETER, f"exactly one output for each of these tool calls is needed: {wanted}")
-        answers = [(question, question.read(given[question.id])) for question in self._asked]
-        listener = self._go_on(stream)
-        shown = self.chat.to_wire()
-        # First, so that the agent gets its answers even if the store fails.
-        for question, answer in answers:
-            question.settle(answer)
-        self._reply.answered([given[question.id] for question, _ in answers])
-        return shown, listener
+        async with self._lock:
+            await self._go_on_if_unasked()
+            if self.chat.status is not Status.REQUIRES_ACTION:
+                raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {self.chat.status}")
+            given = {output.tool_call_id: output.output for output in outputs}
+            if len(given) < len(outputs) or given.keys() != {question.id for question in self._asked}:
+                wanted = ", ".join(question.id for question in self._asked)
+                raise ApiError(
+                    Code.BAD_PARAMETER, f"exactly one output for each of these tool calls is needed: {wanted}"
+                )
+            answers = [(question, question.read(given[question.id])) for question in self._asked]
+            responses = self._reply.answered([given[question.id] for question, _ in answers])
+            listener = await self._go_on(responses, stream)
+            for question, answer in answers:
+                question.settle(answer)
+            return self.chat.to_wire(), listener
 
     # -- what the agent does
 
@@ -98,117 +122,176 @@ class LiveChat:
     @property
     def has_questions(self) -> bool:
         """Whether the agent waits for an answer."""
-        return bool(self._asked or self._queue.questions)
+        return bool(self._queue.questions) or any(map(_is_open, self._asked))
 
     def put(self, item: Item) -> None:
         """The agent says or asks something. It is held back while the chat waits for tool outputs, and behind what is
-        held. A chat that is cancelled, or cannot be continued, dismisses questions."""
+        held, or has to be kept first. A chat that is cancelled, or cannot be continued, dismisses questions. Never
+        waits."""
         if self.over:
             if isinstance(item, Question):
                 item.settle(None)
-        elif self._queue or self.chat.status is Status.REQUIRES_ACTION:
+        elif isinstance(item, Question) or not self._is_idle:
             self._queue.put(item)
+            self._wake()
         else:
-            self._take([item] if isinstance(item, Question) else item)
+            self._take(item)
 
-    def step(self) -> bool:
+    async def step(self) -> bool:
         """Go on with the first of what is held; False if nothing is, or the chat waits for tool outputs."""
-        if not self._queue or self.chat.status is Status.REQUIRES_ACTION:
-            return False
-        self._take(self._queue.pop())
-        return True
+        async with self._lock:
+            return await self._step()
 
     def withdraw(self, question: Question) -> None:
         """The agent does not want to know it any more. No effect on one that is answered."""
         question.withdrawn = True
         self._queue.remove(question)
-        # A client that was shown several has to answer for all of them, so they stay until none is wanted any more.
-        if question in self._asked and all(asked.withdrawn for asked in self._asked):
-            self._go_on()
+        self._wake()
 
     def dismiss(self) -> None:
         """Wait for no answer any more."""
         for question in self._queue.questions:
             self._queue.remove(question)
             question.settle(None)
-        for question in self._asked:
+        for question in filter(_is_open, self._asked):
             question.settle(None)
-        if self.chat.status is Status.REQUIRES_ACTION:
-            self._go_on()
+        self._wake()
 
-    def finish(self, usage: Usage, failure: Failure | None) -> None:
-        """The agent's work is over. Only the first time counts.
+    async def finish(self, usage: Usage, failure: Failure | None, also: Also | None = None) -> None:
+        """The agent's work is over. Only the first time counts. `also` is done if the chat is completed.
 
         A caller that waits for the end is told in any case: if it cannot be stored, the chat has failed, now and
         after a restart.
         """
-        if self.over:
-            return
-        try:
-            self._finish(usage, failure)
-        except Exception as error:
-            log_fault(error, "the end of chat %s cannot be stored", self.chat.id)
-            self.stored = False
-            self._keep_nothing()
-            self._finish(usage, failure or UNSTORED)
+        async with self._lock:
+            if self.over:
+                return
+            try:
+                await self._finish(usage, failure, also)
+            except Exception as error:
+                log_fault(error, "the end of chat %s cannot be stored", self.chat.id)
+                await self._fail(usage, failure or UNSTORED)
+            except BaseException:
+                # There was no more time. Nothing waits in the end of a chat that is in memory only.
+                await self._fail(usage, failure or UNSTORED)
+                raise
 
-    def _finish(self, usage: Usage, failure: Failure | None) -> None:
+    # -- parts; those that wait hold the lock
+
+    @property
+    def _is_idle(self) -> bool:
+        held = self._queue or self._pieces
+        return not (held or self._lock.locked() or self.chat.status is Status.REQUIRES_ACTION)
+
+    async def _finish(self, usage: Usage, failure: Failure | None, also: Also | None) -> None:
         self.dismiss()
-        while self.step():
+        while await self._step():
             pass
-        if failure is None:
-            self._reply.finish()
+        self._pieces += self._reply.finish() if failure is None else self._reply.close()
+        if self.chat.status is Status.CANCELED:
+            await self._write(self.chat.settled(usage))
+        elif failure is None:
+            await self._move(Status.COMPLETED, usage=usage, also=also)
         else:
-            self._reply.close()
-        chat = self.chat
-        if failure is None:
-            chat.move(Status.COMPLETED, usage=usage)
-        else:
-            chat.move(Status.FAILED, usage=usage, error=failure)
-        if chat.status is Status.CANCELED:
-            chat.settle(usage)
+            await self._move(Status.FAILED, usage=usage, error=failure)
         self.over = True
         # The API has no event for a cancelled chat, so it is a completed one that says what it is.
-        self.feed.emit(events.FAILED if chat.status is Status.FAILED else events.COMPLETED, chat.to_wire())
+        self.feed.emit(events.FAILED if self.chat.status is Status.FAILED else events.COMPLETED, self.chat.to_wire())
         self.feed.done()
 
-    # -- questions
+    async def _fail(self, usage: Usage, failure: Failure) -> None:
+        self.stored = False
+        self._pieces = []  # What is told can be looked up, and this is nowhere.
+        self._keep = kept_nowhere
+        await self._finish(usage, failure, None)
 
-    def _take(self, what: SessionUpdate | list[Question]) -> None:
-        if not isinstance(what, list):
-            self._reply.take(what)
-        elif self.chat.status is Status.CANCELED or not self.chat.saved:
-            for question in what:
-                question.settle(None)
+    async def _step(self) -> bool:
+        if await self._go_on_if_unasked():
+            return True
+        if self.chat.status is Status.REQUIRES_ACTION:
+            return False
+        if self._pieces:
+            await self._write()
+        elif not self._queue:
+            return False
+        elif isinstance(what := self._queue.pop(), list):
+            await self._ask(what)
         else:
-            self._asked = what
-            self._reply.interrupt([(question.name, question.arguments) for question in what])
-            tool_calls = [question.to_wire(self._elicitation) for question in what]
-            self.chat.move(Status.REQUIRES_ACTION, tool_calls=tool_calls)
-            self.feed.emit(events.REQUIRES_ACTION, self.chat.to_wire())
-            self.feed.done()
+            self._take(what)
+        return True
 
-    def _go_on(self, stream: bool = False) -> Listener | None:
-        self.chat.move(Status.IN_PROGRESS)
-        self._asked = []
+    def _take(self, update: SessionUpdate) -> None:
+        pieces = self._reply.take(update)
+        if any(isinstance(piece, Message) for piece in pieces):
+            self._pieces += pieces
+            self._wake()
+        else:
+            self._tell(pieces)
+
+    async def _ask(self, questions: list[Question]) -> None:
+        if self.chat.status is Status.CANCELED or not self.chat.saved:
+            for question in questions:
+                question.settle(None)
+            return
+        self._asked = questions
+        self._pieces += self._reply.interrupt([(question.name, question.arguments) for question in questions])
+        tool_calls = [question.to_wire(self._elicitation) for question in questions]
+        await self._move(Status.REQUIRES_ACTION, tool_calls=tool_calls)
+        self.feed.emit(events.REQUIRES_ACTION, self.chat.to_wire())
+        self.feed.done()
+
+    async def _go_on_if_unasked(self) -> bool:
+        # A client that was shown several has to answer for all of them, so they stay until none is wanted any more.
+        if self.chat.status is not Status.REQUIRES_ACTION or any(map(_is_open, self._asked)):
+            return False
+        await self._go_on([])
+        return True
+
+    async def _go_on(self, responses: Pieces, stream: bool = False) -> Listener | None:
+        moved = self.chat.moved(Status.IN_PROGRESS)
+        assert moved is not None
+        await self._keep(moved, _messages(responses), None)
+        self.chat, self._asked = moved, []
         listener = self.feed.listen() if stream else None
-        self.feed.emit(events.IN_PROGRESS, self.chat.to_wire())
-        self.resumed.set()
-        self.resumed = anyio.Event()
+        self.feed.emit(events.IN_PROGRESS, moved.to_wire())
+        self._tell(responses)
+        self._wake()
         return listener
 
-    def _keep_nothing(self) -> None:
-        self.chat.keep = kept_nowhere
-        self._keep_message = _forget
+    async def _move(self, status: Status, also: Also | None = None, **changes: Any) -> bool:
+        """Keep and tell what is held with it. False if the chat cannot go there; then nothing has changed."""
+        moved = self.chat.moved(status, **changes)
+        if moved is None:
+            return False
+        await self._write(moved, also)
+        return True
 
-    def _keep(self, message: Message) -> None:
-        self.messages.append(message)
-        if self.chat.saved:
-            self._keep_message(message)
+    async def _write(self, moved: Chat | None = None, also: Also | None = None) -> None:
+        pieces = self._pieces
+        await self._keep(moved, _messages(pieces), also)
+        self._pieces = []
+        self.chat = moved or self.chat
+        self._tell(pieces)
+
+    def _tell(self, pieces: Pieces) -> None:
+        for piece in pieces:
+            if isinstance(piece, Message):
+                self.messages.append(piece)
+                self.feed.emit(events.MESSAGE, piece.to_wire())
+            else:
+                self.feed.emit(events.DELTA, piece.wire)
+
+    def _wake(self) -> None:
+        self.changed.set()
+        self.changed = anyio.Event()
 
 
-def _forget(_message: Message) -> None:
-    pass
+def _is_open(question: Question) -> bool:
+    return not (question.answered.is_set() or question.withdrawn)
+
+
+def _messages(pieces: Pieces) -> list[Message]:
+    return [piece for piece in pieces if isinstance(piece, Message)]
 
 
 def not_cancellable(chat: Chat) -> ApiError:

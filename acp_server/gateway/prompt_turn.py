@@ -6,8 +6,7 @@ What that means for the chat is decided in `acp_server.gateway.live_chat`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, cast
 
 import anyio
@@ -24,14 +23,17 @@ from acp_server.gateway.messages import Message, as_context, blocks, context, is
 from acp_server.gateway.process import OpenSession
 from acp_server.gateway.questions import Question
 from acp_server.gateway.records import Failure, KnownSession, Status, Usage
-from acp_server.gateway.update_queue import Item
+from acp_server.gateway.rows import Rows
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
+from acp_server.tasks.grace import grace
 
 logger = logging.getLogger("acp_server.gateway")
 
 META: Final = "acp_server/chat"
 """The key in the prompt's `_meta` under which the agent finds what the chat's client said of it."""
 
+_LAST: Final = 60.0
+"""Seconds that the store has for the end of a chat."""
 _STOPPED: Final = Failure(Code.INTERNAL, "the gateway was stopped")
 _TOO_MUCH: Final = Failure(Code.INTERNAL, "the agent said more than a chat may have")
 
@@ -48,7 +50,7 @@ class PromptTurn:
         waiting: Waiting,
         limits: Limits,
         *,
-        heard: Callable[[str | None, int], tuple[list[str], list[Message]]],
+        heard: Callable[[str | None, int], Awaitable[tuple[list[str], list[Message]]]],
         prompt: Sequence[Message],
         meta: dict[str, Any],
     ) -> None:
@@ -82,10 +84,12 @@ class PromptTurn:
                 await self._run()
                 group.cancel_scope.cancel()
         finally:
-            try:
-                self._end()
-            except Exception as error:
-                log_fault(error, "the end of chat %s went wrong", self.live.chat.id)
+            # It waits for nothing but the store.
+            with grace(_LAST):
+                try:
+                    await self._end()
+                except Exception as error:
+                    log_fault(error, "the end of chat %s went wrong", self.live.chat.id)
             self.done.set()
 
     async def _run(self) -> None:
@@ -98,8 +102,8 @@ class PromptTurn:
             log_fault(error, "the work for chat %s failed", self.live.chat.id)
             self._failure = Failure(Code.INTERNAL, "the gateway failed")
         # Its agent waits for no answers any more. What it said meanwhile can be said now.
-        self.dismiss()
-        while self._step():
+        self.live.dismiss()
+        while await self._step():
             await anyio.lowlevel.checkpoint()
 
     def stop(self) -> None:
@@ -126,22 +130,20 @@ class PromptTurn:
     async def ask(self, question: Question) -> Any:
         """See `acp_server.gateway.process.Turn`."""
         try:
-            self._put(question)
+            self.live.put(question)
             if not question.answered.is_set():
                 self._waiting.begin(self, self.live.chat.owner)
             with anyio.move_on_after(self._limits.answer_seconds):
                 await question.answered.wait()
         finally:
-            with self._storing():
-                self.live.withdraw(question)
+            self.live.withdraw(question)
             if not self.has_questions:
                 self._waiting.end(self)
         return question.answer
 
     def dismiss(self) -> None:
         """Dismiss the questions, so that the chat goes on. Never waits."""
-        with self._storing():
-            self.live.dismiss()
+        self.live.dismiss()
 
     # -- the turn
 
@@ -150,7 +152,7 @@ class PromptTurn:
         session = held.session
         session.on_update = self._updated
         held.process.begin_turn(session, self)
-        async with session.prompt(self._compose(held), meta={META: self._meta}) as turn:
+        async with session.prompt(await self._compose(held), meta={META: self._meta}) as turn:
             self._turn = turn
             async for _ in turn:
                 # The updates were taken when they came in, before any question behind them.
@@ -158,7 +160,7 @@ class PromptTurn:
         self._usage = _reported(turn.result) or self._usage
         return turn.result
 
-    def _compose(self, held: OpenSession) -> list[ContentBlock]:
+    async def _compose(self, held: OpenSession) -> list[ContentBlock]:
         """The prompt, and in `_told` the ids of what of the conversation the session hears by it, or never will.
 
         An agent knows a command only as the whole prompt (ACP, Slash Commands); so what was said before stays untold
@@ -175,7 +177,7 @@ class PromptTurn:
             if room < 0:
                 break
             brought.insert(0, message)
-        left_out, earlier = self._heard(None if held.is_new else held.key, room)
+        left_out, earlier = await self._heard(None if held.is_new else held.key, room)
         self._told = [*left_out, *(message.id for message in (*earlier, *self._prompt))]
         lost = len(left_out) + len(self._prompt) - 1 - len(brought)
         if lost:
@@ -188,65 +190,55 @@ class PromptTurn:
             # How full the context is: all that was read and written for this reply.
             self._usage = Usage(token_count=update.used)
         if self._broken is None:
-            self._put(update)
+            self.live.put(update)
         if self._broken is None and self.live.size > self._limits.reply:
             logger.warning("chat %s: the agent says too much, so it is stopped", self.live.chat.id)
             self._break_off(_TOO_MUCH)
 
-    def _put(self, item: Item) -> None:
-        with self._storing():
-            self.live.put(item)
-
-    def _step(self) -> bool:
-        """See `LiveChat.step`."""
-        with self._storing():
-            return self.live.step()
-        return True
-
-    async def _catch_up(self) -> None:
-        """Go on with what was held back when the chat does not wait any more. Pauses, so that other chats go on."""
-        while True:
-            while self._step():
-                await anyio.lowlevel.checkpoint()
-            await self.live.resumed.wait()
-
-    @contextmanager
-    def _storing(self) -> Generator[None]:
-        """A chat of which something could not be stored has failed."""
+    async def _step(self) -> bool:
+        """See `LiveChat.step`. A chat of which something could not be stored has failed."""
         try:
-            yield
+            return await self.live.step()
         except Exception as error:
             log_fault(error, "a part of chat %s cannot be stored", self.live.chat.id)
             self._break_off(UNSTORED)
+            return False
+
+    async def _catch_up(self) -> None:
+        """Go on with what is held when the chat does not wait any more. Pauses, so that other chats go on."""
+        while True:
+            changed = self.live.changed
+            while await self._step():
+                await anyio.lowlevel.checkpoint()
+            await changed.wait()
 
     def _break_off(self, failure: Failure) -> None:
         self._broken = self._broken or failure
         self.stop()
 
-    def _end(self) -> None:
+    async def _end(self) -> None:
         held = self._held
-        if held is not None:
-            held.process.end_turn(held.session, self)
-            held.session.on_update = None
-        self.live.finish(self._usage, self._broken or self._failure)
+        failure = self._broken or self._failure
         if held is None:
+            await self.live.finish(self._usage, failure)
             if self._lease.known is not None:
                 self._bot.release(self._lease.known, start=False)
-        elif self._give_back(held):
+            return
+        held.process.end_turn(held.session, self)
+        held.session.on_update = None
+        taken = False
+
+        def give_back(rows: Rows) -> None:
+            nonlocal taken
+            known = KnownSession(self._lease.bot, held.session.id, held.key)
+            taken = self._conversations.give_back(rows, self._lease, known, self._told, self.live.chat.id)
+
+        # With the end of the chat, so that the next one finds both.
+        await self.live.finish(self._usage, failure, give_back)
+        if taken and self.live.chat.status is Status.COMPLETED:
             held.process.idle(held.key)
         else:
             self._bot.discard(held)
-
-    def _give_back(self, held: OpenSession) -> bool:
-        chat = self.live.chat
-        if chat.status is not Status.COMPLETED or not chat.saved:
-            return False
-        known = KnownSession(self._lease.bot, held.session.id, held.key)
-        try:
-            return self._conversations.give_back(self._lease, known, self._told, chat.id)
-        except Exception as error:
-            log_fault(error, "the session of chat %s cannot be stored", chat.id)
-            return False
 
 
 def _outcome(response: PromptResponse) -> Failure | None:

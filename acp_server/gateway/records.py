@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -119,13 +119,9 @@ class Failure:
     msg: str
 
 
-def kept_nowhere(_chat: Chat) -> None:
-    """For a chat that is in memory only."""
-
-
-@dataclass
+@dataclass(frozen=True)
 class Chat:
-    """One chat. Times in Unix seconds."""
+    """One chat as it was at one moment. Times in Unix seconds."""
 
     id: str
     conversation_id: str
@@ -146,47 +142,32 @@ class Chat:
     usage: Usage | None = None
     tool_calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """What `requires_action` waits for."""
-    keep: Callable[[Chat], None] = field(default=kept_nowhere, repr=False, compare=False)
-    """Stores the chat as it is; called within each move."""
 
-    def move(
+    def moved(
         self,
         status: Status,
         *,
         usage: Usage | None = None,
         error: Failure | None = None,
         tool_calls: list[dict[str, Any]] | None = None,
-    ) -> bool:
-        """The one way to change the status. False if the chat cannot go there (any more); then nothing changes.
-
-        It never waits, so of two that want to end a chat one wins. If the chat cannot be stored, nothing has changed
-        and the store's error is raised.
-        """
+    ) -> Chat | None:
+        """The one way to change the status: the chat with this one. None if it cannot go there (any more)."""
         if status not in MOVES[self.status]:
-            return False
+            return None
         now = int(time.time())
-        changes: dict[str, Any] = {"status": status, "tool_calls": tool_calls or []}
-        if usage is not None:
-            changes["usage"] = usage
-        if status in (Status.COMPLETED, Status.CANCELED):
-            changes["completed_at"] = now
-        elif status is Status.FAILED:
-            changes |= {"failed_at": now, "last_error": error}
-        self._change(changes)
-        return True
+        return replace(
+            self,
+            status=status,
+            tool_calls=tool_calls or [],
+            usage=usage or self.usage,
+            completed_at=now if status in (Status.COMPLETED, Status.CANCELED) else None,
+            failed_at=now if status is Status.FAILED else None,
+            last_error=error,
+        )
 
-    def settle(self, usage: Usage) -> None:
-        """What a cancelled chat has used, which is known when the work behind it has ended."""
-        self._change({"usage": usage})
-
-    def _change(self, changes: dict[str, Any]) -> None:
-        before = {name: getattr(self, name) for name in changes}
-        self.__dict__.update(changes)
-        try:
-            self.keep(self)
-        except BaseException:
-            self.__dict__.update(before)
-            raise
+    def settled(self, usage: Usage) -> Chat:
+        """With what it has used, which is known of a cancelled chat when the work behind it has ended."""
+        return replace(self, usage=usage)
 
     @property
     def ended(self) -> bool:

@@ -1,16 +1,16 @@
 """From an agent's updates to the messages of a chat, as they stream and as they are kept.
 
 What the agent says is an answer; a tool that it uses is a call and a response. Plans, modes and the like are not shown:
-the API has nothing for them. It knows no states.
+the API has nothing for them. It knows no states, and neither tells nor keeps anything: what comes of an update is
+handed back.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
-from acp_server.gateway import events
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import ANSWER, Message, whole
 from acp_server.gateway.records import Chat
@@ -38,67 +38,73 @@ _FINISHED: Final = 0
 _INTERRUPTED: Final = 1
 
 
-class Reply:
-    """The messages of one chat. `emit` gets each event; `keep` each message, once it is complete."""
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A part of a message that streams."""
 
-    def __init__(
-        self, chat: Chat, ids: Ids, emit: Callable[[str, dict[str, Any]], None], keep: Callable[[Message], None]
-    ) -> None:
+    wire: dict[str, Any]
+    """As the API writes it."""
+
+
+Pieces = list[Delta | Message]
+"""What is to be told, in order; each message is complete and is kept before."""
+
+
+class Reply:
+    """The messages of one chat."""
+
+    def __init__(self, chat: Chat, ids: Ids) -> None:
         self.size = 0
         """Characters so far."""
         self._chat = chat
         self._ids = ids
-        self._emit = emit
-        self._keep = keep
         self._answer: Message | None = None
         self._text: list[str] = []
         self._thoughts: list[str] = []
         self._agents_id: str | None = None
         self._calls: dict[str, _Call] = {}
 
-    def take(self, update: SessionUpdate) -> None:
-        """One update."""
+    def take(self, update: SessionUpdate) -> Pieces:
+        """What comes of one update."""
         if isinstance(update, AgentMessageChunk | AgentThoughtChunk):
             # What was only thought so far is thought before this answer, whatever the agent calls it.
-            if self._answer is not None and self._text and update.message_id not in (None, self._agents_id):
-                self.close()
+            parted = self._answer is not None and self._text and update.message_id not in (None, self._agents_id)
+            before = self.close() if parted else []
             self._agents_id = update.message_id or self._agents_id
-            self._chunk(text_of(update.content), isinstance(update, AgentThoughtChunk))
-        elif isinstance(update, ToolCall | ToolCallUpdate):
-            self._tool(update)
+            return before + self._chunk(text_of(update.content), isinstance(update, AgentThoughtChunk))
+        return self._tool(update) if isinstance(update, ToolCall | ToolCallUpdate) else []
 
-    def close(self) -> None:
+    def close(self) -> Pieces:
         """The answer that streams is complete, if there is one."""
         message, self._answer = self._answer, None
-        if message is not None:
-            message.content = "".join(self._text)
-            message.reasoning_content = "".join(self._thoughts)
-            self._complete(message)
         self._agents_id = None
+        if message is None:
+            return []
+        message.content = "".join(self._text)
+        message.reasoning_content = "".join(self._thoughts)
+        return [message]
 
-    def finish(self) -> None:
+    def finish(self) -> Pieces:
         """There will be no more."""
-        self.close()
-        self._finish(_FINISHED)
+        return [*self.close(), self._finished(_FINISHED)]
 
-    def interrupt(self, questions: list[tuple[str, dict[str, Any]]]) -> None:
+    def interrupt(self, questions: list[tuple[str, dict[str, Any]]]) -> Pieces:
         """The agent wants something first: functions, by their names and arguments."""
-        self.close()
-        for name, arguments in questions:
-            content = json.dumps({"name": name, "arguments": arguments})
-            self._complete(self._message(FUNCTION_CALL, content))
-        self._finish(_INTERRUPTED)
+        calls = [
+            self._message(FUNCTION_CALL, json.dumps({"name": name, "arguments": arguments}))
+            for name, arguments in questions
+        ]
+        return [*self.close(), *calls, self._finished(_INTERRUPTED)]
 
-    def answered(self, outputs: list[str]) -> None:
+    def answered(self, outputs: list[str]) -> Pieces:
         """What it wanted is there."""
-        for output in outputs:
-            self._complete(self._message(TOOL_RESPONSE, output))
+        return [self._message(TOOL_RESPONSE, output) for output in outputs]
 
     # -- pieces
 
-    def _chunk(self, text: str, thought: bool) -> None:
+    def _chunk(self, text: str, thought: bool) -> Pieces:
         if not text:
-            return
+            return []
         self.size += len(text)
         if self._answer is None:
             self._answer = self._message(ANSWER, "")
@@ -106,36 +112,38 @@ class Reply:
         (self._thoughts if thought else self._text).append(text)
         wire = self._answer.to_wire()
         wire["reasoning_content" if thought else "content"] = text
-        self._emit(events.DELTA, wire)
+        return [Delta(wire)]
 
-    def _tool(self, update: ToolCall | ToolCallUpdate) -> None:
+    def _tool(self, update: ToolCall | ToolCallUpdate) -> Pieces:
+        pieces: Pieces = []
         call = self._calls.get(update.tool_call_id)
         if call is None:
-            self.close()
+            pieces += self.close()
             call = self._calls[update.tool_call_id] = _Call(update.tool_call_id)
         call.merge(update)
         # Its input may come after its first mention.
         if not call.shown and (call.arguments is not None or call.status != "pending"):
-            self.close()
+            pieces += self.close()
             call.shown = True
             content = json.dumps({"name": call.name, "arguments": _arguments(call.arguments)})
             self.size += len(content)
-            self._complete(self._message(FUNCTION_CALL, content))
+            pieces.append(self._message(FUNCTION_CALL, content))
         if call.status in ("completed", "failed"):
             # What is said while a tool runs and after it is one answer: only the next tool, or the agent, parts it.
             del self._calls[update.tool_call_id]
             output = call.output
             self.size += len(output)
-            self._complete(self._message(TOOL_RESPONSE, output))
+            pieces.append(self._message(TOOL_RESPONSE, output))
+        return pieces
 
-    def _finish(self, reason: int) -> None:
+    def _finished(self, reason: int) -> Message:
         content = {
             "msg_type": "generate_answer_finish",
             "data": json.dumps({"finish_reason": reason, "FinData": ""}),
             "from_module": None,
             "from_unit": None,
         }
-        self._complete(self._message(VERBOSE, json.dumps(content)))
+        return self._message(VERBOSE, json.dumps(content))
 
     def _message(self, kind: str, content: str) -> Message:
         chat = self._chat
@@ -149,11 +157,6 @@ class Reply:
             chat_id=chat.id,
             bot_id=chat.bot_id,
         )
-
-    def _complete(self, message: Message) -> None:
-        # Kept first: a client that is told of a message finds it.
-        self._keep(message)
-        self._emit(events.MESSAGE, message.to_wire())
 
 
 class _Call:

@@ -162,7 +162,7 @@ async def test_of_a_hundred_chats_none_is_lost_or_flips(either: Server, seed: in
     ears_of(guests, either)
     assert either.agents() == agents
     assert until(lambda: gateway.num_fds() <= descriptors)
-    assert gateway.num_threads() <= 3
+    assert gateway.num_threads() <= 4
 
 
 def ears_of(guests: list[Guest], server: Server) -> None:

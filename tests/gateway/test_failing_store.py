@@ -13,6 +13,7 @@ from acp_server.client import Patience
 from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import one_token
 from acp_server.gateway.gateway import Gateway, Settings
+from acp_server.gateway.rows import Rows
 
 from .serving import BUSY, PATIENCE, TOKEN
 
@@ -27,7 +28,7 @@ class Api:
         self.http = http
 
     def fail(self, fails: bool) -> None:
-        self.gateway._store._db.execute(f"PRAGMA query_only = {int(fails)}")
+        self.gateway._engine._db.execute(f"PRAGMA query_only = {int(fails)}")
 
     async def begin(self, text: str, **params: str) -> dict[str, Any]:
         return (await self.http.post("/v3/chat", json=body(text), params=params)).json()
@@ -136,15 +137,11 @@ async def test_what_could_not_be_stored_is_stored_when_the_store_works_again(api
     api.fail(False)
     again = await api.begin("recall", conversation_id=chat["conversation_id"])
     assert again["code"] == 0
-    assert api.gateway._store.chats_that_live() == [(await _chat(api, again["data"]))]
+    assert [chat.id for chat in await api.gateway.store.do(Rows.chats_that_live)] == [again["data"]["id"]]
     done = await api.until(again["data"], "completed")
     assert await api.retrieve(chat) == ended
     said = (await api.http.get("/v3/chat/message/list", params=ids(done))).json()["data"][0]["content"]
     assert said == "recall"
-
-
-async def _chat(api: Api, chat: dict[str, Any]) -> Any:
-    return api.gateway._store.chat(chat["id"])
 
 
 async def test_what_cannot_be_committed_is_not_forgotten_either(api: Api) -> None:
@@ -153,7 +150,7 @@ async def test_what_cannot_be_committed_is_not_forgotten_either(api: Api) -> Non
     ended = await api.until(chat, "failed")
     await api.idle()
     api.fail(False)
-    api.gateway._store._db.executescript(
+    api.gateway._engine._db.executescript(
         "PRAGMA foreign_keys = ON; CREATE TABLE t (id REFERENCES conversations (id) DEFERRABLE INITIALLY DEFERRED);"
         "CREATE TRIGGER late AFTER INSERT ON chats BEGIN INSERT INTO t VALUES ('nobody'); END"
     )
@@ -177,7 +174,7 @@ async def test_a_delete_that_is_refused_has_deleted_nothing(api: Api) -> None:
     chat = (await api.begin("echo x"))["data"]
     await api.until(chat, "completed")
     conversation = chat["conversation_id"]
-    db = api.gateway._store._db
+    db = api.gateway._engine._db
     for table in "messages", "chats", "conversations":
         db.execute(f"CREATE TRIGGER full BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, 'full'); END")
         before = db.execute("SELECT * FROM conversations").fetchall()
@@ -195,7 +192,7 @@ async def test_a_delete_that_is_refused_has_deleted_nothing(api: Api) -> None:
 
 async def test_a_chat_of_a_deleted_conversation_ends_also_if_nothing_can_be_stored(api: Api) -> None:
     chat = (await api.begin("hang"))["data"]
-    db = api.gateway._store._db
+    db = api.gateway._engine._db
     db.execute("CREATE TRIGGER full BEFORE UPDATE ON chats BEGIN SELECT RAISE(ABORT, 'full'); END")
     answer = await api.http.delete(f"/v1/conversations/{chat['conversation_id']}")
     assert answer.json()["code"] == 0
@@ -205,7 +202,7 @@ async def test_a_chat_of_a_deleted_conversation_ends_also_if_nothing_can_be_stor
 
 async def test_a_deleted_conversation_of_which_something_is_left_harms_nobody(api: Api) -> None:
     chat = (await api.begin("slowly 20"))["data"]
-    api.gateway._store._db.execute("CREATE TRIGGER t BEFORE DELETE ON messages BEGIN SELECT RAISE(ABORT, 'full'); END")
+    api.gateway._engine._db.execute("CREATE TRIGGER t BEFORE DELETE ON messages BEGIN SELECT RAISE(ABORT, 'full'); END")
     await api.http.delete(f"/v1/conversations/{chat['conversation_id']}")
     await api.idle()
     again = await api.begin("echo x")

@@ -1,17 +1,18 @@
 """Ids are new whatever the clock says, and a row never takes the place of another one."""
 
-import sqlite3
+import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from acp_server.gateway import ids
 from acp_server.gateway.ids import Ids, is_id
-from acp_server.gateway.messages import Message
-from acp_server.gateway.records import Chat, Conversation
-from acp_server.gateway.store import Store
+from acp_server.gateway.records import Conversation
+from acp_server.gateway.rows import Rows
+from acp_server.gateway.sqlite_engine import SqliteEngine
 
 from .inside import Api, listed, say
 from .serving import OTHER_TOKEN, TOKEN
@@ -29,10 +30,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         monkeypatch.setattr(time, "time_ns", lambda: int(seconds * 1_000_000_000))
 
     return at
-
-
-def conversation(id: str, owner: str = "ada") -> Conversation:
-    return Conversation(id, owner, "1", 0, 0)
 
 
 @pytest.mark.parametrize("now", [EPOCH, YEAR_2010, YEAR_2050, YEAR_2300])
@@ -60,61 +57,28 @@ def test_two_runs_that_know_nothing_of_each_other_make_other_ids_with_a_clock_th
     assert not {first.new() for _ in range(100)} & {second.new() for _ in range(100)}
 
 
-def test_ids_go_on_from_the_highest_in_the_store(tmp_path: Path) -> None:
-    path = tmp_path / "store"
-    for number, add in enumerate(
-        (
-            lambda store, id: store.add_conversation(conversation(id)),
-            lambda store, id: store.add_chat(Chat(id, "1", "1", "1", "ada")),
-            lambda store, id: store.add_message(Message(id, "1", "1", "user", "question", "x")),
-        )
-    ):
-        highest = 10 ** (number + 15) + number
-        store = Store(path)
-        add(store, str(highest))
-        add(store, str(99 + number))
-        store.close()
-        store = Store(path)
-        assert store.highest_id() == highest
-        store.close()
-
-
-def test_the_ids_of_what_was_purged_are_not_given_again(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    assert store.highest_id() == 0
-    for id in ("5", "1000"):
-        store.add_conversation(conversation(id))
-        store.add_message(Message(f"{id}1", id, "1", "user", "question", "x"))
-    store.purge("1000")
-    store.purge("5")
-    assert store.highest_id() == 10001
-    store.close()
-
-
-def test_a_row_with_an_id_that_there_is_already_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    ada = conversation("1")
-    chat = Chat("2", "1", "1", "1", "ada")
-    store.add_conversation(ada)
-    store.add_chat(chat)
-    with pytest.raises(sqlite3.IntegrityError):
-        store.add_conversation(conversation("1", "bob"))
-    with pytest.raises(sqlite3.IntegrityError):
-        store.add_chat(Chat("2", "1", "1", "1", "bob"))
-    assert (store.conversation("1"), store.chat("2")) == (ada, chat)
-    store.close()
-
-
 def test_a_store_of_the_first_version_gets_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "store"
-    store = Store(path)
-    store.add_conversation(conversation("7"))
-    store._db.executescript("DROP TABLE purged; PRAGMA user_version = 1")
-    store.close()
-    store = Store(path)
-    store.purge("7")
-    assert store.highest_id() == 7
-    store.close()
+    engine = SqliteEngine(path)
+    engine.transact(lambda rows: rows.add_conversation(Conversation("7", "ada", "1", 0, 0)))
+    engine._db.executescript("DROP TABLE purged; PRAGMA user_version = 1")
+    engine.close()
+    engine = SqliteEngine(path)
+    engine.transact(lambda rows: rows.purge("7"))
+    assert engine.transact(Rows.highest_id) == 7
+    engine.close()
+
+
+def test_threads_that_make_ids_at_the_same_time_make_no_id_twice() -> None:
+    made = Ids(1 << 62)
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            all_ids = list(pool.map(lambda _: made.new(), range(20_000)))
+    finally:
+        sys.setswitchinterval(switch)
+    assert len(set(all_ids)) == len(all_ids)
 
 
 @pytest.mark.anyio

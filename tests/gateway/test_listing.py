@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_server.gateway.records import Chat, Status
-from acp_server.gateway.store import Store
+from acp_server.gateway.sqlite_engine import SqliteEngine
 
 from .inside import Api, Counting, begin, ended, ids, listed, say
 
@@ -68,11 +68,11 @@ async def test_the_query_of_a_chat_that_was_killed_with_its_gateway_is_there_aft
 ) -> None:
     async with api(store=tmp_path / "store") as http:
         chat = (await begin(http, "hang"))["data"]
-    store = Store(tmp_path / "store")
+    engine = SqliteEngine(tmp_path / "store")
     # As it is in the file of one that was killed.
     killed = Chat(chat["id"], chat["conversation_id"], chat["section_id"], "1", "ada", status=Status.IN_PROGRESS)
-    store.change_chat(killed)
-    store.close()
+    engine.transact(lambda rows: rows.change_chat(killed))
+    engine.close()
     async with api(store=tmp_path / "store") as http:
         assert "hang" in await listed(http, chat["conversation_id"])
 

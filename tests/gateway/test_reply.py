@@ -1,13 +1,11 @@
 """From an agent's updates to the messages of a chat: what is one answer, and what comes between two."""
 
-from typing import Any
-
 import pytest
 
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import Message
 from acp_server.gateway.records import Chat
-from acp_server.gateway.reply import Reply
+from acp_server.gateway.reply import Delta, Reply
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -35,13 +33,10 @@ RESPONSE = ("tool_response", "2 hits")
 
 class Heard:
     def __init__(self, *updates: SessionUpdate) -> None:
-        self.kept: list[Message] = []
-        self.events: list[tuple[str, dict[str, Any]]] = []
-        chat = Chat("1", "2", "3", "4", "ada")
-        reply = Reply(chat, Ids(), lambda name, data: self.events.append((name, data)), self.kept.append)
-        for update in updates:
-            reply.take(update)
-        reply.close()
+        reply = Reply(Chat("1", "2", "3", "4", "ada"), Ids())
+        pieces = [piece for update in updates for piece in reply.take(update)] + reply.close()
+        self.kept = [piece for piece in pieces if isinstance(piece, Message)]
+        self.deltas = [piece.wire for piece in pieces if isinstance(piece, Delta)]
 
     @property
     def messages(self) -> list[tuple[str, str]]:
@@ -52,8 +47,7 @@ class Heard:
 def test_what_is_said_while_a_tool_runs_and_after_it_is_one_answer(id: str | None) -> None:
     heard = Heard(say("I look.", id), BEGIN, say("~~~~\na\n", id), say("b\n", id), END, say("~~~~\n2 hits\n", id))
     assert heard.messages == [("answer", "I look."), CALL, RESPONSE, ("answer", "~~~~\na\nb\n~~~~\n2 hits\n")]
-    deltas = [data for name, data in heard.events if name == "conversation.message.delta"]
-    assert [data["id"] for data in deltas] == [heard.kept[0].id] + [heard.kept[3].id] * 3
+    assert [delta["id"] for delta in heard.deltas] == [heard.kept[0].id] + [heard.kept[3].id] * 3
 
 
 def test_messages_that_the_agent_tells_apart_are_answers_of_their_own() -> None:

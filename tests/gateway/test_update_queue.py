@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import anyio
 import anyio.lowlevel
@@ -12,8 +12,9 @@ from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.conversations import Lease
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.live_chat import LiveChat
+from acp_server.gateway.live_chat import LiveChat, kept_nowhere
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
+from acp_server.gateway.questions import Question
 from acp_server.gateway.records import Chat, Status, Usage
 from acp_server.gateway.update_queue import Item
 from acp_server.schema import (
@@ -22,6 +23,7 @@ from acp_server.schema import (
     Content,
     ImageContent,
     Plan,
+    SessionUpdate,
     TextContent,
     ToolCall,
     ToolCallContent,
@@ -34,22 +36,26 @@ from .test_live_chat import Choice
 
 pytestmark = pytest.mark.anyio
 
-FIRST = Choice("first")
-
 
 class Spied(LiveChat):
     """A chat that waits for the answer to a question, and what it has gone on with since."""
 
     def __init__(self) -> None:
-        super().__init__(Chat("1", "2", "3", "4", "ada"), Ids(), lambda _message: None, backlog=1 << 20)
+        chat = Chat("1", "2", "3", "4", "ada")
+        super().__init__(chat, Ids(), kept_nowhere, backlog=1 << 20)
         self.taken: list[Any] = []
-        self.begin()
-        self.put(FIRST)
-        self.taken.clear()
+        running = chat.moved(Status.IN_PROGRESS)
+        assert running is not None
+        self.begin(running)
+        self.put(Choice("first"))
 
-    def _take(self, what: Any) -> None:
-        self.taken += what if isinstance(what, list) else [what]
-        super()._take(what)
+    def _take(self, update: SessionUpdate) -> None:
+        self.taken.append(update)
+        super()._take(update)
+
+    async def _ask(self, questions: list[Question]) -> None:
+        self.taken += questions
+        await super()._ask(questions)
 
 
 class Box:
@@ -59,28 +65,40 @@ class Box:
         nobody: Any = None
         self.chat = Spied()
         limits = Limits()
-        heard = lambda *_: ([], [])  # noqa: E731
         lease = Lease("2", "3", "4", 0, None)
         self.turn = PromptTurn(
-            self.chat, nobody, lease, nobody, Waiting(limits), limits, heard=heard, prompt=[], meta={}
+            self.chat, nobody, lease, nobody, Waiting(limits), limits, heard=nobody, prompt=[], meta={}
         )
+
+    @classmethod
+    async def waiting(cls) -> Self:
+        """The chat waits for the answer."""
+        box = cls()
+        await box.step()
+        box.chat.taken.clear()
+        return box
+
+    async def step(self) -> None:
+        """Go on with all that is held, if the chat does not wait."""
+        while await self.chat.step():
+            pass
 
     def put(self, *items: Item) -> None:
         for item in items:
             self.chat.put(item)
 
-    def answer(self) -> None:
+    async def answer(self) -> None:
         """Answer what the chat waits for."""
         calls = [call["id"] for call in self.chat.chat.tool_calls]
-        self.chat.submit([ToolOutput(tool_call_id=id, output="yes") for id in calls], stream=False)
+        await self.chat.submit([ToolOutput(tool_call_id=id, output="yes") for id in calls], stream=False)
 
     async def catch_up(self) -> None:
         """Answer, and let the chat go on until it waits again, or nothing is held."""
-        self.answer()
+        await self.answer()
         async with anyio.create_task_group() as group:
             group.start_soon(self.turn._catch_up)
             with anyio.fail_after(PATIENCE):
-                while self.chat._queue and self.chat.chat.status is Status.IN_PROGRESS:
+                while (self.chat._queue or self.chat._pieces) and self.chat.chat.status is Status.IN_PROGRESS:
                     await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
 
@@ -109,16 +127,19 @@ def tool(id: str, **fields: Any) -> ToolCall:
 
 
 async def test_what_is_said_goes_straight_through_while_the_chat_does_not_wait() -> None:
-    box = Box()
-    box.answer()
+    box = await Box.waiting()
+    await box.answer()
     items = [chunk("a"), tool("1"), Choice("q")]
     box.put(*items)
+    # Questions are for the task that keeps what is asked.
+    assert box.taken == items[:2]
+    await box.step()
     assert box.taken == items
     assert not box.chat._queue
 
 
 async def test_what_is_held_comes_in_order_and_stops_at_the_next_question() -> None:
-    box = Box()
+    box = await Box.waiting()
     call, second, third, last = tool("1"), Choice("q2"), Choice("q3"), Choice("q4")
     box.put(chunk("a"), call, chunk("b"), second, third, chunk("c"), last)
     assert box.taken == []
@@ -135,19 +156,18 @@ async def test_what_is_held_comes_in_order_and_stops_at_the_next_question() -> N
 
 
 async def test_what_comes_while_it_catches_up_comes_after_it() -> None:
-    box = Box()
+    box = await Box.waiting()
     box.put(tool("1"), tool("2"))
-    box.answer()
-    assert box.chat.step()
+    await box.answer()
+    assert await box.chat.step()
     box.put(chunk("last"))
     assert len(box.taken) == 1
-    while box.chat.step():
-        pass
+    await box.step()
     assert box.said[2] == "last"
 
 
 async def test_pieces_of_one_message_are_held_as_one_and_those_of_two_as_two() -> None:
-    box = Box()
+    box = await Box.waiting()
     box.put(*[chunk("x", "m1")] * 1000, chunk("y", "m2"))
     box.put(AgentThoughtChunk(content=TextContent(text="hm"), message_id="m2"), chunk("z"))
     assert box.size < 2000
@@ -158,7 +178,7 @@ async def test_pieces_of_one_message_are_held_as_one_and_those_of_two_as_two() -
 
 
 async def test_a_long_message_is_passed_on_in_pieces_between_which_others_have_their_turn() -> None:
-    box = Box()
+    box = await Box.waiting()
     box.put(*[chunk("x" * 1000)] * 1000)
     turns = 0
     async with anyio.create_task_group() as group:
@@ -189,21 +209,21 @@ async def test_a_long_message_is_passed_on_in_pieces_between_which_others_have_t
     ids=["text", "input", "image", "numbers"],
 )
 async def test_what_is_held_counts_with_its_size(item: Item, least: int) -> None:
-    box = Box()
+    box = await Box.waiting()
     box.put(item)
     assert least <= box.size < 10 * least
-    box.chat.finish(Usage(), None)
+    await box.chat.finish(Usage(), None)
     assert box.size == 0
 
 
 async def test_what_no_client_will_see_is_not_held() -> None:
-    box = Box()
+    box = await Box.waiting()
     box.put(Plan(entries=[]), AgentMessageChunk(content=ImageContent(data="x" * 100_000, mime_type="image/png")))
     assert box.size == 0
 
 
 async def test_what_a_tool_is_at_meanwhile_is_held_as_one_up_to_its_end() -> None:
-    box = Box()
+    box = await Box.waiting()
     done = ToolCallProgress(tool_call_id="1", status="completed")
     box.put(tool("1", name="look"), chunk("a"), ToolCallProgress(tool_call_id="1", raw_input={"for": "x"}, title="No"))
     before = box.size
@@ -226,7 +246,7 @@ async def test_what_a_tool_is_at_meanwhile_is_held_as_one_up_to_its_end() -> Non
 
 
 async def test_a_question_that_is_taken_back_is_not_held_any_more() -> None:
-    box = Box()
+    box = await Box.waiting()
     gone, kept = Choice("gone"), Choice("kept")
     box.put(chunk("a"), gone, chunk("b"), kept)
     box.chat.withdraw(gone)
@@ -235,10 +255,10 @@ async def test_a_question_that_is_taken_back_is_not_held_any_more() -> None:
 
 
 async def test_at_the_end_all_is_passed_on_and_questions_are_dismissed() -> None:
-    box = Box()
+    box = await Box.waiting()
     question = Choice("q")
     box.put(chunk("a"), question, chunk("b"))
-    box.chat.finish(Usage(), None)
+    await box.chat.finish(Usage(), None)
     assert box.said == ["a", "b"]
     assert question.answered.is_set()
     assert question.answer is None
@@ -300,9 +320,9 @@ async def test_an_agent_may_end_its_turn_and_leave_its_question_open(
     left: list[int] = []
     finish = LiveChat.finish
 
-    def spy(chat: LiveChat, usage: Usage, failure: Any) -> None:
+    async def spy(chat: LiveChat, usage: Usage, failure: Any, also: Any) -> None:
         left.append(chat._queue.size)
-        finish(chat, usage, failure)
+        await finish(chat, usage, failure, also)
 
     monkeypatch.setattr(LiveChat, "finish", spy)
     async with api(agent=[sys.executable, str(Path(__file__).parent / "agents" / "hasty.py")]) as http:

@@ -1,0 +1,95 @@
+"""The engine that needs nothing: one SQLite file, or memory. One gateway at a time has a file."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from acp_server.errors import UsageError
+from acp_server.gateway.rows import Rows
+from acp_server.store.sqlite_file import PROBLEMS, Format, make_private, migrate, reason, transaction
+
+T = TypeVar("T")
+
+_FORMAT: Final = Format(
+    0x41435047,  # "ACPG"
+    (
+        (
+            """CREATE TABLE conversations (
+                id TEXT PRIMARY KEY, owner TEXT NOT NULL, bot_id TEXT, deleted INTEGER NOT NULL, doc TEXT NOT NULL
+            ) WITHOUT ROWID""",
+            "CREATE INDEX conversations_of ON conversations (owner, id)",
+            """CREATE TABLE chats (
+                id TEXT PRIMARY KEY, conversation_id TEXT NOT NULL, query_id TEXT, status TEXT NOT NULL,
+                doc TEXT NOT NULL
+            ) WITHOUT ROWID""",
+            "CREATE INDEX chats_of ON chats (conversation_id)",
+            "CREATE INDEX cancelled_for ON chats (query_id) WHERE status = 'canceled'",
+            "CREATE INDEX chats_in ON chats (status) WHERE status IN ('created', 'in_progress', 'requires_action')",
+            """CREATE TABLE messages (
+                seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, conversation_id TEXT NOT NULL,
+                section_id TEXT NOT NULL, chat_id TEXT, type TEXT NOT NULL, known_to TEXT, doc TEXT NOT NULL
+            )""",
+            "CREATE INDEX messages_of ON messages (conversation_id, seq)",
+            "CREATE INDEX messages_in ON messages (chat_id, seq) WHERE chat_id IS NOT NULL",
+        ),
+        (
+            "CREATE TABLE purged (id TEXT NOT NULL)",
+            "INSERT INTO purged VALUES ('0')",
+        ),
+    ),
+)
+
+
+class SqliteEngine:
+    """See `acp_server.gateway.store.Engine`."""
+
+    at_once = 1
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Open the file, or memory for None. Raises UsageError if it cannot be used."""
+        self._path = path
+        self._lock = threading.Lock()
+        with ExitStack() as opened, self.explained():
+            if path is not None:
+                make_private(path)
+            # What waits for another process would hold up every chat, so nothing does. The lock parts the threads.
+            self._db = sqlite3.connect(
+                ":memory:" if path is None else path, timeout=0, isolation_level=None, check_same_thread=False
+            )
+            opened.callback(self.close)
+            self._prepare()
+            opened.pop_all()
+
+    def _prepare(self) -> None:
+        db = self._db
+        _FORMAT.check(db)
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("PRAGMA journal_mode = WAL")
+        # The end of the process loses nothing then; the machine's may lose the last moment.
+        db.execute("PRAGMA synchronous = NORMAL")
+        with transaction(db):  # takes the lock of the file, also if its tables are new enough
+            migrate(db, _FORMAT)
+
+    def transact(self, work: Callable[[Rows], T]) -> T:
+        """See Engine."""
+        # The file is this program's alone, so a transaction that only reads needs no lock of it.
+        with self._lock, transaction(self._db, "BEGIN"):
+            return work(Rows(self._db.execute))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def explained(self) -> Generator[None]:
+        """Raise UsageError for a file that fails."""
+        try:
+            yield
+        except PROBLEMS as error:
+            raise UsageError(f"{self._path} cannot be used: {reason(error) or error}") from None
