@@ -45,6 +45,9 @@ _FEW_LINES = 4
 _SHORT_LINE = 200
 """Characters of a line that are shown there."""
 
+_SHOWN = {*PROBLEMS, Verdict.CHOICE} - {Verdict.UNREACHED}
+"""The verdicts whose conversations are shown. What kept a case from being reached is shown where it was found."""
+
 _CLASSES = {verdict: "na" if verdict is Verdict.NOT_APPLICABLE else str(verdict) for verdict in Verdict}
 _SIGNS = {
     Verdict.SUITE_ERROR: "S",
@@ -144,10 +147,8 @@ def _matrix(run: Run) -> Iterator[str]:
         yield f'<tr class="{_verdicts(cases)}"><th scope="row"><a href="#{_anchor(group)}">{_text(group)}</a></th><td>'
         for case in cases:
             said = _text(f"{case.id}: {NAMES[case.verdict]}")
-            yield (
-                f'<a class="cell {_CLASSES[case.verdict]}" href="#{_anchor(case.id)}" title="{said}" '
-                f'aria-label="{said}">{_SIGNS[case.verdict]}</a>'
-            )
+            kind = _CLASSES[case.verdict]
+            yield f'<a class="cell {kind}" href="#{_anchor(case.id)}" aria-label="{said}">{_SIGNS[case.verdict]}</a>'
         yield "</td></tr>"
     yield "</table>"
 
@@ -180,16 +181,17 @@ def _case(case: CaseResult) -> Iterator[str]:
     rule, address = _text(rule_of(case)), link_to(case.source, case.section)
     yield f'<p><a href="{escape(address)}">{rule}</a>{_text(rest)}</p>' if address else f"<p>{rule}{_text(rest)}</p>"
     yield from _transcript(case)
-    if case.stderr and case.verdict in PROBLEMS:
+    if case.stderr and case.verdict in _SHOWN - {Verdict.CHOICE}:
         yield f"<h3>Standard error</h3><pre>{_text(case.stderr, lines=True)}</pre>"
     yield "</div></details>"
 
 
 def _transcript(case: CaseResult) -> Iterator[str]:
     if not case.transcript:
-        yield "<p>Nothing went over the wire.</p>"
+        if case.verdict in _SHOWN:
+            yield "<p>Nothing went over the wire.</p>"
         return
-    if case.verdict not in PROBLEMS and case.verdict is not Verdict.CHOICE:
+    if case.verdict not in _SHOWN:
         yield f"<p>{len(case.transcript):,} lines went over the wire; they are in the JSON report.</p>"
         return
     yield '<ol class="wire">'

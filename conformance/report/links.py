@@ -91,9 +91,9 @@ def _heading(headings: Sequence[str], wanted: str) -> str:
 
 
 def _slug(heading: str) -> str:
-    """As the site makes it: `The _meta Field` is `the-_meta-field`, `session/set_mode` is `session%2Fset-mode`."""
+    """As the site makes it: `The _meta Field` is `the-_meta-field`, `fs/read_text_file` is `fs%2Fread_text_file`."""
     words = re.sub(r"[`.,:?!()*]", "", heading.lower()).strip("_ ").split()
-    return "-".join(quote(re.sub(r"(?<=\w)_", "-", word), safe="_-") for word in words)
+    return "-".join(quote(word, safe="_-") for word in words)
 
 
 @cache

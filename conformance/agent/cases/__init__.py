@@ -16,6 +16,7 @@ GROUPS = (
     "gating",
     "sessions",
     "sessions_known",
+    "session_settings",
     "session_pages",
     "session_servers",
     "turns",

@@ -29,7 +29,7 @@ def test_every_rule_has_a_link_to_its_section() -> None:
         (
             "ACP v1",
             "Cancellation, $/cancel_request Notification",
-            f"{ACP}/protocol/v1/cancellation#%24%2Fcancel-request-notification",
+            f"{ACP}/protocol/v1/cancellation#%24%2Fcancel_request-notification",
         ),
         ("JSON-RPC 2.0", "5.1 Error object", "https://www.jsonrpc.org/specification#error_object"),
         ("JSON-RPC 2.0", "Notification", "https://www.jsonrpc.org/specification#notification"),
