@@ -14,6 +14,7 @@ from acp_server.errors import InvalidParams, ResourceNotFound, UsageError
 from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
+from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks
@@ -79,7 +80,7 @@ class Agent:
         """What it can do for a model. `tools.describe()` is what models are told."""
         self.tools.approvals = approvals
         self._hooks = Hooks(info, self.tools.of, _mcp_host, accepts=accepts, mcp=mcp, kept_in=store)
-        self._services: dict[Connection, Service] = {}
+        self._services: dict[Peer, Service] = {}
         if self._connects:
             from acp_server.mcp.servers import need_extra
 
@@ -335,7 +336,7 @@ class Agent:
 
         raise SystemExit(run(self, backend=backend, limits=limits, record=record))
 
-    def find_session(self, connection: Connection, session_id: str) -> Session:
+    def find_session(self, connection: Peer, session_id: str) -> Session:
         """An open session of a connection, for methods of your own that have to do with one:
         `agent.find_session(call.connection, sessionId)`. Raises ResourceNotFound, which is a good answer."""
         service = self._services.get(connection)

@@ -18,8 +18,8 @@ import anyio.to_thread
 from anyio.lowlevel import RunVar
 
 from acp_server.errors import InvalidParams, UsageError
-from acp_server.peer.context import Call
-from acp_server.peer.route import Handler, NoticeHandler
+from acp_server.peer.context import Call, Handler
+from acp_server.peer.route import NoticeHandler
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
 if TYPE_CHECKING:

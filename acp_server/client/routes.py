@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from acp_server.client.handlers import AskPermission, Handlers, PermissionAnswer
 from acp_server.errors import InternalError, InvalidParams, UsageError
-from acp_server.peer.connection import Connection
-from acp_server.peer.context import Call, Follower
-from acp_server.peer.route import Handler, Notice, NoticeHandler, Route, Routes
+from acp_server.peer.context import Call, Follower, Handler
+from acp_server.peer.peer import Peer
+from acp_server.peer.route import Notice, NoticeHandler, Route, Routes
 from acp_server.schema import PermissionOption, RequestPermissionRequest
 from acp_server.schema.methods import METHODS, Method
 from acp_server.tasks.cause import Cause
@@ -96,14 +96,14 @@ def _raw(answer: _Answer) -> Handler:
 
 
 def _typed_notice(name: str, act: Callable[[Any], Awaitable[None] | None]) -> NoticeHandler:
-    def handler(_connection: Connection, params: Any) -> Awaitable[None] | None:
+    def handler(_connection: Peer, params: Any) -> Awaitable[None] | None:
         return act(METHODS[name].read_params(params))
 
     return handler
 
 
 def _raw_notice(act: Callable[[dict[str, Any]], Awaitable[None] | None]) -> NoticeHandler:
-    def handler(_connection: Connection, params: Any) -> Awaitable[None] | None:
+    def handler(_connection: Peer, params: Any) -> Awaitable[None] | None:
         return act(cast("dict[str, Any]", params) if isinstance(params, dict) else {})
 
     return handler

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from acp_server.client.errors import SessionTaken
 from acp_server.errors import EncodeError
-from acp_server.peer.connection import Connection
+from acp_server.peer.peer import Peer
 from acp_server.schema import SessionNotification, SessionUpdate, UnknownSessionUpdate
 from acp_server.wire import codec
 
@@ -46,7 +46,7 @@ class UpdateRouter:
         self._size = 0
         self._is_full = False
 
-    def receive(self, _connection: Connection, params: Any) -> Awaitable[None] | None:
+    def receive(self, _connection: Peer, params: Any) -> Awaitable[None] | None:
         """A `session/update` has arrived."""
         session_id = cast("dict[str, Any]", params).get("sessionId") if isinstance(params, dict) else None
         if not isinstance(session_id, str):

@@ -5,17 +5,14 @@ It answers nothing itself: the handler returns or raises, and `acp_server.peer.o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeAlias, cast
 
+from acp_server.peer.peer import Peer
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import NOTHING, Node
 from acp_server.tasks.work import Work
 from acp_server.wire.messages import Request, RequestId
-
-if TYPE_CHECKING:
-    from acp_server.peer.connection import Connection
-    from acp_server.peer.route import Route
 
 
 class Follower:
@@ -36,6 +33,10 @@ class Follower:
         the handler outlasted its cancel."""
 
 
+Handler: TypeAlias = "Callable[[Call], Awaitable[Any]]"
+"""Answers one request; the parameters are in `call.params`."""
+
+
 class Answering(Protocol):
     """What answers calls, see `acp_server.peer.inbound`."""
 
@@ -47,15 +48,18 @@ class Answering(Protocol):
 class Call(Work):
     """One incoming request while it is being answered."""
 
-    __slots__ = ("_answering", "_partial", "connection", "follower", "is_answered", "request", "route")
+    __slots__ = ("_answering", "_partial", "connection", "follower", "handler", "is_answered", "request", "urgent")
 
     def __init__(
-        self, connection: Connection, request: Request, route: Route, node: Node, answering: Answering
+        self, connection: Peer, request: Request, handler: Handler, urgent: bool, node: Node, answering: Answering
     ) -> None:
         super().__init__(node, connection.watch)
         self.connection = connection
         self.request = request
-        self.route = route
+        self.handler = handler
+        """What is called to answer it."""
+        self.urgent = urgent
+        """See `acp_server.peer.route.Route`."""
         self._answering = answering
         self._partial: Any = NOTHING
         self.is_answered = False

@@ -199,7 +199,7 @@ class Dispatcher:
             return self._parked.popleft()
         while self._ready:
             call = self._ready.popleft()
-            if self._writer.size <= self._unread or call.route.urgent or call.node.closed:
+            if self._writer.size <= self._unread or call.urgent or call.node.closed:
                 return call
             self._parked.append(call)
             if not self._unparking:

@@ -15,19 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 from acp_server.errors import EncodeError, InternalError, MethodNotFound
 from acp_server.peer.context import Call
 from acp_server.peer.dispatch import Dispatcher
-from acp_server.peer.limits import Limits
-from acp_server.peer.outcome import outcome, program_end, unwritable
+from acp_server.peer.outcome import outcome, unwritable
+from acp_server.peer.peer import Peer
 from acp_server.peer.route import Routes
-from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.scopes import Pair, Scopes
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.failure import program_end
+from acp_server.tasks.scopes import Pair
 from acp_server.tasks.tree import NOTHING, Node
 from acp_server.wire.messages import Params, Request, is_request_id
-from acp_server.wire.state_machine import Endpoint
 
 if TYPE_CHECKING:
-    from acp_server.peer.connection import Connection
     from acp_server.peer.resolve import Resolver
 
 logger = logging.getLogger("acp_server.peer")
@@ -42,23 +39,12 @@ _OVERHEAD: Final = 8 * 1024
 class Inbound:
     """The requests of one connection that are not yet answered, and those whose handlers are not yet through."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        routes: Routes,
-        endpoint: Endpoint,
-        writer: Writer,
-        spawner: Spawner,
-        scopes: Scopes,
-        limits: Limits,
-    ) -> None:
-        self.tree: Final = Node(None, "connection", scopes)
-        """What runs for the peer: each request is nested in it."""
-        self._connection = connection
+    def __init__(self, peer: Peer, routes: Routes) -> None:
+        self._peer = peer
         self._routes = routes
-        self._endpoint = endpoint
-        self._writer = writer
-        self._limits = limits
+        self._endpoint = peer.endpoint
+        self._writer = peer.writer
+        self._limits = limits = peer.limits
         self._running = 0
         self._most_running = math.inf if limits.running is None else limits.running
         self._held = 0
@@ -66,7 +52,7 @@ class Inbound:
         self._has_told = False
         self._queue: OrderedDict[Call, None] = OrderedDict()
         """Those that wait for another to end."""
-        self._dispatcher = Dispatcher(self.tree, spawner, scopes, writer, limits.unread, self._serve)
+        self._dispatcher = Dispatcher(peer.tree, peer.work, peer.scopes, peer.writer, limits.unread, self._serve)
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
@@ -80,7 +66,9 @@ class Inbound:
             self._refuse(request)
             return
         self._held += request.size + _OVERHEAD
-        call = request.call = Call(self._connection, request, route, Node(self.tree, request.method), self)
+        handler = route.handler if route.direct and route.handler is not None else self._resolve
+        node = Node(self._peer.tree, request.method)
+        call = request.call = Call(self._peer, request, handler, route.urgent, node, self)
         if call.node.cause is not None:
             # The connection is closing.
             self._finish(call, NOTHING, None)
@@ -108,9 +96,8 @@ class Inbound:
         """Run the handler of a request, in these scopes or in its own, and answer. Never raises."""
         try:
             if not call.node.closed:
-                route = call.route
-                handler = route.handler if route.direct and route.handler is not None else self._resolve
-                if (tracing := self._connection.tracing) is not None:
+                handler = call.handler
+                if (tracing := self._peer.tracing) is not None:
                     handler = partial(tracing.request, handler)
                 try:
                     value, error = await (
@@ -140,7 +127,7 @@ class Inbound:
             follower.left()
         call.node.close()
         if error is not None and (ending := program_end(error)) is not None:
-            self._connection.fail(ending)
+            self._peer.fail(ending)
 
     def give_up(self, call: Call) -> None:
         """See `Call.give_up`."""

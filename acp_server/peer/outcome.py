@@ -72,9 +72,3 @@ def unwritable(call: Call, problem: EncodeError) -> RpcError:
     logger.error("the result of %s cannot be written as JSON: %s", call.method, problem)
     # A cancelled request has a result or is cancelled, nothing third (ACP, Cancellation).
     return InternalError() if call.node.cause is None else RequestCancelled()
-
-
-def program_end(error: BaseException) -> BaseException | None:
-    """The SystemExit or KeyboardInterrupt in `error`, which may be a group."""
-    ends = (failure for failure in failures_in(error) if isinstance(failure, (SystemExit, KeyboardInterrupt)))
-    return next(ends, None)

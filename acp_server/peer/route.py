@@ -10,20 +10,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from acp_server.peer.context import Call
+from acp_server.peer.context import Call, Handler
+from acp_server.peer.peer import Peer
 
 if TYPE_CHECKING:
-    from acp_server.peer.connection import Connection
     from acp_server.wire.messages import Params
-
-Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
-"""Answers one request; the parameters are in `call.params`."""
 
 Admit: TypeAlias = Callable[[Call], None]
 """Runs in the reader, in the order of arrival, before anything behind the request is looked at. It must be quick. It
 may set `call.follower`, or raise an RpcError, which is the answer then."""
 
-NoticeHandler: TypeAlias = "Callable[[Connection, Params | None], Awaitable[None] | None]"
+NoticeHandler: TypeAlias = "Callable[[Peer, Params | None], Awaitable[None] | None]"
 """Acts on one notification."""
 
 

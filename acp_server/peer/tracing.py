@@ -7,22 +7,36 @@ none. What a span's attributes are called follows OpenTelemetry's conventions fo
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from acp_server.errors import RpcError, ToolCancelled, ToolRejected
 
 if TYPE_CHECKING:
-    from acp_server.peer.context import Call
-    from acp_server.peer.route import Handler
     from acp_server.tasks.tree import Node
 
 _LONGEST: Final = 200
 """Characters of what the peer made up that an attribute repeats."""
 
 _USERS_CHOICE: Final = (ToolRejected, ToolCancelled)
+
+
+class Traced(Protocol):
+    """What a span tells of a request, see `acp_server.peer.context.Call`."""
+
+    node: Node
+
+    @property
+    def id(self) -> object: ...  # noqa: D102
+    @property
+    def method(self) -> str: ...  # noqa: D102
+    @property
+    def meta(self) -> dict[str, Any]: ...  # noqa: D102
+
+
+C = TypeVar("C", bound=Traced)
 
 
 class Tracing:
@@ -35,7 +49,7 @@ class Tracing:
         # It is in the protocol, so whatever format the program uses elsewhere.
         self._w3c: Any = import_module("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator()
 
-    async def request(self, handler: Handler, call: Call) -> Any:
+    async def request(self, handler: Callable[[C], Awaitable[Any]], call: C) -> Any:
         """Answer a request in a span below the one that its `_meta.traceparent` names (ACP, Extensibility), else in a
         span of its own."""
         parent = {key: value for key in ("traceparent", "tracestate") if isinstance(value := call.meta.get(key), str)}

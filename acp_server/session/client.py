@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import CapabilityMissing, MalformedResponse, RpcError
-from acp_server.peer.connection import Connection
+from acp_server.peer.peer import Peer
 from acp_server.schema.params import read_result
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.terminal import Terminal
@@ -51,9 +51,7 @@ class Client:
     then.
     """
 
-    def __init__(
-        self, connection: Connection, profile: ClientProfile, session_id: str, turns: Sequence[Turn] = ()
-    ) -> None:
+    def __init__(self, connection: Peer, profile: ClientProfile, session_id: str, turns: Sequence[Turn] = ()) -> None:
         self.connection = connection
         self.profile = profile
         self._session_id = session_id

@@ -22,7 +22,6 @@ from acp_server.errors import (
     ToolRejected,
 )
 from acp_server.peer.context import Call, Follower
-from acp_server.peer.outcome import program_end
 from acp_server.peer.report import in_own_words
 from acp_server.schema.params import problem, read
 from acp_server.session.hooks import Hooks, PromptHook
@@ -30,7 +29,7 @@ from acp_server.session.session import Session, log_unsaved
 from acp_server.session.state import TurnState
 from acp_server.session.turn import Turn
 from acp_server.store.transcript import is_text
-from acp_server.tasks.failure import failures_in
+from acp_server.tasks.failure import failures_in, program_end
 from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:

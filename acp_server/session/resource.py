@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from acp_server.errors import ConnectionClosed
-from acp_server.peer.outcome import program_end
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.failure import program_end
 from acp_server.tasks.tree import NOTHING
 from acp_server.tasks.work import Job
 
 if TYPE_CHECKING:
-    from acp_server.peer.connection import Connection
+    from acp_server.peer.peer import Peer
 
 logger = logging.getLogger("acp_server.session")
 
@@ -29,7 +29,7 @@ class Resource(Job):
 
     __slots__ = ("_closing", "_error", "_manager", "_opened", "_value")
 
-    def __init__(self, manager: AbstractAsyncContextManager[Any], label: str, connection: Connection) -> None:
+    def __init__(self, manager: AbstractAsyncContextManager[Any], label: str, connection: Peer) -> None:
         # No cut of the peer's requests reaches it: at the end of the connection they end first, and may need it.
         patience = connection.limits.grace
         super().__init__(connection.outlasting(label), connection.lasting, connection.watch, patience)

@@ -14,6 +14,7 @@ from acp_server.errors import MethodNotFound, ResourceNotFound
 from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
+from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks
@@ -118,7 +119,7 @@ class Service:
     def _admit(self, name: str) -> Callable[[Call], None]:
         return lambda call: self._lifecycle.admit(name, call)
 
-    def _cancel(self, _connection: Connection, params: Any) -> None:
+    def _cancel(self, _connection: Peer, params: Any) -> None:
         """`session/cancel`: cut the turns of a session. Means nothing for a session that has none."""
         session_id = cast("dict[str, Any]", params).get("sessionId") if isinstance(params, dict) else None
         session = self._sessions.get(session_id) if isinstance(session_id, str) else None

@@ -27,7 +27,7 @@ from acp_server.tasks.grace import grace
 from acp_server.tasks.threads import Threads
 
 if TYPE_CHECKING:
-    from acp_server.peer.connection import Connection
+    from acp_server.peer.peer import Peer
     from acp_server.schema.base import Model
     from acp_server.schema.session import McpServer
     from acp_server.schema.updates import AvailableCommand
@@ -46,7 +46,7 @@ class Session:
     def __init__(
         self,
         record: SessionRecord,
-        connection: Connection,
+        connection: Peer,
         profile: ClientProfile,
         hooks: Hooks,
         mcp_servers: Sequence[McpServer] = (),

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.errors import AcpError, RpcError
-from acp_server.peer.connection import Connection
+from acp_server.peer.peer import Peer
 from acp_server.schema.params import read_result
 from acp_server.tasks.grace import grace
 
@@ -31,7 +31,7 @@ class Terminal:
     Its methods raise RpcError for the client's error answers, MalformedResponse and ConnectionClosed.
     """
 
-    def __init__(self, connection: Connection, session_id: str, terminal_id: str) -> None:
+    def __init__(self, connection: Peer, session_id: str, terminal_id: str) -> None:
         self._connection = connection
         self._session_id = session_id
         self.id: Final = terminal_id

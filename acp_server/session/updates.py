@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from acp_server.errors import SessionClosed
-from acp_server.peer.connection import Connection
+from acp_server.peer.peer import Peer
 from acp_server.peer.writer import HIGH_WATER
 from acp_server.wire import codec
 
@@ -32,7 +32,7 @@ class Updates:
 
     __slots__ = ("_connection", "_held", "_opening", "_prefixes", "_profile", "_put", "_session_id", "_writer")
 
-    def __init__(self, connection: Connection, profile: ClientProfile, session_id: str) -> None:
+    def __init__(self, connection: Peer, profile: ClientProfile, session_id: str) -> None:
         self._connection = connection
         self._profile = profile
         self._writer = connection.writer

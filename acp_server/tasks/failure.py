@@ -32,3 +32,9 @@ def is_time_out(error: BaseException) -> bool:
     # Where trio is not loaded, it has raised nothing.
     trio = sys.modules.get("trio")
     return isinstance(error, TimeoutError) or (trio is not None and isinstance(error, trio.TooSlowError))
+
+
+def program_end(error: BaseException) -> BaseException | None:
+    """The SystemExit or KeyboardInterrupt in `error`, which may be a group."""
+    ends = (failure for failure in failures_in(error) if isinstance(failure, (SystemExit, KeyboardInterrupt)))
+    return next(ends, None)

@@ -10,6 +10,7 @@ import pytest
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call
+from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
@@ -130,7 +131,7 @@ async def test_what_does_not_end_when_we_close_is_waited_for_once_and_answered()
 async def test_the_connection_can_be_closed_from_inside(where: str) -> None:
     reached: list[str] = []
 
-    async def closes(connection: Connection, _params: Any = None) -> None:
+    async def closes(connection: Peer, _params: Any = None) -> None:
         await anyio.lowlevel.checkpoint()
         reached.append(where)
         connection.close()

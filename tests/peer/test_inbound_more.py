@@ -11,8 +11,9 @@ import pytest
 
 from acp_server.errors import InvalidParams
 from acp_server.peer import reader
-from acp_server.peer.connection import Connection, Limits
+from acp_server.peer.connection import Limits
 from acp_server.peer.context import Call, Follower
+from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.wire.messages import Notification
@@ -145,7 +146,7 @@ async def test_a_listener_to_cancels_comes_after_their_effect_and_cannot_prevent
     seen: list[tuple[Any, bool]] = []
     routes.requests["note"] = Route(handlers.wait, admit=calls.append)
 
-    def listen(_connection: Connection, params: Any) -> None:
+    def listen(_connection: Peer, params: Any) -> None:
         seen.append((params, calls[0].is_cancelled))
         raise ValueError("I claim this")
 

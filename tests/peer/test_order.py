@@ -7,8 +7,9 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import ConnectionClosed
-from acp_server.peer.connection import Connection, Limits
+from acp_server.peer.connection import Limits
 from acp_server.peer.context import Call
+from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.writer import HIGH_WATER
 from tests.peer.ends import CANCELLED, Answers, End, cancel, hang, listen, notification, request, result, serving, until
@@ -329,7 +330,7 @@ async def test_a_connection_that_does_not_read_for_now_ends_like_any_other(way: 
 async def test_a_handler_that_fails_in_the_reader_costs_nobody_else_anything(
     inline: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(_connection: Connection, params: Any) -> None:
+    def fail(_connection: Peer, params: Any) -> None:
         raise ValueError("boom") if params == [0] else BaseExceptionGroup("stray", [GeneratorExit()])
 
     heard: list[Any] = []

@@ -9,6 +9,7 @@ import pytest
 from acp_server.errors import InvalidParams, RpcError
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.context import Call
+from acp_server.peer.peer import Peer as OtherSide
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.testing.streams import memory_pair
@@ -240,11 +241,11 @@ async def test_a_handler_that_ends_the_program_is_answered_first(kind: type[Base
 async def test_no_notification_is_answered() -> None:
     seen: list[Any] = []
 
-    def notes(_connection: Connection, params: Any) -> None:
+    def notes(_connection: OtherSide, params: Any) -> None:
         seen.append(params)
         raise ValueError(SECRET)
 
-    async def waits_and_fails(_connection: Connection, _params: Any) -> None:
+    async def waits_and_fails(_connection: OtherSide, _params: Any) -> None:
         await anyio.lowlevel.checkpoint()
         raise ValueError(SECRET)
 
