@@ -144,7 +144,8 @@ class TurnRecord:
         """A turn that has ended, from its `contents`, or from what reads them. They are not looked at before they are
         needed."""
         record = cls([], id)
-        record._keep(contents)
+        record._packed = contents
+        del record._prompt, record._transcript
         return record
 
     @property
@@ -265,7 +266,11 @@ class TurnRecord:
         if self._packed is None:
             if self.status != "completed":
                 self._kept = None
-            self._keep(self.pieces)
+            self._packed = self.pieces
+            # Not even two empty lists stay: the garbage collector would visit them for every turn that there ever was,
+            # which is a fifth of what a short turn costs.
+            del self._prompt, self._transcript
+            self._kept = None
 
     @property
     def size(self) -> int:
@@ -284,13 +289,6 @@ class TurnRecord:
         """Its contents, which are stored, need not be in memory: `read` has them."""
         if self._packed is not None:
             self._packed = read
-
-    def _keep(self, contents: bytes | Sequence[bytes] | Callable[[], bytes]) -> None:
-        self._packed = contents
-        # Not even two empty lists stay: the garbage collector would visit them for every turn that there ever was,
-        # which is a fifth of what a short turn costs.
-        del self._prompt, self._transcript
-        self._kept = None
 
     def replay(self) -> Iterator[dict[str, Any]]:
         """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's

@@ -43,7 +43,7 @@ class Request:
     size: int = 0
     """Bytes that it took on the wire; a member of a batch has its share."""
     call: Any = None
-    """What answers it, from its arrival to its answer: its owner's matter."""
+    """What answers it, until it is answered. Its owner sets it and takes it back."""
 
 
 @dataclass(slots=True, eq=False)
