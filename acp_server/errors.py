@@ -11,6 +11,7 @@ It does not decide which answer a failed request gets: `acp_server.peer.outcome`
     │   ├── InternalError         -32603
     │   ├── AuthRequired          -32000
     │   ├── ResourceNotFound      -32002
+    │   ├── UnsupportedProtocolVersion -32022
     │   └── RequestCancelled      -32800
     ├── ConnectionClosed          the peer is gone, so the answer will not come
     ├── RequestTimeout            the caller's own time limit ran out (also a TimeoutError)
@@ -38,6 +39,7 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 AUTH_REQUIRED = -32000
 RESOURCE_NOT_FOUND = -32002
+UNSUPPORTED_VERSION = -32022
 REQUEST_CANCELLED = -32800
 
 
@@ -130,6 +132,14 @@ class ResourceNotFound(RpcError):
     default_message = "Resource not found"
 
 
+class UnsupportedProtocolVersion(RpcError):
+    """-32022: the two sides have no version of the protocol in common (ACP v2, version negotiation). `data` has the
+    version that was `requested`, and those that are `supported`."""
+
+    code = UNSUPPORTED_VERSION
+    default_message = "Unsupported protocol version"
+
+
 class RequestCancelled(RpcError):
     """-32800: the peer says that our request was cancelled (ACP, Cancellation).
 
@@ -150,6 +160,7 @@ _BY_CODE: dict[int, type[RpcError]] = {
         InternalError,
         AuthRequired,
         ResourceNotFound,
+        UnsupportedProtocolVersion,
         RequestCancelled,
     )
 }

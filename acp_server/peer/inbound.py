@@ -12,7 +12,7 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from acp_server.errors import EncodeError, InternalError, MethodNotFound
+from acp_server.errors import EncodeError, InternalError
 from acp_server.peer.context import Call
 from acp_server.peer.dispatch import Dispatcher
 from acp_server.peer.outcome import outcome, unwritable
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from acp_server.peer.resolve import Resolver
 
 logger = logging.getLogger("acp_server.peer")
-
-_NAME: Final = 200
-"""Characters of a name that the peer made up which are repeated to it."""
 
 _OVERHEAD: Final = 8 * 1024
 """Bytes that a request counts beside those on the wire: its task, its scopes, its turn, its place in the tree."""
@@ -59,7 +56,7 @@ class Inbound:
         """Register a request and start it. Called in the reader, so that what follows on the wire finds it."""
         route = self._routes.requests.get(request.method)
         if route is None:
-            self._write(self._endpoint.refuse(request, MethodNotFound(data={"method": request.method[:_NAME]})))
+            self._write(self._endpoint.refuse(request, self._routes.missing(request.method)))
             return
         most = self._limits.requests * (2 if route.urgent else 1)
         if self._held and self._held + request.size + _OVERHEAD > most:

@@ -8,18 +8,40 @@ cancellation (ACP, Cancellation). Writing the answer is not done here.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError
-from acp_server.peer.context import Call
 from acp_server.peer.report import in_own_words
 from acp_server.tasks.failure import failures_in, is_time_out
 from acp_server.tasks.tree import NOTHING
 
+if TYPE_CHECKING:
+    from acp_server.peer.context import Call
+    from acp_server.tasks.tree import Node
+
 logger = logging.getLogger("acp_server.peer")
 
 
-def outcome(call: Call, error: BaseException | None) -> tuple[Any, RpcError | None]:
+class Answered(Protocol):
+    """What the peer is told the end of: a request, or work that has outlived its request."""
+
+    @property
+    def node(self) -> Node:
+        """What was cut, if it was."""
+        ...
+
+    @property
+    def method(self) -> str:
+        """The request's method."""
+        ...
+
+    @property
+    def offered(self) -> Any:
+        """The partial result, or `NOTHING`."""
+        ...
+
+
+def outcome(call: Answered, error: BaseException | None) -> tuple[Any, RpcError | None]:
     """The partial result, or `NOTHING` and the error to answer with, where the handler has not returned.
 
     `error` is what it raised, or None.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from acp_server.errors import MethodNotFound, RpcError
 from acp_server.peer.context import Call, Handler
 from acp_server.peer.peer import Peer
 
@@ -49,12 +50,27 @@ class Notice:
     cancels: under load it is called ahead of its turn as well as in it, and a further call must change nothing."""
 
 
+_NAME: Final = 200
+"""Characters of a name that the peer made up which are repeated to it."""
+
+
+def unknown(method: str) -> RpcError:
+    """What a request is answered with whose method is not there."""
+    return MethodNotFound(data={"method": method[:_NAME]})
+
+
 @dataclass(slots=True)
 class Routes:
     """All that one side of a connection can be asked."""
 
     requests: dict[str, Route] = field(default_factory=dict[str, Route])
     notices: dict[str, list[Notice]] = field(default_factory=dict[str, list[Notice]])
+    missing: Callable[[str], RpcError] = unknown
+    """The answer to a request of any other method."""
+
+    def become(self, other: Routes) -> None:
+        """From now on, what `other` has can be asked, and nothing else."""
+        self.requests, self.notices, self.missing = other.requests, other.notices, other.missing
 
     def on_notice(self, method: str, notice: Notice) -> None:
         """Add a handler for a notification, behind those that it already has."""

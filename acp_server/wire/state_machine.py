@@ -33,6 +33,8 @@ CANCEL_METHOD: Final = "$/cancel_request"
 _LONGEST_CANCEL: Final = 128 * 1024
 """Bytes of a cancel that is applied ahead of its turn; one with the longest id is shorter."""
 
+_NO_BATCHES: Final = "Invalid request: batches are not supported"
+_NO_NULL: Final = "Invalid request: id must be a 64-bit integer or a string"
 _BATCHES_FULL: Final = "Internal error: the answers of unfinished batches take too much memory"
 _FULL: Final = {"limit": "batches"}
 
@@ -73,7 +75,7 @@ class Endpoint:
     room.
     """
 
-    __slots__ = ("_batches", "_framer", "_line_limit", "blocks", "ledger")
+    __slots__ = ("_batches", "_framer", "_line_limit", "blocks", "ledger", "strict")
 
     def __init__(self, line_limit: int = DEFAULT_LINE_LIMIT, batch_bytes: int = BATCH_BYTES) -> None:
         self._framer = LineFramer(line_limit)
@@ -83,6 +85,8 @@ class Endpoint:
         self.blocks: Final = self._framer.blocks
         """The lines that the bytes it is given complete, in blocks (see `acp_server.wire.framing.lines_in`), for those
         who take the events of one line at a time with `events`."""
+        self.strict = False
+        """Whether batches and the id null are refused, as ACP v2 wants it."""
 
     # -- what arrives
 
@@ -121,6 +125,8 @@ class Endpoint:
                 return (self._response(message),)
             return (Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error),)
         if type(value) is list and value:
+            if self.strict:
+                return (self._event(Invalid(INVALID_REQUEST, _NO_BATCHES)),)
             return self._batch(cast("list[Any]", value), len(line))
         message = classify(value)
         if type(message) is Notification:
@@ -152,6 +158,8 @@ class Endpoint:
 
     def _event(self, message: Message, size: int = 0) -> Event:
         if isinstance(message, Request):
+            if self.strict and message.id is None:
+                return self._event(Invalid(INVALID_REQUEST, _NO_NULL))
             if self.ledger.accept(message):
                 message.size = size
                 return message
