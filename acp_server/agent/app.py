@@ -53,8 +53,9 @@ class Agent:
     it, over stdio, HTTP and SSE, and offers their tools in it (`Session.mcp`, extra `mcp`). A turn begins when they are
     there, or 10 s after the session. Or which transports beyond stdio your own code connects to: `http`, `sse`.
     `store`: where sessions are kept; in memory by default. `approvals`: where it is kept what the user decided about a
-    tool for good; by default that holds until the session is closed. Raises UsageError for anything else in `accepts`
-    or `mcp`, and for `mcp=True` without the extra.
+    tool for good; by default that holds until the session is closed. `versions`: of the protocol, of which each client
+    gets the highest that both know. Raises UsageError for anything else in `accepts`, `mcp` or `versions`, and for
+    `mcp=True` without the extra.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Agent:
         mcp: bool | Iterable[Literal["http", "sse"]] = (),
         store: SessionStore | None = None,
         approvals: Approvals | None = None,
+        versions: Iterable[Literal[1, 2]] = (1, 2),
     ) -> None:
         self.name = name
         self._connects: Final = mcp is True
@@ -75,11 +77,14 @@ class Agent:
         unknown = {*accepts} - {"image", "audio", "embedded_context"} | {*mcp} - {"http", "sse"}
         if unknown:
             raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
+        spoken = tuple(sorted({*versions}))
+        if not spoken or {*spoken} - {1, 2}:
+            raise UsageError("an agent speaks version 1 or 2 of the protocol, or both")
         info = {"name": name, "version": version} | ({} if title is None else {"title": title})
         self.tools = Toolbox()
         """What it can do for a model. `tools.describe()` is what models are told."""
         self.tools.approvals = approvals
-        self._hooks = Hooks(info, self.tools.of, _mcp_host, accepts=accepts, mcp=mcp, kept_in=store)
+        self._hooks = Hooks(info, self.tools.of, _mcp_host, accepts=accepts, mcp=mcp, versions=spoken, kept_in=store)
         self._services: dict[Peer, Service] = {}
         if self._connects:
             from acp_server.mcp.servers import need_extra

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from acp_server.errors import InvalidParams, MalformedResponse
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
+
     from acp_server.schema.base import Record
 
 T = TypeVar("T", bound="Record")
@@ -24,9 +26,25 @@ def read(kind: type[T], params: Any) -> T:
     try:
         return kind.from_wire(params)
     except ValidationError as error:
-        from acp_server.schema.reading import explain
+        raise _invalid(error) from None
 
-        raise InvalidParams(data={"problems": explain(error)}) from None
+
+def read_as(kind: Any, params: Any) -> Any:
+    """The same for a union of types."""
+    from pydantic import ValidationError
+
+    from acp_server.schema import from_wire
+
+    try:
+        return from_wire(kind, params)
+    except ValidationError as error:
+        raise _invalid(error) from None
+
+
+def _invalid(error: ValidationError) -> InvalidParams:
+    from acp_server.schema.reading import explain
+
+    return InvalidParams(data={"problems": explain(error)})
 
 
 def read_result(kind: Any, method: str, result: Any) -> Any:

@@ -37,8 +37,7 @@ class Choosing:
         session = self._find(request.session_id)
         if not session.settings.has_mode(request.mode_id):
             raise problem("modeId", "is not one of this session's modes")
-        tell = self._hooks.set_mode and partial(self._hooks.set_mode, session)
-        await self._choose(session, request.mode_id, lambda: session.mode, session.settings.set_mode, tell)
+        await self.choose_mode(session, request.mode_id)
         return SetSessionModeResponse()
 
     async def set_config_option(self, call: Call) -> Model:
@@ -47,16 +46,26 @@ class Choosing:
 
         request = read(SetSessionConfigOptionRequest, call.params)
         session = self._find(request.session_id)
-        option = next((option for option in session.settings.shown() if option.id == request.config_id), None)
+        await self.choose_option(session, request.config_id, request.value)
+        return SetSessionConfigOptionResponse(config_options=list(session.settings.shown()))
+
+    async def choose_mode(self, session: Session, mode_id: str) -> None:
+        """Enter a mode that the session has. Raises as `_choose`."""
+        tell = self._hooks.set_mode and partial(self._hooks.set_mode, session)
+        await self._choose(session, mode_id, lambda: session.mode, session.settings.set_mode, tell)
+
+    async def choose_option(self, session: Session, config_id: str, value: str | bool) -> None:
+        """Change an option. Raises InvalidParams if the client was not shown it, or this value of it, and as
+        `_choose`."""
+        option = next((option for option in session.settings.shown() if option.id == config_id), None)
         if option is None:
             raise problem("configId", "is not one of this session's options")
-        if request.value not in choices(option):
+        if value not in choices(option):
             raise problem("value", "is not one of this option's values")
-        value = session.settings.taken(request.config_id, request.value)
-        tell = self._hooks.set_config_option and partial(self._hooks.set_config_option, session, request.config_id)
-        choose = partial(session.settings.choose, request.config_id)
-        await self._choose(session, value, lambda: session.config(request.config_id), choose, tell)
-        return SetSessionConfigOptionResponse(config_options=list(session.settings.shown()))
+        value = session.settings.taken(config_id, value)
+        tell = self._hooks.set_config_option and partial(self._hooks.set_config_option, session, config_id)
+        choose = partial(session.settings.choose, config_id)
+        await self._choose(session, value, lambda: session.config(config_id), choose, tell)
 
     async def _choose(
         self,

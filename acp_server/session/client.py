@@ -103,19 +103,23 @@ class Client:
         `cancelled`, and also an error or a malformed answer of the client's. Raises only ConnectionClosed. `on_late`:
         takes the result that comes when the caller waits for it no more; it must not wait.
         """
-        from acp_server.schema.tool_call import RequestPermissionRequest
-
-        params = RequestPermissionRequest(session_id=self._session_id, tool_call=tool_call, options=list(options))
+        options = list(options)
+        params = self._question(tool_call, options)
 
         def late(result: Any) -> None:
             assert on_late is not None
-            on_late(_permission(params.options, result))
+            on_late(_permission(options, result))
 
         try:
             result = await self._ask_user("session/request_permission", params, late if on_late is not None else None)
         except (RpcError, MalformedResponse) as error:
             return _no_permission(error)
-        return _permission(params.options, result)
+        return _permission(options, result)
+
+    def _question(self, tool_call: ToolCallUpdate, options: list[PermissionOption]) -> Model:
+        from acp_server.schema.tool_call import RequestPermissionRequest
+
+        return RequestPermissionRequest(session_id=self._session_id, tool_call=tool_call, options=options)
 
     async def create_terminal(
         self,

@@ -51,6 +51,8 @@ class Hooks:
     """What prompts may have beyond text and links."""
     mcp: tuple[Literal["http", "sse"], ...] = ()
     """Which MCP transports beyond stdio the agent connects to."""
+    versions: tuple[int, ...] = (1, 2)
+    """Which versions of the protocol it speaks."""
     kept_in: SessionStore | None = None
     """See `store`."""
     methods: dict[str, Route] = field(default_factory=dict[str, Route])
@@ -106,6 +108,10 @@ class ToolHost(Protocol):
 
     def cancel(self, turn: Turn, id: str) -> bool:
         """See `Turn.cancel_tool`."""
+        ...
+
+    def is_running(self, turn: Turn, id: str) -> bool:
+        """Whether a call with this `toolCallId` is carried out here, and has not ended."""
         ...
 
     def cancel_shown(self, turn: Turn, id: str) -> bool:

@@ -10,17 +10,18 @@ import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
 import anyio.lowlevel
 from anyio import to_thread
 
-from acp_server.errors import AuthRequired, RequestCancelled, ResourceNotFound
+from acp_server.errors import RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call, Follower
 from acp_server.schema.params import absolute, read
 from acp_server.session.hooks import Hooks
+from acp_server.session.login import Login
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.setup import PlainSetup, Room, check_setup, is_ready, load_for_prompts, plain_setup
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
         NewSessionRequest,
         ResumeSessionRequest,
     )
+    from acp_server.session.updates import Updates
 
-    Setup: TypeAlias = PlainSetup | NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
+    Known: TypeAlias = LoadSessionRequest | ResumeSessionRequest
+    Setup: TypeAlias = PlainSetup | NewSessionRequest | Known
 
 logger = logging.getLogger("acp_server.session")
 
@@ -46,12 +49,14 @@ logger = logging.getLogger("acp_server.session")
 class Lifecycle:
     """The sessions of one connection."""
 
+    SESSION: ClassVar[type[Session]] = Session
+
     def __init__(self, hooks: Hooks, profile: ClientProfile, sessions: dict[str, Session]) -> None:
         self._hooks = hooks
         self._profile = profile
         self.sessions = sessions
         """Those that are open, by id."""
-        self.authenticated = not hooks.auth_required
+        self.login: Final = Login(hooks)
         # What is done to a session that exists is done one after the other, or two loads would leave two of them. A
         # lock lives as long as a task holds it or waits for it.
         self._room = Room()
@@ -61,12 +66,7 @@ class Lifecycle:
 
     async def new(self, call: Call) -> Model | dict[str, Any]:
         """`session/new`."""
-        request = plain_setup(call.params) or _read_new(call)
-        directories = _directories(call, request)
-        self._check_login()
-        record = SessionRecord(f"sess_{os.urandom(12).hex()}", *directories)
-        async with self._opened(call, record, request) as session:
-            pass
+        session = await self._made(call, plain_setup(call.params) or _read_new(call))
         state = session.settings.state()
         if not state:
             return {"sessionId": session.id}
@@ -74,30 +74,40 @@ class Lifecycle:
 
         return NewSessionResponse(session_id=session.id, **state)
 
+    async def _made(self, call: Call, request: Setup) -> Session:
+        """A new session."""
+        directories = _directories(call, request)
+        self.login.check()
+        record = SessionRecord(f"sess_{os.urandom(12).hex()}", *directories)
+        async with self._opened(call, record, request) as session:
+            pass
+        return session
+
     def admit(self, name: str, call: Call) -> None:
         """A request has arrived that ends a session or opens it anew, of which `name` is the method's last part: its
         turns are cancelled in the order of arrival, as by `session/cancel`. Raises InvalidParams and AuthRequired."""
-        from acp_server.schema.session import (
-            CloseSessionRequest,
-            DeleteSessionRequest,
-            LoadSessionRequest,
-            ResumeSessionRequest,
-        )
+        from acp_server.schema.session import CloseSessionRequest, DeleteSessionRequest
 
         if name == "close":
             request = read(CloseSessionRequest, call.params)
         elif name == "delete":
             request = read(DeleteSessionRequest, call.params)
-            self._check_login()
+            self.login.check()
         else:
-            request = read(LoadSessionRequest if name == "load" else ResumeSessionRequest, call.params)
+            request = self._read_known(name, call)
             _directories(call, request)
-            self._check_login()
+            self.login.check()
         session = self.sessions.get(request.session_id)
         call.follower = _Change(call, request, session)
         if session is not None:
             session.cancel()
             session.ending += 1
+
+    def _read_known(self, name: str, call: Call) -> Known:
+        """The parameters of a request that opens anew what is stored."""
+        from acp_server.schema.session import LoadSessionRequest, ResumeSessionRequest
+
+        return read(LoadSessionRequest if name == "load" else ResumeSessionRequest, call.params)
 
     async def load(self, call: Call) -> Model:
         """`session/load`: all that was said is said again before the answer."""
@@ -105,15 +115,10 @@ class Lifecycle:
 
         request: LoadSessionRequest = call.follower.request
         async with self._reopened(call, request) as session:
-            replay = session.updates.replay()
-            for turn in list(session.record.turns):
-                for update in await _replayed(turn):
-                    replay.send(update)
-                    if replay.crowded:
-                        await replay.room()
+            await replay(session, session.updates.replay())
         return LoadSessionResponse(**session.settings.state())
 
-    async def resume(self, call: Call) -> Model:
+    async def resume(self, call: Call) -> Model | dict[str, Any]:
         """`session/resume`: like load, but nothing is said again."""
         from acp_server.schema.session import ResumeSessionResponse
 
@@ -123,9 +128,7 @@ class Lifecycle:
         return ResumeSessionResponse(**session.settings.state())
 
     @asynccontextmanager
-    async def _reopened(
-        self, call: Call, request: LoadSessionRequest | ResumeSessionRequest
-    ) -> AsyncGenerator[Session]:
+    async def _reopened(self, call: Call, request: Known) -> AsyncGenerator[Session]:
         cwd, directories = _directories(call, request)
         async with self._lock(request.session_id):
             async with self._taken_down(request.session_id):
@@ -141,7 +144,7 @@ class Lifecycle:
     async def _opened(self, call: Call, record: SessionRecord, request: Setup) -> AsyncGenerator[Session]:
         """A session that the client may use once the block is through; if anything fails before, there is none."""
         leave = self._room.take(call.params, call.connection.limits)
-        session = Session(record, call.connection, self._profile, self._hooks, self._servers(request.mcp_servers))
+        session = self.SESSION(record, call.connection, self._profile, self._hooks, self._servers(request.mcp_servers))
         session.on_close(leave)
         try:
             for hook in self._hooks.open_session:
@@ -168,10 +171,6 @@ class Lifecycle:
                 logger.warning("an MCP server of type %r is left out: this agent does not announce it", server.type)
         return kept
 
-    def _check_login(self) -> None:
-        if not self.authenticated:
-            raise AuthRequired
-
     # -- session/list, close, delete
 
     async def list(self, call: Call) -> Model:
@@ -181,7 +180,7 @@ class Lifecycle:
         request = read(ListSessionsRequest, call.params)
         if request.cwd is not None:
             absolute(request.cwd, "cwd", call.connection.limits.path)
-        self._check_login()
+        self.login.check()
         page = await self._hooks.store.list(request.cwd, request.cursor)
         sessions: list[SessionInfo] = []
         for record in page.sessions:
@@ -211,13 +210,6 @@ class Lifecycle:
         async with self._lock(request.session_id), self._taken_down(request.session_id, keep=False):
             await self._hooks.store.delete(request.session_id)
         return DeleteSessionResponse()
-
-    async def close_all(self) -> None:
-        """The connection ends: let go of what the sessions hold."""
-        async with anyio.create_task_group() as group:
-            for session in self.sessions.values():
-                group.start_soon(self._let_go, session)
-        self.sessions.clear()
 
     @asynccontextmanager
     async def _taken_down(self, session_id: str, *, keep: bool = True) -> AsyncGenerator[None]:
@@ -250,14 +242,6 @@ class Lifecycle:
             # The client hears of the turn's end before it hears of the session's.
             turn.give_up()
 
-    async def _let_go(self, session: Session) -> None:
-        if session.unsaved:
-            try:
-                await _save(session)
-            except Exception as error:
-                log_unsaved(session, error)
-        await session.close()
-
     def _lock(self, session_id: str) -> anyio.Lock:
         return self._locks.setdefault(session_id, anyio.Lock())
 
@@ -286,6 +270,33 @@ class _Change(Follower):
         """See `Follower`."""
         if self._ends is not None:
             self._ends.ending -= 1
+
+
+async def close_all(sessions: dict[str, Session]) -> None:
+    """The connection ends: let go of what the sessions hold."""
+    async with anyio.create_task_group() as group:
+        for session in sessions.values():
+            group.start_soon(_let_go, session)
+    sessions.clear()
+
+
+async def _let_go(session: Session) -> None:
+    if session.unsaved:
+        try:
+            await _save(session)
+        except Exception as error:
+            log_unsaved(session, error)
+    await session.close()
+
+
+async def replay(session: Session, way: Updates) -> None:
+    """Say again all that was said in the turns of a session."""
+    for turn in list(session.record.turns):
+        speech = way.of(turn)
+        for update in await _replayed(turn):
+            speech.send(update)
+            if speech.crowded:
+                await speech.room()
 
 
 async def _save(session: Session) -> None:

@@ -6,9 +6,10 @@ answer to `initialize` need not wait for those to load.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from acp_server.peer.context import Call
+from acp_server.peer.context import Call, Follower
 from acp_server.session.hooks import Hooks
 
 if TYPE_CHECKING:
@@ -53,14 +54,21 @@ PROTOCOL_VERSION: Final = 1
 class Negotiation:
     """What the two sides of one connection know about each other."""
 
-    def __init__(self, hooks: Hooks, profile: ClientProfile) -> None:
+    def __init__(self, hooks: Hooks, profile: ClientProfile, speak_other: Callable[[Call], None]) -> None:
+        """`speak_other` takes an `initialize` that asks for a version that this class does not know."""
         self._hooks = hooks
         self._profile = profile
+        self._speak_other = speak_other
+        self._others = hooks.versions != (PROTOCOL_VERSION,)
+        """Whether such a version can still be chosen."""
 
     def admit(self, call: Call) -> None:
         """Take note of what the client announces, before anything behind its request is looked at. Raises
-        InvalidParams."""
+        InvalidParams, and what `speak_other` does."""
         version = call.params.get("protocolVersion")
+        if self._others and type(version) is int and version != PROTOCOL_VERSION:
+            self._speak_other(call)
+            return
         if type(version) is not int or not 0 <= version <= 0xFFFF:
             # All else is forgiven by the schema; this it may have to refuse.
             from acp_server.schema.initialization import InitializeRequest
@@ -70,11 +78,16 @@ class Negotiation:
         elif version > PROTOCOL_VERSION:
             from acp_server.session.offer_v2 import as_v1
 
-            self._profile.learn(as_v1(call.params))
+            self._learn(call, as_v1(call.params))
             return
-        self._profile.learn(call.params)
+        self._learn(call, call.params)
 
-    async def initialize(self, _call: Call) -> dict[str, Any]:
+    def _learn(self, call: Call, params: dict[str, Any]) -> None:
+        self._profile.learn(params)
+        self._others = False
+        call.follower = Greeting(self._answer)
+
+    def _answer(self) -> dict[str, Any]:
         """`initialize`. We speak one version, so it is the answer to any other (ACP, Version Negotiation)."""
         return {
             "protocolVersion": PROTOCOL_VERSION,
@@ -108,6 +121,20 @@ class Negotiation:
         if any(_is_terminal(method) for method in methods) and not self._profile.capabilities.auth.terminal:
             methods = [method for method in methods if not _is_terminal(method)]
         return methods
+
+
+class Greeting(Follower):
+    """One `initialize`, and what makes its answer in the version that was chosen when it arrived."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, answer: Callable[[], dict[str, Any]]) -> None:
+        self.answer = answer
+
+
+async def initialize(call: Call) -> dict[str, Any]:
+    """`initialize`."""
+    return call.follower.answer()
 
 
 def _is_terminal(method: dict[str, Any]) -> bool:

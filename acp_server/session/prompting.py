@@ -8,8 +8,8 @@ finds it. However it was stopped, and whatever the stopped work raised, a turn t
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import anyio
 
@@ -34,6 +34,7 @@ from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
+    from acp_server.session.host import Host
 
 logger = logging.getLogger("acp_server.session")
 
@@ -41,62 +42,26 @@ _OF_THE_CANCEL: Final = (ConnectionClosed, RequestCancelled)
 """How requests to a client fail that stopped the turn or is gone; the handler is not to blame."""
 
 
-class Prompting:
-    """The prompts of one connection: which are taken, and what becomes of them."""
-
-    def __init__(self, hooks: Hooks, sessions: Mapping[str, Session]) -> None:
-        self._hooks = hooks
-        self._sessions = sessions
-        # Text and links are the baseline (ACP, Initialization: prompt capabilities).
-        self._content = {
-            "text",
-            "resource_link",
-            *("resource" if a == "embedded_context" else a for a in hooks.accepts),
-        }
-
-    def admit(self, call: Call) -> None:
-        """Register the turn of a prompt, which `Prompt.serve` then runs. Raises InvalidParams, ResourceNotFound, and
-        InvalidRequest while another runs."""
-        params = call.params
-        request = None if _is_plain(params) else self._read(call)
-        session = self._sessions.get(params["sessionId"])
-        if session is None:
-            raise ResourceNotFound("Session not found", data={"sessionId": params["sessionId"]})
-        if session.ending:
-            raise InvalidRequest("The session is being closed or opened anew", data={"sessionId": session.id})
-        if session.turns and not all(turn.is_cancelled for turn in session.turns):
-            raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
-        assert self._hooks.prompt is not None
-        call.follower = Prompt(self._hooks.prompt, call, session, request)
-
-    def _read(self, call: Call) -> PromptRequest:
-        from acp_server.schema.prompt import PromptRequest
-
-        request = read(PromptRequest, call.params)
-        for index, block in enumerate(request.prompt):
-            if block.type not in self._content:
-                raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")
-        return request
-
-
 class Prompt(Follower):
-    """One `session/prompt` and its turn."""
+    """One prompt and its turn, which runs in `host`: the `session/prompt`."""
 
-    __slots__ = ("_call", "_handler", "_turn", "_unsaved")
+    __slots__ = ("_handler", "_host", "_unsaved", "turn")
 
-    def __init__(self, handler: PromptHook, call: Call, session: Session, request: PromptRequest | None) -> None:
+    TURN: ClassVar[type[Turn]] = Turn
+
+    def __init__(self, handler: PromptHook, host: Host, session: Session, request: PromptRequest | None) -> None:
         self._handler = handler
-        self._call = call
+        self._host = host
         # Whether there is something to keep that no task is keeping.
         self._unsaved = False
-        self._turn = turn = Turn(session, call, request)
-        turn.node.on_cut = call.was_cut
-        session.turns.append(turn)
+        self.turn: Final = self.TURN(session, host, request)
+        self.turn.node.on_cut = host.was_cut
+        session.turns.append(self.turn)
 
     async def serve(self) -> dict[str, Any]:
         """Run the turn; the prompt's answer."""
-        turn = self._turn
-        pair = self._call.node.pair
+        turn = self.turn
+        pair = self._host.node.pair
         assert pair is not None
         _, error = await turn.node.run_in(pair, self._run)
         if error is not None and _is_users_choice(error):
@@ -120,15 +85,14 @@ class Prompt(Follower):
                 logger.warning("a turn failed while it was being cancelled (%s)", cause.value, exc_info=error)
             if program_end(error) is not None:
                 # Raised for the program's sake. The answer is that of a cancelled request all the same.
-                self._call.node.cut(cause)
+                self._host.node.cut(cause)
                 raise error
         if cause.asked_for:
             return turn.answer()
-        # The first cause stands, also if the client has cancelled the request behind it.
         raise RequestCancelled
 
     async def _run(self) -> None:
-        turn = self._turn
+        turn = self.turn
         session = turn.session
         if session.turns[0] is not turn:
             await self._wait_for_others()
@@ -138,7 +102,7 @@ class Prompt(Follower):
         turn.move(TurnState.IN_PROGRESS)
         self._unsaved = True
         session.begin(turn)
-        if (tracing := self._call.connection.tracing) is None:
+        if (tracing := self._host.connection.tracing) is None:
             await self._handler(turn)
             return
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": session.id}
@@ -147,16 +111,16 @@ class Prompt(Follower):
 
     async def _wait_for_others(self) -> None:
         """Wait for the turns before this one, all of them cancelled, to clean up; but not for ever."""
-        session = self._turn.session
-        with anyio.move_on_after(self._call.connection.limits.grace):
-            await session.wait_first(self._turn)
+        session = self.turn.session
+        with anyio.move_on_after(self._host.connection.limits.grace):
+            await session.wait_first(self.turn)
             return
         raise InvalidRequest("The cancelled turn before this one is still cleaning up", data={"sessionId": session.id})
 
     def _save(self) -> Awaitable[None] | None:
         """Keep the session: what is left to be awaited of it. What the user asked for is done and was shown, so that is
         the answer, whether or not it can be kept."""
-        session = self._turn.session
+        session = self.turn.session
         self._unsaved = False
         session.touch()
         try:
@@ -173,25 +137,70 @@ class Prompt(Follower):
 
     def partial(self) -> Any:
         """See `Follower`."""
-        turn = self._turn
+        turn = self.turn
         turn.end()
         # Our own time-out or shutdown is not the user's wish: it is -32800 and not `cancelled`.
         return NOTHING if turn.state is TurnState.FAILED else turn.answer()
 
     def answered(self) -> None:
         """See `Follower`."""
-        if self._turn.record.ended_at is None:
-            self._turn.end()
+        if self.turn.record.ended_at is None:
+            self.turn.end()
         if self._unsaved:
             # The handler may never end.
-            self._call.connection.background(self._save_late)
+            self._host.connection.background(self._save_late)
 
     def left(self) -> None:
         """See `Follower`: the session is free for the next turn."""
-        turn = self._turn
+        turn = self.turn
         if not turn.node.closed:
             turn.node.close()
         turn.session.leave(turn)
+
+
+class Prompting:
+    """The prompts of one connection: which are taken, and what becomes of them."""
+
+    PROMPT: ClassVar[Callable[..., Follower]] = Prompt
+    """What a prompt becomes: of its handler, call, session and request."""
+
+    def __init__(self, hooks: Hooks, sessions: Mapping[str, Session]) -> None:
+        self._hooks = hooks
+        self._sessions = sessions
+        # Text and links are the baseline (ACP, Initialization: prompt capabilities).
+        self._content = {
+            "text",
+            "resource_link",
+            *("resource" if a == "embedded_context" else a for a in hooks.accepts),
+        }
+
+    def admit(self, call: Call) -> None:
+        """Register the turn of a prompt, which `Prompt.serve` then runs. Raises InvalidParams, ResourceNotFound, and
+        InvalidRequest while another runs."""
+        params = call.params
+        request = None if is_plain(params) else self._read(call)
+        session = self._sessions.get(params["sessionId"])
+        if session is None:
+            raise ResourceNotFound("Session not found", data={"sessionId": params["sessionId"]})
+        if session.ending:
+            raise InvalidRequest("The session is being closed or opened anew", data={"sessionId": session.id})
+        if session.turns and not self._may_wait(session.turns):
+            raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
+        assert self._hooks.prompt is not None
+        call.follower = self.PROMPT(self._hooks.prompt, call, session, request)
+
+    def _may_wait(self, turns: Sequence[Turn]) -> bool:
+        """Whether a prompt is taken while there are these turns in its session."""
+        return all(turn.is_cancelled for turn in turns)
+
+    def _read(self, call: Call) -> PromptRequest:
+        from acp_server.schema.prompt import PromptRequest
+
+        request = read(PromptRequest, call.params)
+        for index, block in enumerate(request.prompt):
+            if block.type not in self._content:
+                raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")
+        return request
 
 
 async def _saved(session: Session, saving: Awaitable[None]) -> None:
@@ -207,7 +216,7 @@ def _is_users_choice(error: BaseException) -> bool:
     return bool(failures) and all(isinstance(failure, (ToolRejected, ToolCancelled)) for failure in failures)
 
 
-def _is_plain(params: dict[str, Any]) -> bool:
+def is_plain(params: dict[str, Any]) -> bool:
     """Whether a prompt is nothing but text, so that it needs no further check; nearly all are, and it costs a tenth."""
     blocks = params.get("prompt")
     return (

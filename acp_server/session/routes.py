@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from acp_server.errors import MethodNotFound, ResourceNotFound
+from acp_server.errors import InvalidRequest, MethodNotFound, ResourceNotFound
 from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
@@ -18,7 +18,7 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks
-from acp_server.session.negotiation import ClientProfile, Negotiation
+from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class Service:
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._profile = ClientProfile()
-        self._negotiation = Negotiation(hooks, self._profile)
+        self._negotiation = Negotiation(hooks, self._profile, self._speak_v2)
+        self._routes = self.routes()
         self._sessions: dict[str, Session] = {}
 
     @cached_property
@@ -57,7 +58,7 @@ class Service:
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
         """The connection over `stream`, ready to `run`."""
-        connection = Connection(stream, self.routes(), limits)
+        connection = Connection(stream, self._routes, limits)
         connection.on_close(self._close)
         return connection
 
@@ -76,9 +77,14 @@ class Service:
     def routes(self) -> Routes:
         """What the client can ask and tell. A method that the agent has nothing for is not there."""
         hooks = self._hooks
+        if PROTOCOL_VERSION not in hooks.versions:
+            from acp_server.session.v2.negotiation import uninitialized
+
+            first = Route(initialize, admit=self._speak_v2, direct=True)
+            return Routes({"initialize": first}, missing=uninitialized)
         routes = Routes()
         requests = routes.requests
-        requests["initialize"] = Route(self._negotiation.initialize, admit=self._negotiation.admit, direct=True)
+        requests["initialize"] = Route(initialize, admit=self._negotiation.admit, direct=True)
         if hooks.prompt is not None:
             for name in ("new", "list"):
                 requests[f"session/{name}"] = self._session_route(name)
@@ -101,9 +107,9 @@ class Service:
                 lambda call: self._choosing.set_config_option(call), direct=True
             )
         if hooks.authenticate:
-            requests["authenticate"] = Route(self._authenticate, direct=True)
+            requests["authenticate"] = Route(lambda call: self._lifecycle.login.authenticate(call), direct=True)
         if hooks.logout is not None:
-            requests["logout"] = Route(self._logout, urgent=True, direct=True)
+            requests["logout"] = Route(lambda call: self._lifecycle.login.logout(call), urgent=True, direct=True)
         requests.update(hooks.methods)
         for method, notice in hooks.notifications:
             routes.on_notice(method, notice)
@@ -126,27 +132,21 @@ class Service:
         if session is not None:
             session.cancel(Cause.SESSION)
 
-    async def _authenticate(self, call: Call) -> dict[str, Any]:
-        from acp_server.schema.initialization import AuthenticateRequest
-        from acp_server.schema.params import problem, read
+    def _speak_v2(self, call: Call) -> None:
+        """The client asks for version 2, or for one that there is not."""
+        from acp_server.session.v2.negotiation import Negotiation
+        from acp_server.session.v2.routes import Methods
 
-        request = read(AuthenticateRequest, call.params)
-        check = self._hooks.authenticate.get(request.method_id)
-        if check is None:
-            raise problem("methodId", "is not one of this agent's methods")
-        await check(call)
-        self._lifecycle.authenticated = True
-        return {}
-
-    async def _logout(self, call: Call) -> dict[str, Any]:
-        assert self._hooks.logout is not None
-        await self._hooks.logout(call)
-        self._lifecycle.authenticated = not self._hooks.auth_required
-        return {}
+        if self._sessions:
+            raise InvalidRequest("The version of a connection does not change")
+        methods = Methods(self._hooks, self._profile, self._sessions, self.find, Notice(self._cancel, inline=True))
+        Negotiation(self._hooks, self._profile, self._routes, methods.routes()).admit(call)
 
     async def _close(self) -> None:
         if self._sessions:
-            await self._lifecycle.close_all()
+            from acp_server.session.lifecycle import close_all
+
+            await close_all(self._sessions)
 
 
 async def _no_prompt_handler(call: Call) -> NoReturn:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import cached_property
 from time import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import anyio
 
@@ -43,6 +43,9 @@ T = TypeVar("T")
 class Session:
     """What a session's handlers share. `data` is the agent author's own place to keep things."""
 
+    UPDATES: ClassVar[type[Updates]] = Updates
+    CLIENT: ClassVar[type[Client]] = Client
+
     def __init__(
         self,
         record: SessionRecord,
@@ -54,10 +57,10 @@ class Session:
         self.record = record
         self.mcp_servers = mcp_servers
         """What the client wants the agent to connect to (ACP, MCP Servers), of the kinds that the agent announced."""
-        self.updates = Updates(connection, profile, record.id)
+        self.updates = self.UPDATES(connection, profile, record.id)
         self.turns: list[Turn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
-        self.client = Client(connection, profile, record.id, self.turns)
+        self.client = self.CLIENT(connection, profile, record.id, self.turns)
         """The client, for calls that belong to this session."""
         self.settings = Settings(record, profile, hooks.modes, hooks.config_options, auto_approve=hooks.auto_approve)
         """The modes and config options that it offers; a session handler may change what is in them."""
@@ -188,14 +191,15 @@ class Session:
     async def wait_first(self, turn: Turn) -> None:
         """Wait until all turns before this one have left."""
         while self.turns[0] is not turn:
-            await self._wait_left()
+            await self.wait_left()
 
     async def wait_quiet(self) -> None:
         """Wait until all turns have left."""
         while self.turns:
-            await self._wait_left()
+            await self.wait_left()
 
-    async def _wait_left(self) -> None:
+    async def wait_left(self) -> None:
+        """Wait until a turn has left."""
         if self._turn_left is None:
             self._turn_left = anyio.Event()
         await self._turn_left.wait()

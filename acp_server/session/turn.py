@@ -28,14 +28,14 @@ from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
-    from acp_server.peer.context import Call
     from acp_server.schema.base import Model
     from acp_server.schema.content import ContentBlock
     from acp_server.schema.prompt import PromptRequest
     from acp_server.schema.updates import PlanEntry
     from acp_server.session.client import Client
+    from acp_server.session.host import Host
     from acp_server.session.session import Session
-    from acp_server.session.updates import ChunkKind
+    from acp_server.session.updates import ChunkKind, Speech
     from acp_server.store.records import ToolResult
 
 
@@ -57,20 +57,20 @@ class Turn:
 
     _questions = 0
 
-    def __init__(self, session: Session, call: Call, request: PromptRequest | None) -> None:
+    def __init__(self, session: Session, host: Host, request: PromptRequest | None) -> None:
         self.session: Final = session
-        self._call = call
-        self._params = cast("dict[str, Any]", call.request.params)
+        self._host = host
+        self._params = cast("dict[str, Any]", host.request.params)
         self._request = request
-        self.node: Final = Node(call.node, "turn")
+        self.node: Final = Node(host.node, "turn")
         self._stop_reason: OwnStopReason = "end_turn"
         self.state = TurnState.CREATED
-        self.record: Final = TurnRecord(self._params["prompt"], most=call.connection.limits.turn)
+        self.record: Final = TurnRecord(self._params["prompt"], most=host.connection.limits.turn)
         """What is kept of it."""
         self.tool_calls: Any = None
         """Those that have not ended, for the agent's `ToolHost`; None before the first one."""
         self._results: list[ToolResult] | None = None
-        self._updates = session.updates
+        self._updates: Speech = session.updates
         self._pause_at = time.monotonic() + _PACE
 
     @property
@@ -352,7 +352,7 @@ class Turn:
     def give_up(self) -> None:
         """Answer its prompt now, without waiting any longer for a handler that was cut and does not end. No effect once
         that has happened."""
-        self._call.overdue()
+        self._host.overdue()
 
     def answer(self) -> dict[str, Any]:
         """The result of its prompt, if it has ended and did not fail (ACP, Prompt Turn).

@@ -7,7 +7,7 @@ than building and dumping a model for each. It decides nothing about what may be
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from acp_server.errors import SessionClosed
 from acp_server.peer.peer import Peer
@@ -16,11 +16,33 @@ from acp_server.wire import codec
 
 if TYPE_CHECKING:
     from acp_server.session.negotiation import ClientProfile
+    from acp_server.store.records import TurnRecord
 
 ChunkKind: TypeAlias = Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"]
 
 _NEEDS: Final = {"notice": "notices", "compaction_update": "compaction", "compaction_summary_chunk": "compaction"}
 """Kinds of update that only some clients understand, and what those announce under `clientCapabilities.session`."""
+
+
+class Speech(Protocol):
+    """The way from one turn to the client: those of the methods of `Updates` that a turn needs."""
+
+    def text(self, kind: ChunkKind, text: str) -> bytes:
+        """See `Updates.text`."""
+        ...
+
+    def send(self, update: dict[str, Any]) -> bytes:
+        """See `Updates.send`."""
+        ...
+
+    @property
+    def crowded(self) -> bool:
+        """See `Updates.crowded`."""
+        ...
+
+    async def room(self) -> None:
+        """See `Updates.room`."""
+        ...
 
 
 class Updates:
@@ -62,6 +84,10 @@ class Updates:
         replay = Updates(self._connection, self._profile, self._session_id)
         replay.open()
         return replay
+
+    def of(self, turn: TurnRecord) -> Speech:
+        """The way for what is said in one turn."""
+        return self
 
     def text(self, kind: ChunkKind, text: str) -> bytes:
         """Say a piece of text: its JSON. Never waits."""

@@ -74,15 +74,17 @@ class Execution(Job):
     async def run(self) -> ToolResult:
         """What came of it. Being cancelled cancels the call, and waits for its cleanup."""
         calls = Calls.of(self._turn)
+        # First, for the client is told with its beginning that it can be cancelled.
+        calls.add(self)
         try:
             title, arguments = self._title(), shown(self._arguments)
             # If a function for the title has cancelled it, the client is not told of it.
             if not self.is_cancelled:
                 self._view.begin(title, self._tool.kind, self._tool.name, arguments)
         except BaseException:
+            calls.remove(self)
             self.node.close()
             raise
-        calls.add(self)
         try:
             self.start(self._body)
             await self.wait()

@@ -100,6 +100,10 @@ class SessionTools:
         execution = Calls.of(turn).find(id)
         return execution is not None and execution.cancel(Cause.USER)
 
+    def is_running(self, turn: Turn, id: str) -> bool:
+        """See `ToolHost.is_running`."""
+        return Calls.of(turn).shown(id) is not None
+
     def cancel_shown(self, turn: Turn, id: str) -> bool:
         """The same for the client, which knows a call by its `toolCallId` only. True, too, if it still ends of a cancel
         before that."""

@@ -1,20 +1,44 @@
 """The page on the versions of the protocol lists the methods that the tables of the code have, and its sample runs."""
 
-from acp_server import schema
+from acp_server import Agent, Call, Session, Turn, schema
+from acp_server.peer.route import Notice
 from acp_server.schema import v2
+from acp_server.session.negotiation import ClientProfile
+from acp_server.session.v2.routes import Methods
 
 from .blocks import DOCS, run
 
 PAGE = (DOCS / "protocol.md").read_text("utf-8")
+METHODS = PAGE.partition("## Which methods are there")[2]
 
 
 def test_the_page_lists_every_method_of_each_version_and_no_other() -> None:
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line.startswith("| `")]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in METHODS.splitlines() if line.startswith("| `")]
     cells = {row[0].strip("`"): row[1:] for row in rows}
     assert len(cells) == len(rows)
     assert {name for name, row in cells.items() if row[0] == "both sides"} == set(schema.METHODS)
-    assert {name for name, row in cells.items() if row[1:] == ["types", "types"]} == set(v2.METHODS)
-    assert {cell for row in cells.values() for cell in row} == {"both sides", "types", "-"}
+    assert {name for name, row in cells.items() if row[1:] != ["-", "-"]} == set(v2.METHODS)
+    assert {cell for row in cells.values() for cell in row} == {"both sides", "yes", "types", "-"}
+    # What an agent is asked; the others it sends, or they are for both sides.
+    asked = {name for name in v2.METHODS if v2.METHODS[name].receiver == "agent"} - {"initialize"}
+    assert {name for name in asked if cells[name][1] == "yes"} == _routes()
+
+
+def _routes() -> set[str]:
+    agent = Agent("all")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None: ...
+
+    @agent.authenticate("key", name="Key")
+    async def key(call: Call) -> None: ...
+
+    def find(_id: str) -> Session:
+        raise KeyError
+
+    cancel = Notice(lambda _connection, _params: None)
+    routes = Methods(agent._hooks, ClientProfile(), {}, find, cancel).routes()
+    return {name for name in [*routes.requests, *routes.notices] if not name.startswith("_")}
 
 
 def test_protocol_patches() -> None:

@@ -25,6 +25,11 @@ def remembering(backend: str) -> tuple[str, ...]:
     return _served("remembering.py", backend)
 
 
+def working(backend: str) -> tuple[str, ...]:
+    """The agent of `agents/working.py` on one of anyio's backends."""
+    return _served("working.py", backend)
+
+
 def _served(file: str, backend: str) -> tuple[str, ...]:
     return (COMMAND, "serve", str(HERE / "agents" / file), "--backend", backend)
 

@@ -11,8 +11,8 @@ from tests.session.editor import EVERYTHING, editing
 pytestmark = pytest.mark.anyio
 
 
-def reader() -> tuple[Agent, list[Session]]:
-    agent = Agent("reader", version="2.1", title="The Reader")
+def reader(**options: Any) -> tuple[Agent, list[Session]]:
+    agent = Agent("reader", version="2.1", title="The Reader", **options)
     sessions: list[Session] = []
 
     @agent.session
@@ -26,8 +26,8 @@ def reader() -> tuple[Agent, list[Session]]:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 99, 65535, "1", "99"])
-async def test_whatever_version_the_client_speaks_we_answer_with_ours(version: Any) -> None:
-    agent, _ = reader()
+async def test_whatever_version_the_client_speaks_an_agent_of_version_1_answers_with_that(version: Any) -> None:
+    agent, _ = reader(versions=[1])
     async with editing(agent, initialize=False) as editor:
         assert (await editor.client.result("initialize", {"protocolVersion": version}))["protocolVersion"] == 1
 

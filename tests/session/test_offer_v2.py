@@ -36,7 +36,7 @@ def test_an_offer_of_version_2_has_a_form_of_version_1(offered: Params, known: P
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", [2, 3, 65535])
 async def test_the_agent_answers_1_and_knows_the_client(version: int) -> None:
-    agent = Agent("reader", version="1")
+    agent = Agent("reader", version="1", versions=[1])
     sessions: list[Session] = []
     agent.session(sessions.append)
     agent.terminal_login("login", name="Log in", args=["--login"])

@@ -11,6 +11,7 @@ SOURCE = "ACP v1"
 SECTION = "Initialization"
 NEGOTIATION = "Initialization, Version Negotiation"
 CAPABILITIES = "Initialization, Capabilities"
+UNSUPPORTED_VERSION = -32022
 
 
 async def _version(pending: Pending) -> int:
@@ -56,8 +57,18 @@ async def newer_version_then_works(agent: Agent) -> None:
 
 @case("initialize/older-version", level=MUST, source=SOURCE, section=NEGOTIATION)
 async def older_version(agent: Agent) -> None:
-    """A version that the agent does not speak is answered with the latest one that it speaks, not with an error."""
-    await _version(await agent.ask_initialize(version=0))
+    """A version that the agent does not speak is answered with the latest one that it speaks, not with an error.
+
+    Agents that speak version 2, too, refuse it as that has it, and name the versions that they speak.
+    """
+    pending = await agent.ask_initialize(version=0)
+    answer = await pending.answer()
+    refused = answer.get("error")
+    if isinstance(refused, dict) and refused.get("code") == UNSUPPORTED_VERSION:
+        known = (refused.get("data") or {}).get("supported")
+        if known == [1, 2]:
+            choice("refused as version 2 has it, for it speaks 1 and 2")
+    await _version(pending)
 
 
 @case("initialize/version-as-text", level=CHOICE, source=SOURCE, section=SECTION)

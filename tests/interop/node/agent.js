@@ -7,7 +7,8 @@ import { ndJsonStream } from "@agentclientprotocol/sdk";
 
 import { observe } from "./observe.js";
 
-export function launch([command, ...argv]) {
+// `told` is called with each line of the agent's, before the SDK gets it.
+export function launch([command, ...argv], told = () => {}) {
   const child = spawn(command, argv, { stdio: ["pipe", "pipe", "inherit"] });
   const exited = new Promise((resolve, reject) => {
     child.once("error", reject);
@@ -15,21 +16,23 @@ export function launch([command, ...argv]) {
     child.once("close", (code, signal) => resolve({ code, signal }));
   });
   const wire = ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
-  const sent = observed("sent");
+  const sent = observed("sent", () => {});
   // Once the agent has gone there is nobody left to write to; the connection learns it from its reading side.
   sent.readable.pipeTo(wire.writable).catch((error) => observe("unwritable", { message: String(error) }));
   return {
-    stream: { writable: sent.writable, readable: wire.readable.pipeThrough(observed("received")) },
+    stream: { writable: sent.writable, readable: wire.readable.pipeThrough(observed("received", told)) },
     exited,
     endInput: () => child.stdin.end(),
+    write: (text) => child.stdin.write(text),
     kill: () => child.kill("SIGKILL"),
   };
 }
 
-function observed(event) {
+function observed(event, told) {
   return new TransformStream({
     transform(message, controller) {
       observe(event, { message });
+      told(message);
       controller.enqueue(message);
     },
   });

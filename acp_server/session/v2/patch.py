@@ -1,0 +1,106 @@
+"""The change of one file as a diff of version 2: what changes, and the text of it in the format of git (ACP v2, tool
+calls: diffs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import Any, Final
+
+_COMPARED: Final = 1000
+"""Lines that are compared one by one. More of them are shown as taken out and put in: comparing takes by the square."""
+
+_CONTEXT: Final = 3
+
+
+def diff(change: Mapping[str, Any]) -> dict[str, Any]:
+    """A diff of version 1, with `path`, `oldText` and `newText`, as one of version 2."""
+    path, old, new = change["path"], change.get("oldText"), change["newText"]
+    told = {key: value for key, value in change.items() if key not in ("path", "oldText", "newText")}
+    told["changes"] = [{"operation": "add" if old is None else "modify", "path": path, "fileType": "text"}]
+    if text := git_patch(path, old, new):
+        told["patch"] = {"format": "git_patch", "text": text}
+    return told
+
+
+def git_patch(path: str, old: str | None, new: str) -> str:
+    """The patch that makes `new` out of `old`, or out of no file if that is None. Empty if they are the same."""
+    if old == new:
+        return ""
+    before, after = _quoted(f"a/{path.lstrip('/')}"), _quoted(f"b/{path.lstrip('/')}")
+    head = [f"diff --git {before} {after}"]
+    if old is None:
+        head.append("new file mode 100644")
+        before = "/dev/null"
+    lines = list(_hunks(_lines(old or ""), _lines(new)))
+    if lines:
+        head += [f"--- {before}", f"+++ {after}"]
+    return "\n".join([*head, *lines, ""])
+
+
+def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    start, most = 0, min(len(old), len(new))
+    while start < most and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < most - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    if len(old) + len(new) - 2 * (start + end) <= _COMPARED:
+        # With what is around the change for context, and numbers counted from there.
+        first = max(start - _CONTEXT, 0)
+        last = max(end - _CONTEXT, 0)
+        found = unified_diff(old[first : len(old) - last], new[first : len(new) - last], n=_CONTEXT, lineterm="")
+        for line in list(found)[2:]:
+            yield from (_moved(line, first),) if line.startswith("@@") else _shown(line)
+        return
+    taken, put = old[start : len(old) - end], new[start : len(new) - end]
+    yield f"@@ -{_range(start, len(taken))} +{_range(start, len(put))} @@"
+    for line in taken:
+        yield from _shown(f"-{line}")
+    for line in put:
+        yield from _shown(f"+{line}")
+
+
+def _lines(text: str) -> list[str]:
+    """With their line breaks. Only a line feed ends a line."""
+    lines = text.split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _shown(line: str) -> Iterator[str]:
+    if line.endswith("\n"):
+        yield line[:-1]
+    else:
+        yield line
+        yield "\\ No newline at end of file"
+
+
+def _moved(header: str, by: int) -> str:
+    """The header of a hunk, whose lines were counted from behind the first `by`."""
+    _, old, new, _ = header.split(" ")
+    return f"@@ -{_later(old[1:], by)} +{_later(new[1:], by)} @@"
+
+
+def _later(place: str, by: int) -> str:
+    first, *count = place.split(",")
+    return ",".join([str(int(first) + by), *count])
+
+
+def _range(start: int, count: int) -> str:
+    """A range that begins behind the first `start` lines."""
+    return f"{start + (count > 0)},{count}"
+
+
+def _quoted(name: str) -> str:
+    """A file's name as git writes it: quoted where it has characters that could be taken for another line."""
+    if all(character.isprintable() and character not in '"\\' for character in name):
+        return name
+    quoted = "".join(
+        f"\\{character}" if character in '"\\' else character if character.isprintable() else _octal(character)
+        for character in name
+    )
+    return f'"{quoted}"'
+
+
+def _octal(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,79 @@
+"""The methods of version 2 for one connection, and what answers them. It decides nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from acp_server.peer.route import Notice, Route, Routes
+from acp_server.session.v2.choosing import Choosing
+from acp_server.session.v2.lifecycle import Lifecycle
+from acp_server.session.v2.prompting import Prompting
+
+if TYPE_CHECKING:
+    from acp_server.peer.context import Call
+    from acp_server.session.hooks import Hooks
+    from acp_server.session.negotiation import ClientProfile
+    from acp_server.session.session import Session as AnySession
+    from acp_server.session.v2.session import Session
+
+
+class Methods:
+    """What a client of version 2 can ask. `sessions`: those that are open, by id."""
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        profile: ClientProfile,
+        sessions: dict[str, AnySession],
+        find: Callable[[str], AnySession],
+        cancel: Notice,
+    ) -> None:
+        self._hooks = hooks
+        self._find = find
+        self._cancel = cancel
+        self._lifecycle = Lifecycle(hooks, profile, sessions)
+        self._choosing = Choosing(hooks, find)
+        self._prompting = Prompting(hooks, sessions)
+
+    def routes(self) -> Routes:
+        """All but `initialize`. A method that the agent has nothing for is not there."""
+        hooks, lifecycle = self._hooks, self._lifecycle
+        routes = Routes()
+        requests = routes.requests
+        if hooks.prompt is not None:
+            requests["session/new"] = Route(lifecycle.new, direct=True)
+            requests["session/list"] = Route(lifecycle.list, direct=True)
+            requests["session/resume"] = Route(lifecycle.resume, admit=self._admit("resume"), direct=True)
+            requests["session/close"] = Route(lifecycle.close, admit=self._admit("close"), urgent=True, direct=True)
+            requests["session/delete"] = Route(lifecycle.delete, admit=self._admit("delete"), urgent=True, direct=True)
+            requests["session/prompt"] = Route(
+                lambda call: call.follower.serve(), admit=self._prompting.admit, direct=True
+            )
+            requests["session/set_config_option"] = Route(self._choosing.set_option, direct=True)
+            requests["tool_call/cancel"] = Route(_nothing, admit=self._cancel_tool_call, urgent=True, direct=True)
+            routes.on_notice("session/cancel", self._cancel)
+        if hooks.auth_methods:
+            requests["auth/login"] = Route(lifecycle.login.authenticate, direct=True)
+            requests["auth/logout"] = Route(lifecycle.login.logout, urgent=True, direct=True)
+        requests.update(hooks.methods)
+        for method, notice in hooks.notifications:
+            routes.on_notice(method, notice)
+        return routes
+
+    def _admit(self, name: str) -> Callable[[Call], None]:
+        return lambda call: self._lifecycle.admit(name, call)
+
+    def _cancel_tool_call(self, call: Call) -> None:
+        """`tool_call/cancel`, in the reader, so that it is never queued behind what it is to cancel."""
+        from acp_server.schema.params import problem, read
+        from acp_server.schema.v2.tool_call import CancelToolCallRequest
+
+        request = read(CancelToolCallRequest, call.params)
+        session = cast("Session", self._find(request.session_id))
+        if not session.cancel_tool_call(request.tool_call_id):
+            raise problem("toolCallId", "is not a tool call that can be cancelled now")
+
+
+async def _nothing(_call: Call) -> dict[str, Any]:
+    return {}

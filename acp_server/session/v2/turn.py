@@ -1,0 +1,32 @@
+"""A turn whose states are told as they change (ACP v2, prompt lifecycle). Its end is told by the work that it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acp_server.session import turn as v1
+from acp_server.session.state import TurnState
+
+if TYPE_CHECKING:
+    from acp_server.schema.prompt import PromptRequest
+    from acp_server.session.host import Host
+    from acp_server.session.v2.session import Session
+
+
+class Turn(v1.Turn):
+    """One prompt on version 2. Its id is that of the user's message."""
+
+    def __init__(self, session: Session, host: Host, request: PromptRequest | None) -> None:
+        super().__init__(session, host, request)
+        self._updates = self.speech = session.updates.of(self.record)
+        self._tell = session.updates.state
+        self.speech.runs = lambda id: session.tools.is_running(self, id)
+
+    def move(self, state: TurnState) -> bool:
+        """See `acp_server.session.turn.Turn`."""
+        moved = super().move(state)
+        if moved and state is TurnState.IN_PROGRESS:
+            self._tell("running")
+        elif moved and state is TurnState.REQUIRES_ACTION:
+            self._tell("requires_action")
+        return moved
