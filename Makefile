@@ -108,7 +108,7 @@ check-quick: lint types
 # The lock names every version and every hash for all supported Pythons and systems; the index it came from is not in it.
 lock: $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
-	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra chat --extra gateway --extra reload --extra trio --group dev \
+	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra chat --extra gateway --extra postgres --extra reload --extra trio --group dev \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet \
 		-o requirements.lock $(ARGS)
 

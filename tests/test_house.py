@@ -205,6 +205,8 @@ def test_the_package_imports_only_what_it_declares() -> None:
 
 
 def _folder(extra: str) -> str:
+    if extra == "postgres":
+        return "acp_server/gateway/postgres_engine.py"
     return f"acp_server/cli/{extra}/" if extra in ("chat", "reload") else f"acp_server/{extra}/"
 
 

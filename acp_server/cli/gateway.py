@@ -33,6 +33,16 @@ _ORIGIN: Final = re.compile(r"\*|[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#\s]+")
 _RELOADED: Final = ("bots", "agent", "token_file", "config", "check")
 
 
+class _Store(click.Path):
+    """A file, or the URL of a database."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See click.ParamType."""
+        if isinstance(value, str) and value.startswith(("postgresql://", "postgres://")):
+            return value
+        return super().convert(value, param, ctx)
+
+
 @click.command(cls=ConfiguredCommand)
 @config_option
 @click.option("--agent", metavar="COMMAND", help="The agent that every bot is. The built-in one by default.")
@@ -58,8 +68,9 @@ _RELOADED: Final = ("bots", "agent", "token_file", "config", "check")
 )
 @click.option(
     "--store",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file that conversations are kept in; without it, in memory.",
+    type=_Store(dir_okay=False, path_type=Path),
+    metavar="FILE|URL",
+    help="What conversations are kept in: a file, or a database (postgresql://...); without it, memory.",
 )
 @click.option(
     "--cancel",

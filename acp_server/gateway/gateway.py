@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -20,13 +19,13 @@ from acp_server.gateway.auth import Tokens
 from acp_server.gateway.bots import Bot, Bots
 from acp_server.gateway.chats import Cancel, Chats
 from acp_server.gateway.conversations import Conversations
+from acp_server.gateway.engines import Place, open_engine
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.questions import CallType
 from acp_server.gateway.records import Status
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.sqlite_engine import SqliteEngine
 from acp_server.gateway.store import Store
 
 _PATIENCE = Patience(closed=2, terminated=1)
@@ -42,7 +41,7 @@ class Settings:
     """The command of the agent that is every other bot; None: there are no others."""
     cwd: str
     """The folder that the agents work in, an absolute path."""
-    store: Path | None = None
+    store: Place | None = None
     """Where conversations are kept; None: in memory."""
     cancel: Cancel = "stop"
     """What a cancel does to the agent."""
@@ -65,7 +64,7 @@ class Gateway:
         self.tokens = tokens
         self.limits = settings.limits
         self.allow_origins = settings.allow_origins
-        self._engine = engine = SqliteEngine(settings.store)
+        self._engine = engine = open_engine(settings.store)
         self.store = store = Store(engine)
         self._drain_ends: float | None = None
         with ExitStack() as opened, engine.explained():

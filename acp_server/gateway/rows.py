@@ -41,6 +41,8 @@ def _said(*statuses: Status) -> str:
 """
 
 
+_READ_AT_ONCE: Final = 32
+"""Messages of a context that are read with one statement."""
 _LISTED: Final = _said(Status.COMPLETED, Status.FAILED)
 _CONTEXT: Final = _said(Status.COMPLETED)
 
@@ -191,21 +193,27 @@ class Rows:
         """What a chat in this section builds on, without the message `but`. Given `unknown_to`, only what that session
         has not heard. Returns the newest messages that together have `most` bytes, in order, and the ids of those
         before."""
-        left_out: list[str] = []
         messages: list[Message] = []
         where, values = f"{_CONTEXT} AND section_id = ?", [conversation_id, section_id]
         if unknown_to is not None:
             where, values = f"{where} AND (known_to IS NULL OR known_to <> ?)", [*values, unknown_to]
         if but is not None:
             where, values = f"{where} AND id <> ?", [*values, but]
-        for id, doc in self._execute(f"SELECT id, doc FROM messages WHERE {where} ORDER BY seq DESC", tuple(values)):
-            message: Message | None = None if left_out else Message(**json.loads(doc))
-            most -= 0 if message is None else len(as_context(message).encode())
-            if message is None or most < 0:
-                left_out.append(id)
-            else:
+        # Not the documents of all of them, for an engine may hand out everything that it has found at once.
+        found = self._execute(f"SELECT id FROM messages WHERE {where} ORDER BY seq DESC", tuple(values))
+        ids: list[str] = [id for (id,) in found]
+        messages: list[Message] = []
+        for first in range(0, len(ids), _READ_AT_ONCE):
+            for message in self._newest(ids[first : first + _READ_AT_ONCE]):
+                most -= len(as_context(message).encode())
+                if most < 0:
+                    return ids[len(messages) :], messages[::-1]
                 messages.append(message)
-        return left_out, messages[::-1]
+        return [], messages[::-1]
+
+    def _newest(self, ids: list[str]) -> list[Message]:
+        places = ", ".join("?" * len(ids))
+        return self._all(Message, f"SELECT doc FROM messages WHERE id IN ({places}) ORDER BY seq DESC", *ids)
 
     def last_said(self, conversation_id: str, section_id: str) -> Message | None:
         """The last message that a chat in this section builds on."""

@@ -8,19 +8,32 @@ from typing import Any
 import anyio
 import pytest
 
+from acp_server.gateway.engines import open_engine
 from acp_server.gateway.messages import Message
 from acp_server.gateway.records import Chat, Conversation, Failure, KnownSession, Status, Usage
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.sqlite_engine import SqliteEngine
 from acp_server.gateway.store import Engine, Store
+
+from .postgres import Server, postgres
 
 Open = Callable[[], Engine]
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with postgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "file", "postgresql"])
 def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens an engine on what the one before it has left, where it leaves something."""
-    return lambda: SqliteEngine(None if request.param == "memory" else tmp_path / "store")
+    if request.param == "memory":
+        return lambda: open_engine(None)
+    if request.param == "file":
+        return lambda: open_engine(tmp_path / "store")
+    url = request.getfixturevalue("server").database()
+    return lambda: open_engine(url)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A store that fails under a gateway that runs, as when a disk is full: chats end all the same, and say so."""
 
 import json
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import one_token
 from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.rows import Rows
+from acp_server.gateway.sqlite_engine import SqliteEngine
 
 from .serving import BUSY, PATIENCE, TOKEN
 
@@ -27,8 +29,14 @@ class Api:
         self.gateway = gateway
         self.http = http
 
+    @property
+    def db(self) -> sqlite3.Connection:
+        engine = self.gateway._engine
+        assert isinstance(engine, SqliteEngine)
+        return engine._db
+
     def fail(self, fails: bool) -> None:
-        self.gateway._engine._db.execute(f"PRAGMA query_only = {int(fails)}")
+        self.db.execute(f"PRAGMA query_only = {int(fails)}")
 
     async def begin(self, text: str, **params: str) -> dict[str, Any]:
         return (await self.http.post("/v3/chat", json=body(text), params=params)).json()
@@ -150,7 +158,7 @@ async def test_what_cannot_be_committed_is_not_forgotten_either(api: Api) -> Non
     ended = await api.until(chat, "failed")
     await api.idle()
     api.fail(False)
-    api.gateway._engine._db.executescript(
+    api.db.executescript(
         "PRAGMA foreign_keys = ON; CREATE TABLE t (id REFERENCES conversations (id) DEFERRABLE INITIALLY DEFERRED);"
         "CREATE TRIGGER late AFTER INSERT ON chats BEGIN INSERT INTO t VALUES ('nobody'); END"
     )
@@ -174,7 +182,7 @@ async def test_a_delete_that_is_refused_has_deleted_nothing(api: Api) -> None:
     chat = (await api.begin("echo x"))["data"]
     await api.until(chat, "completed")
     conversation = chat["conversation_id"]
-    db = api.gateway._engine._db
+    db = api.db
     for table in "messages", "chats", "conversations":
         db.execute(f"CREATE TRIGGER full BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, 'full'); END")
         before = db.execute("SELECT * FROM conversations").fetchall()
@@ -192,7 +200,7 @@ async def test_a_delete_that_is_refused_has_deleted_nothing(api: Api) -> None:
 
 async def test_a_chat_of_a_deleted_conversation_ends_also_if_nothing_can_be_stored(api: Api) -> None:
     chat = (await api.begin("hang"))["data"]
-    db = api.gateway._engine._db
+    db = api.db
     db.execute("CREATE TRIGGER full BEFORE UPDATE ON chats BEGIN SELECT RAISE(ABORT, 'full'); END")
     answer = await api.http.delete(f"/v1/conversations/{chat['conversation_id']}")
     assert answer.json()["code"] == 0
@@ -202,7 +210,7 @@ async def test_a_chat_of_a_deleted_conversation_ends_also_if_nothing_can_be_stor
 
 async def test_a_deleted_conversation_of_which_something_is_left_harms_nobody(api: Api) -> None:
     chat = (await api.begin("slowly 20"))["data"]
-    api.gateway._engine._db.execute("CREATE TRIGGER t BEFORE DELETE ON messages BEGIN SELECT RAISE(ABORT, 'full'); END")
+    api.db.execute("CREATE TRIGGER t BEFORE DELETE ON messages BEGIN SELECT RAISE(ABORT, 'full'); END")
     await api.http.delete(f"/v1/conversations/{chat['conversation_id']}")
     await api.idle()
     again = await api.begin("echo x")

@@ -83,12 +83,13 @@ def test_what_is_left_of_a_deleted_conversation_is_removed_at_the_next_start(tmp
     engine.transact(lambda rows: rows.add_message(Message("5", "1", "2", "user", "question", "secret", chat_id="3")))
     engine.transact(lambda rows: rows.add_conversation(conversation("6")))
     engine.close()
-    gateway = Gateway(Settings(cwd=str(tmp_path), store=path), one_token("x"))
+    engine = Gateway(Settings(cwd=str(tmp_path), store=path), one_token("x"))._engine
+    assert isinstance(engine, SqliteEngine)
     left = {
-        table: [id for (id,) in gateway._engine._db.execute(f"SELECT id FROM {table}")]
+        table: [id for (id,) in engine._db.execute(f"SELECT id FROM {table}")]
         for table in ("conversations", "chats", "messages")
     }
-    gateway._engine.close()
+    engine.close()
     assert left == {"conversations": ["6"], "chats": [], "messages": []}
 
 

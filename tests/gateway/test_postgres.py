@@ -1,0 +1,190 @@
+"""The gateway on PostgreSQL: who has the database, and what becomes of chats when the server or the gateway ends."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_server.errors import UsageError
+from acp_server.gateway.engines import open_engine
+from acp_server.gateway.records import Conversation
+from acp_server.gateway.rows import Rows
+
+from .postgres import Server, postgres
+from .serving import ask, client, cozepy, serving, until
+
+psycopg: Any = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+postgres_engine: Any = pytest.importorskip("acp_server.gateway.postgres_engine")
+
+Status = cozepy.ChatStatus
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def url(server: Server) -> str:
+    return server.database()
+
+
+def cut(url: str) -> None:
+    """Cut all connections to the database, and wait until the server has noticed."""
+    with psycopg.connect(url, autocommit=True) as admin:
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        admin.execute(f"SELECT pg_terminate_backend(pid, 10000) {others}")
+        assert admin.execute(f"SELECT count(*) {others} AND backend_type = 'client backend'").fetchone() == (0,)
+
+
+def conversation(id: str) -> Conversation:
+    return Conversation(id, "ada", "1", 0, 0)
+
+
+# -- who has the database
+
+
+def test_a_database_is_used_by_one_gateway_at_a_time(url: str) -> None:
+    first = open_engine(url)
+    with pytest.raises(UsageError, match="another gateway uses it"):
+        open_engine(url)
+    first.close()
+    open_engine(url).close()
+
+
+def test_of_gateways_that_start_at_once_one_has_the_database_and_its_tables_are_made_once(url: str) -> None:
+    barrier, opened, refused = threading.Barrier(5), list[Any](), list[str]()
+
+    def start() -> None:
+        barrier.wait(10)
+        try:
+            opened.append(open_engine(url))
+        except UsageError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=start) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(opened), refused) == (1, ["the database cannot be used: another gateway uses it"] * 4)
+    opened[0].transact(lambda rows: rows.add_conversation(conversation("1")))
+    opened[0].close()
+    with psycopg.connect(url) as admin:
+        assert admin.execute("SELECT version, run FROM acp_gateway").fetchall() == [(1, 1)]
+        assert admin.execute("SELECT count(*) FROM purged").fetchone() == (1,)
+
+
+def test_a_gateway_whose_database_was_taken_over_keeps_nothing_any_more(url: str) -> None:
+    first = open_engine(url)
+    cut(url)
+    second = open_engine(url)
+    for _ in range(2):
+        with pytest.raises(postgres_engine.TakenOver):
+            first.transact(lambda rows: rows.add_conversation(conversation("1")))
+    assert second.transact(lambda rows: rows.conversation("1")) is None
+    first.close()
+    second.close()
+
+
+def test_a_gateway_that_was_cut_and_comes_back_first_keeps_its_database(url: str) -> None:
+    engine = open_engine(url)
+    cut(url)
+    engine.transact(lambda rows: rows.add_conversation(conversation("1")))
+    with pytest.raises(UsageError, match="another gateway uses it"):
+        open_engine(url)
+    engine.close()
+
+
+def test_tables_of_a_later_version_are_refused_and_left_as_they_are(url: str) -> None:
+    open_engine(url).close()
+    with psycopg.connect(url) as admin:
+        admin.execute("UPDATE acp_gateway SET version = 99")
+    with pytest.raises(UsageError, match="format 99"):
+        open_engine(url)
+    with psycopg.connect(url) as admin:
+        assert admin.execute("SELECT version, run FROM acp_gateway").fetchall() == [(99, 1)]
+
+
+def test_what_is_no_database_is_refused_without_its_password() -> None:
+    for place, why in (
+        ("postgresql://ada:secret@/x?host=/nowhere", "cannot be used: connection"),
+        ("postgresql://ada:secret@/x?nothing=1", "not the URL of a database"),
+    ):
+        with pytest.raises(UsageError, match=why) as refused:
+            open_engine(place)
+        assert "secret" not in str(refused.value)
+
+
+# -- transactions
+
+
+def test_a_transaction_whose_connection_is_cut_is_done_again_and_counts_once(url: str) -> None:
+    engine = open_engine(url)
+    cuts = [url, url]
+
+    def work(rows: Rows) -> None:
+        rows.add_conversation(conversation("1"))
+        if cuts:
+            cut(cuts.pop())
+        rows.add_conversation(conversation("2"))
+
+    engine.transact(work)
+    found = engine.transact(lambda rows: rows.conversations("ada", None, 0, 9))
+    assert [each.id for each in found] == ["2", "1"]
+    engine.close()
+
+
+def test_a_commit_that_is_cut_is_not_done_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = open_engine(url)
+    runs: list[int] = []
+    execute = psycopg.Connection.execute
+
+    def cutting(connection: Any, query: Any, *args: Any) -> Any:
+        if query == b"COMMIT":
+            cut(url)
+        return execute(connection, query, *args)
+
+    def work(rows: Rows) -> None:
+        runs.append(1)
+        rows.add_conversation(conversation("1"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "execute", cutting)
+        with pytest.raises(psycopg.OperationalError):
+            engine.transact(work)
+    assert runs == [1]
+    assert engine.transact(lambda rows: rows.conversation("1")) is None
+    engine.close()
+
+
+# -- a gateway
+
+
+def test_a_gateway_goes_on_where_the_one_that_was_killed_has_stopped(url: str, tmp_path: Path) -> None:
+    with serving(tmp_path / "1", "--store", url) as server, client(server) as coze:
+        done = coze.chat.create_and_poll(**ask("echo one")).chat
+        running = coze.chat.create(**ask("hang"))
+        server.kill()
+    with serving(tmp_path / "2", "--store", url) as server, client(server) as coze:
+        failed = coze.chat.retrieve(conversation_id=running.conversation_id, chat_id=running.id)
+        assert failed.last_error == cozepy.ChatError(code=5000, msg="the gateway ended before the chat did")
+        poll: Any = coze.chat.create_and_poll(**ask("recall"), conversation_id=done.conversation_id)
+        assert "user: echo one\n\nassistant: one" in poll.messages[0].content
+
+
+def test_chats_go_on_when_the_server_was_started_anew(server: Server, url: str, tmp_path: Path) -> None:
+    with serving(tmp_path, "--store", url) as gateway, client(gateway) as coze:
+        waits = coze.chat.create_and_poll(**ask("ask files")).chat
+        action: Any = waits.required_action
+        server.stop()
+        server.start()
+        (call,) = action.submit_tool_outputs.tool_calls
+        ids = {"conversation_id": waits.conversation_id, "chat_id": waits.id}
+        outputs = [cozepy.ToolOutput(tool_call_id=call.id, output="yes")]
+        coze.chat.submit_tool_outputs(**ids, tool_outputs=outputs, stream=False)
+        assert coze.chat.create_and_poll(**ask("echo again")).chat.status == Status.COMPLETED
+        until(lambda: coze.chat.retrieve(**ids).status == Status.COMPLETED)
