@@ -54,7 +54,12 @@ async def spawn_agent(
     cannot be started.
     """
     whole = None if env is None else {**os.environ, **env}
-    process = await ChildProcess.start(command, cwd=cwd, env=whole, on_stderr=on_stderr, stderr_log=stderr_logger)
+
+    async def start() -> tuple[ChildProcess, Stream]:
+        process = await ChildProcess.start(command, cwd=cwd, env=whole, on_stderr=on_stderr, stderr_log=stderr_logger)
+        return process, process.stream if wrap is None else wrap(process.stream)
+
+    process, stream = await start()
     waited = False
 
     async def explain(error: ConnectionClosed) -> ConnectionClosed:
@@ -64,9 +69,17 @@ async def spawn_agent(
             waited = True
         return AgentExited(error.method, process.exit_code, process.stderr)
 
-    stream = process.stream if wrap is None else wrap(process.stream)
+    async def renew() -> Stream:
+        nonlocal process, waited
+        await process.aclose(patience)
+        process, stream = await start()
+        waited = False
+        agent.process = process
+        return stream
+
     agent = RemoteAgent(stream, handlers or Handlers(), limits, explain)
     agent.process = process
+    agent.renew = renew
     agent.link.start()
     try:
         yield agent

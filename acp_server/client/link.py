@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -15,11 +15,14 @@ from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate, OnOver
 from acp_server.peer.route import Routes
 from acp_server.peer.stream import Stream
-from acp_server.schema import AgentCapabilities
+from acp_server.schema import AgentCapabilities, PromptRequest
 from acp_server.schema.methods import METHODS, is_announced
 from acp_server.schema.params import read_result
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
+
+if TYPE_CHECKING:
+    from acp_server.client.v2.speech import Version2
 
 _HEAD: Final = 1024
 _UPDATE: Final = re.compile(rb'"method"\s*:\s*"session/update"')
@@ -108,6 +111,8 @@ class Link:
         self.connection = Connection(self._stream, routes, limits)
         self.capabilities: AgentCapabilities | None = None
         """What the agent has announced; None before `initialize`."""
+        self.v2: Version2 | None = None
+        """What translates, if version 2 is spoken here."""
         self._explain = explain
         self._on_lost = on_lost
         self._tasks = Spawner(self._crashed)
@@ -157,10 +162,13 @@ class Link:
         """See `RemoteAgent.request`."""
         try:
             return await self.connection.request(method, params, timeout=timeout, on_late=on_late, on_over=on_over)
-        except ConnectionClosed as error:
-            if self._explain is not None and not self._closing:
-                error = await self._explain(error)
-            raise error from self._stream.error
+        except ConnectionClosed:
+            raise await self.loss(method) from self._stream.error
+
+    async def loss(self, method: str) -> ConnectionClosed:
+        """What to raise in the place of an answer to `method`, now that the connection is lost."""
+        error = ConnectionClosed(method)
+        return error if self._explain is None or self._closing else await self._explain(error)
 
     async def call(
         self,
@@ -174,6 +182,10 @@ class Link:
         """Send a request of the protocol, given as a model: its result as a model."""
         known = METHODS[method]
         self.need(method, known.capability)
+        if self.v2 is not None:
+            if isinstance(params, PromptRequest):
+                return await self.v2.prompt(params, on_over)
+            return await self.v2.call(method, params, timeout, on_late)
         result = await self.request(method, params, timeout=timeout, on_late=on_late, on_over=on_over)
         return read_result(known.result_type, method, result)
 

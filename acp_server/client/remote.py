@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from acp_server.client.errors import SessionTaken, UnsupportedVersion
 from acp_server.client.handlers import Handlers
@@ -42,6 +43,9 @@ from acp_server.schema import (
 )
 from acp_server.schema.methods import MEMBER_CAPABILITIES, METHODS
 
+if TYPE_CHECKING:
+    from acp_server.schema import v2
+
 logger = logging.getLogger("acp_server.client")
 
 INITIALIZE_SECONDS: Final = 60.0
@@ -71,12 +75,14 @@ class RemoteAgent:
         """What the agent said of itself; None before `initialize`."""
         self.process: ChildProcess | None = None
         """What it runs as; None if it was not started here."""
+        self.renew: Callable[[], Awaitable[Stream]] | None = None
+        """Starts the agent anew, where that can be done: the stream to it."""
+        self._limits = limits
+        self._explain = explain
         self._permissions = Permissions(handlers.permission, self._is_cancelling)
         self._router = UpdateRouter(self.sessions)
-        routes = client_routes(handlers, self._permissions, self._router.receive)
-        self.link = Link(stream, routes, limits, explain, self._lost, self._dropped)
-        if handlers.terminals is not None:
-            self.link.connection.on_close(handlers.terminals.aclose)
+        self._routes = client_routes(handlers, self._permissions, self._router.receive)
+        self.link = self._linked(stream)
 
     # -- the connection
 
@@ -87,11 +93,18 @@ class RemoteAgent:
         capabilities: ClientCapabilities | None = None,
         timeout: float | None = INITIALIZE_SECONDS,
         meta: dict[str, Any] | None = None,
+        version: Literal[1, 2] = 1,
     ) -> InitializeResponse:
         """Agree on the version and tell each other what one can do (ACP, Initialization).
 
         The capabilities follow from the handlers; `capabilities` adds those that have none, such as `session`. Raises
-        UnsupportedVersion if the agent does not speak version 1, and RequestTimeout after `timeout` seconds.
+        UnsupportedVersion if the agent speaks no version up to `version`, and RequestTimeout when an answer takes more
+        than `timeout` seconds.
+
+        `version` 2 asks for version 2 of the protocol, a draft. Where the agent does not speak it, this goes on with
+        version 1, on the same connection or with the agent started anew if it has ended. The result is as in version 1;
+        its `protocol_version` says which one is spoken. An agent that speaks 2 uses no files and no terminals of the
+        client's.
         """
         request = InitializeRequest(
             protocol_version=PROTOCOL_VERSION,
@@ -99,9 +112,15 @@ class RemoteAgent:
             client_info=client_info,
             meta=meta,
         )
-        info: InitializeResponse = await self.link.call("initialize", request, timeout=timeout)
-        if info.protocol_version != PROTOCOL_VERSION:
-            raise UnsupportedVersion(info.protocol_version, PROTOCOL_VERSION)
+        info = None
+        if version == 2:
+            from acp_server.client.v2 import handshake
+
+            info = await handshake.ask(self, request, timeout)
+        if info is None:
+            info = await self.link.call("initialize", request, timeout=timeout)
+        if info.protocol_version not in (PROTOCOL_VERSION, version):
+            raise UnsupportedVersion(info.protocol_version, version)
         self.info = info
         self.link.capabilities = info.agent_capabilities
         return info
@@ -199,6 +218,32 @@ class RemoteAgent:
         """Send any notification; never waits. Raises ConnectionClosed."""
         self.link.connection.notify(method, params)
 
+    # -- for the agreement on version 2
+
+    async def start_over(self) -> None:
+        """Start the agent anew; see `renew`."""
+        assert self.renew is not None
+        await self.link.aclose()
+        self.link = self._linked(await self.renew())
+        self.link.start()
+
+    def speak_2(self, told: v2.InitializeResponse) -> None:
+        """The agent has agreed to version 2; this is what it said of itself."""
+        from acp_server.client.v2.speech import Version2
+
+        link = self.link
+        receive = partial(self._router.receive, link.connection)
+        link.v2 = Version2(link, told, self.sessions, self._is_cancelling, receive)
+        link.v2.restrict(self._routes)
+        self._router.translate = link.v2.updates
+        self._permissions.translate = link.v2.question
+
+    def _linked(self, stream: Stream) -> Link:
+        link = Link(stream, self._routes, self._limits, self._explain, self._lost, self._dropped)
+        if self.handlers.terminals is not None:
+            link.connection.on_close(self.handlers.terminals.aclose)
+        return link
+
     # -- for its sessions
 
     def send_cancel(self, session_id: str) -> None:
@@ -210,6 +255,8 @@ class RemoteAgent:
         self._permissions.cancel(session_id)
 
     def _lost(self) -> None:
+        if self.link.v2 is not None:
+            self.link.v2.lost()
         for session in self.sessions.values():
             session.lost()
 

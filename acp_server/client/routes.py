@@ -37,7 +37,10 @@ def client_routes(handlers: Handlers, permissions: Permissions, on_update: Notic
     routes.on_notice("session/update", Notice(on_update))
 
     async def permission(call: Call) -> Any:
-        return await permissions.answer(call, _params(METHODS["session/request_permission"], call))
+        params = call.request.params
+        if permissions.translate is not None:
+            params = permissions.translate(params, f"permission-{call.request.id}")
+        return await permissions.answer(call, _params(METHODS["session/request_permission"], params))
 
     requests: dict[str, Handler] = {"session/request_permission": permission}
     answers: dict[str, _Answer | None] = {
@@ -64,9 +67,9 @@ def client_routes(handlers: Handlers, permissions: Permissions, on_update: Notic
     return routes
 
 
-def _params(method: Method, call: Call) -> Any:
+def _params(method: Method, params: Any) -> Any:
     try:
-        return method.read_params(call.request.params)
+        return method.read_params(params)
     except ValidationError as error:
         from acp_server.schema.reading import explain
 
@@ -82,7 +85,7 @@ def _large(bounds: Bounds, handler: Handler) -> Handler:
 
 def _typed(method: Method, answer: _Answer) -> Handler:
     async def handler(call: Call) -> Any:
-        result = await answer(_params(method, call))
+        result = await answer(_params(method, call.request.params))
         return {} if result is None else result
 
     return handler
@@ -133,6 +136,9 @@ class Permissions:
         self._ask = ask
         self._is_cancelling = is_cancelling
         self._open: dict[str, dict[Call, None]] = {}
+        self.translate: Callable[[Any, str], Any] | None = None
+        """From the parameters of a request to those that version 1 has, with a name for what has none; None where they
+        are of version 1 already."""
 
     async def answer(self, call: Call, request: RequestPermissionRequest) -> Any:
         """Ask the program. Once the turn is being cancelled the answer is `cancelled`, whatever the program says."""

@@ -10,7 +10,7 @@ before the answer. But the id is its own only with the answer, and not if the ag
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -45,6 +45,9 @@ class UpdateRouter:
         self._kept: list[tuple[str, bytes]] = []
         self._size = 0
         self._is_full = False
+        self.translate: Callable[[RemoteSession, Any], Iterable[Any]] | None = None
+        """From the parameters of one update to those of the updates of version 1 that say the same; None where they
+        are of version 1 already."""
 
     def receive(self, _connection: Peer, params: Any) -> Awaitable[None] | None:
         """A `session/update` has arrived."""
@@ -54,7 +57,7 @@ class UpdateRouter:
             return None
         session = self._arriving.get(session_id) or self._sessions.get(session_id)
         if session is not None:
-            return _hand_over(session, params)
+            return self._hand_over(session, params)
         if self._expected:
             self._keep(session_id, params)
         else:
@@ -116,7 +119,7 @@ class UpdateRouter:
             for params in mine:
                 self._size -= _size(session.id, params)
                 try:
-                    pending = _hand_over(session, codec.decode(params))
+                    pending = self._hand_over(session, codec.decode(params))
                     if pending is not None:
                         await pending
                 except Exception:
@@ -140,14 +143,33 @@ class UpdateRouter:
             self._is_full = True
             logger.warning("the agent says too much of sessions that are not open yet; updates are dropped")
 
+    def _hand_over(self, session: RemoteSession, params: Any) -> Awaitable[None] | None:
+        if self.translate is None:
+            return _receive(session, params)
+        return _receive_all(session, iter(self.translate(session, params)))
+
 
 def _size(session_id: str, encoded: bytes) -> int:
     return len(session_id) + len(encoded) + _OVERHEAD
 
 
-def _hand_over(session: RemoteSession, params: Any) -> Awaitable[None] | None:
+def _receive(session: RemoteSession, params: Any) -> Awaitable[None] | None:
     update = read_update(params)
     return None if update is None else session.receive(update, params)
+
+
+def _receive_all(session: RemoteSession, rest: Iterator[Any]) -> Awaitable[None] | None:
+    for params in rest:
+        pending = _receive(session, params)
+        if pending is not None:
+            return _receive_behind(pending, session, rest)
+    return None
+
+
+async def _receive_behind(pending: Awaitable[None], session: RemoteSession, rest: Iterator[Any]) -> None:
+    await pending
+    if (more := _receive_all(session, rest)) is not None:
+        await more
 
 
 def read_update(params: Any) -> SessionUpdate | None:

@@ -1,0 +1,170 @@
+"""Version 2 as it is spoken on one connection, for a program that gives and takes the types of version 1.
+
+Requests go out as version 2 has them, and their results come back as version 1 has them; updates and questions of the
+agent are translated before the rest of the client reads them. A prompt is answered when its work is over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from pydantic import ValidationError
+
+from acp_server.client.v2.foreground import Foreground
+from acp_server.client.v2.updates import Translator
+from acp_server.client.v2.values import Wire, config_options, permission
+from acp_server.errors import CapabilityMissing, InternalError, InvalidParams, RpcError
+from acp_server.peer.outbound import OnLate, OnOver
+from acp_server.peer.route import Routes
+from acp_server.schema import PromptRequest, PromptResponse, from_wire, v2
+from acp_server.schema.base import Record
+from acp_server.schema.methods import METHODS as METHODS_V1
+from acp_server.schema.methods import is_announced
+from acp_server.schema.params import read, read_result
+from acp_server.schema.v2.methods import MEMBER_CAPABILITIES, METHODS
+
+if TYPE_CHECKING:
+    from acp_server.client.link import Link
+    from acp_server.client.session import RemoteSession
+
+logger = logging.getLogger("acp_server.client")
+
+_NAMES: Final = {"authenticate": "auth/login", "logout": "auth/logout", "session/load": "session/resume"}
+"""What the requests of version 1 are called that have another name."""
+
+
+class Version2:
+    """One connection. `sessions` are those that are open; `is_cancelling` tells whether a session's turn is ending."""
+
+    def __init__(
+        self,
+        link: Link,
+        told: v2.InitializeResponse,
+        sessions: Mapping[str, RemoteSession],
+        is_cancelling: Callable[[str], bool],
+        on_update: Callable[[Any], Awaitable[None] | None],
+    ) -> None:
+        """`told` is what the agent said of itself. `on_update` takes the parameters of an update that it did not
+        send."""
+        self._link = link
+        self._capabilities: Any = told.capabilities
+        self._sessions = sessions
+        self._is_cancelling = is_cancelling
+        self._on_update = on_update
+        self._states: WeakKeyDictionary[RemoteSession, tuple[Foreground, Translator]] = WeakKeyDictionary()
+
+    def restrict(self, routes: Routes) -> None:
+        """Forget the requests of version 1 that version 2 does not have: files and terminals."""
+        for name in METHODS_V1.keys() - METHODS.keys():
+            routes.requests.pop(name, None)
+
+    # -- what the client asks
+
+    async def call(self, method: str, params: Record, timeout: float | None, on_late: OnLate | None) -> Any:
+        """See `Link.call`."""
+        name = _NAMES.get(method, method)
+        self._need(name)
+        wire = params.to_wire()
+        for server in wire.get("mcpServers", ()):
+            server.setdefault("type", "stdio")
+            self._need(name, MEMBER_CAPABILITIES["McpServer"].get(server["type"]))
+        if method == "session/load":
+            wire["replayFrom"] = {"type": "start"}
+        elif method == "session/set_config_option":
+            wire.setdefault("type", "id")
+        result = await self._link.request(name, wire, timeout=timeout, on_late=on_late)
+        plain = read_result(METHODS[name].result_type, name, result).to_wire()
+        if "configOptions" in plain:
+            plain["configOptions"] = config_options(plain["configOptions"])
+        if "availableCommands" in plain:
+            await self._offer(wire.get("sessionId") or plain["sessionId"], plain.pop("availableCommands"))
+        return read_result(METHODS_V1[method].result_type, method, plain)
+
+    async def prompt(self, request: PromptRequest, on_over: OnOver | None) -> PromptResponse:
+        """`session/prompt`, and the work for it. Raises RpcError, too, if the work fails."""
+        self._need("session/prompt")
+        foreground, _ = self._state(self._sessions[request.session_id])
+        work = foreground.begin(on_over)
+
+        def answered(result: Any) -> None:
+            work.answered(read_result(v2.PromptResponse, "session/prompt", result).message_id)
+
+        try:
+            wire = request.to_wire()
+            answered(await self._link.request("session/prompt", wire, on_late=answered, on_over=work.refused))
+            await work.done.wait()
+        except RpcError:
+            foreground.forget(work)
+            raise
+        except BaseException:
+            work.left()
+            raise
+        if work.ended is None:
+            raise await self._link.loss("session/prompt")
+        return _outcome(work.ended, work.message_id, is_cancelled=self._is_cancelling(request.session_id))
+
+    def lost(self) -> None:
+        """The connection has ended."""
+        for foreground, _ in self._states.values():
+            if foreground.work is not None:
+                foreground.work.lost()
+
+    # -- what the agent says and asks
+
+    def updates(self, session: RemoteSession, params: Any) -> Iterable[Any]:
+        """The parameters of the updates that say the same as the one in `params`."""
+        try:
+            update = v2.UpdateSessionNotification.from_wire(params).update
+        except ValidationError:
+            logger.warning("dropped a session/update that is not as version 2 has it")
+            return
+        foreground, translate = self._state(session)
+        if isinstance(update, v2.StateUpdate):
+            foreground.snapshot(update, is_cancelling=self._is_cancelling(session.id))
+        work = foreground.work
+        user = update.message_id if isinstance(update, v2.UserMessage | v2.UserMessageChunk) else None
+        if work is not None and user is not None and work.is_echo(user):
+            return
+        for plain in translate(update.to_wire()):
+            yield {**params, "update": plain}
+
+    def question(self, params: Any, name: str) -> Wire:
+        """The parameters of a permission request, which is about a tool call `name` if it is about no other. Raises
+        InvalidParams."""
+        question = read(v2.RequestPermissionRequest, params)
+        if len({option.option_id for option in question.options}) < len(question.options):
+            raise InvalidParams("Invalid params: two options have the same id")
+        return permission(question, name)
+
+    def _state(self, session: RemoteSession) -> tuple[Foreground, Translator]:
+        state = self._states.get(session)
+        if state is None:
+            state = self._states[session] = Foreground(), Translator()
+        return state
+
+    def _need(self, name: str, capability: str | None = None) -> None:
+        if name not in METHODS:
+            raise CapabilityMissing(name, "version 1 of the protocol")
+        for needed in (METHODS[name].capability, capability):
+            if not is_announced(needed, agent=self._capabilities, client=None):
+                raise CapabilityMissing(name, str(needed).replace("agentCapabilities", "capabilities"))
+
+    async def _offer(self, session_id: str, commands: list[Wire]) -> None:
+        """Show the commands of a session that was just opened, which version 1 has as an update only."""
+        update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+        pending = self._on_update({"sessionId": session_id, "update": update})
+        if pending is not None:
+            await pending
+
+
+def _outcome(state: v2.StateUpdate, message_id: str | None, *, is_cancelled: bool) -> PromptResponse:
+    reason = state.stop_reason or ("cancelled" if is_cancelled else "end_turn")
+    if reason == "error":
+        told = state.error
+        error = InternalError() if told is None else RpcError.from_wire(told.to_wire())
+        error.received = True
+        raise error
+    return from_wire(PromptResponse, {"stopReason": reason, "messageId": message_id})

@@ -1,0 +1,174 @@
+"""The updates of one session of version 2 as those of version 1, which programs know.
+
+What version 1 has no form for goes on as it came, as an update of an unknown kind. These are states, terminals, plans
+in another form than a list of steps, and messages that are said anew in other words.
+
+It keeps of each message how it went so far, as a digest, and of each tool call its output, both up to a bound.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import Any, Final, TypeVar
+
+from acp_server.client.v2.values import Wire, config_options, tool_call, tool_content
+from acp_server.wire import codec
+
+MESSAGES: Final = 1000
+"""Messages of which it is known what was said. A message that is forgotten counts as new."""
+CALLS: Final = 200
+"""Tool calls that are known. A tool call that is forgotten counts as new."""
+PIECES: Final = 100
+"""Pieces of output that are collected for one tool call. Those beyond go on as they came."""
+PIECE_BYTES: Final = 64 * 1024
+"""What the pieces of one tool call may take, in bytes of JSON."""
+
+V = TypeVar("V")
+
+
+class Translator:
+    """One session. Updates go in and come out as parsed JSON."""
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[tuple[str, str], _Said] = OrderedDict()
+        self._calls: OrderedDict[str, _Output] = OrderedDict()
+        self._cost: Any = None
+
+    def __call__(self, update: Wire) -> list[Wire]:
+        """The updates that say the same, in order."""
+        match update["sessionUpdate"]:
+            case "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" as tag:
+                self._message(tag, update["messageId"]).add(update["content"])
+                return [update]
+            case "user_message" | "agent_message" | "agent_thought" as tag:
+                return self._whole(f"{tag}_chunk", update)
+            case "tool_call_update":
+                return [self._tool_call(update)]
+            case "tool_call_content_chunk":
+                return self._tool_chunk(update)
+            case "plan_update" if update["plan"]["type"] == "items":
+                return [{**update["plan"], "sessionUpdate": "plan"}]
+            case "config_option_update":
+                return [{**update, "configOptions": config_options(update["configOptions"])}]
+            case "usage_update":
+                self._cost = update.get("cost", self._cost)
+                return [{**update, "cost": self._cost}]
+            case _:
+                return [update]
+
+    def _message(self, tag: str, id: str) -> _Said:
+        return _kept(self._said, (tag, id), MESSAGES, _Said)
+
+    def _whole(self, tag: str, update: Wire) -> list[Wire]:
+        said = self._message(tag, update["messageId"])
+        rest = None if "content" not in update else said.rest(update["content"] or [])
+        if rest is None:
+            said.restart(update)
+            return [update]
+        for block in rest:
+            said.add(block)
+        more = {key: update[key] for key in ("messageId", "_meta") if update.get(key) is not None}
+        return [{**more, "sessionUpdate": tag, "content": block} for block in rest]
+
+    def _tool_call(self, update: Wire) -> Wire:
+        id = update["toolCallId"]
+        is_new = id not in self._calls
+        output = _kept(self._calls, id, CALLS, _Output)
+        plain = tool_call(update)
+        if "content" in plain:
+            output.restart(plain["content"])
+        if not is_new:
+            return plain
+        title = plain.get("title") or plain.get("name") or id
+        return {**plain, "sessionUpdate": "tool_call", "title": title}
+
+    def _tool_chunk(self, chunk: Wire) -> list[Wire]:
+        id = chunk["toolCallId"]
+        begun = [] if id in self._calls else [self._tool_call({"toolCallId": id})]
+        content = _kept(self._calls, id, CALLS, _Output).add(tool_content(chunk["content"]))
+        if content is None:
+            return [*begun, chunk]
+        return [*begun, {"sessionUpdate": "tool_call_update", "toolCallId": id, "content": content}]
+
+
+def _kept(known: OrderedDict[Any, V], key: Any, bound: int, make: type[V]) -> V:
+    """What is known of `key`, which becomes the last to be forgotten."""
+    value = known.pop(key, None)
+    if value is None:
+        value = make()
+        if len(known) >= bound:
+            known.popitem(last=False)
+    known[key] = value
+    return value
+
+
+class _Said:
+    """What was said in one message: the digest of its text, or of the JSON of other content."""
+
+    def __init__(self) -> None:
+        self._digest = blake2b(digest_size=16)
+        self._length = 0
+
+    def add(self, block: Wire) -> None:
+        data = _bytes(block)
+        self._digest.update(data)
+        self._length += len(data)
+
+    def restart(self, update: Wire) -> None:
+        """The message is another one now, if there is content in the update."""
+        if "content" in update:
+            self.__init__()
+            blocks: list[Wire] = update["content"] or []
+            for block in blocks:
+                self.add(block)
+
+    def rest(self, blocks: list[Wire]) -> list[Wire] | None:
+        """What `blocks` say beyond what was said; None if they do not go on from there."""
+        before, said = self._length, blake2b(digest_size=16)
+        rest = list[Wire]()
+        for block in blocks:
+            data = _bytes(block)
+            said.update(data[:before])
+            if before < len(data):
+                if before > 0 and block["type"] != "text":
+                    return None
+                rest.append({**block, "text": data[before:].decode(errors="surrogatepass")} if before else block)
+            before = max(0, before - len(data))
+        return rest if not before and said.digest() == self._digest.digest() else None
+
+
+def _bytes(block: Wire) -> bytes:
+    text = block.get("text")
+    if block["type"] == "text" and isinstance(text, str):
+        return text.encode(errors="surrogatepass")
+    return b"\0" + codec.encode(block) + b"\0"
+
+
+class _Output:
+    """The output of one tool call, while it is collected."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Wire] | None = []
+        self._size = 0
+
+    def restart(self, pieces: list[Wire]) -> None:
+        """The agent has said all of it."""
+        self._pieces, self._size = [], 0
+        for piece in pieces:
+            self.add(piece)
+
+    def add(self, piece: Wire) -> list[Wire] | None:
+        """All that there is with `piece` at the end; None if it is not collected."""
+        if self._pieces is None:
+            return None
+        self._size += len(codec.encode(piece))
+        if len(self._pieces) >= PIECES or self._size > PIECE_BYTES:
+            self.close()
+            return None
+        self._pieces.append(piece)
+        return list(self._pieces)
+
+    def close(self) -> None:
+        """No more is collected."""
+        self._pieces = None
