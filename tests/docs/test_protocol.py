@@ -1,5 +1,10 @@
 """The page on the versions of the protocol lists the methods that the tables of the code have, and its sample runs."""
 
+import sys
+from pathlib import Path
+
+import pytest
+
 from acp_server import Agent, Call, Session, Turn, schema
 from acp_server.peer.route import Notice
 from acp_server.schema import v2
@@ -9,7 +14,7 @@ from acp_server.session.v2.routes import Methods
 from .blocks import DOCS, run
 
 PAGE = (DOCS / "protocol.md").read_text("utf-8")
-METHODS = PAGE.partition("## Which methods are there")[2]
+METHODS = PAGE.partition("## Which methods are there")[2].partition("\n## ")[0]
 
 
 def test_the_page_lists_every_method_of_each_version_and_no_other() -> None:
@@ -56,3 +61,11 @@ def test_protocol_record() -> None:
         "session_info_update",
         "state_update",
     ]
+
+
+@pytest.mark.anyio
+async def test_protocol_asking(tmp_path: Path) -> None:
+    ask = run("protocol.md", "asking")["ask"]
+    agent = Path(__file__).parents[1] / "client" / "agents" / "ours.py"
+    command = [sys.executable, "-m", "acp_server", "serve", str(agent)]
+    assert await ask(command, str(tmp_path), "stream 3") == "012"
