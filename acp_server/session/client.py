@@ -111,7 +111,9 @@ class Client:
             on_late(_permission(options, result))
 
         try:
-            result = await self._ask_user("session/request_permission", params, late if on_late is not None else None)
+            result = await self._ask_user(
+                "session/request_permission", params, tool_call.tool_call_id, late if on_late is not None else None
+            )
         except (RpcError, MalformedResponse) as error:
             return _no_permission(error)
         return _permission(options, result)
@@ -163,11 +165,10 @@ class Client:
 
         announced = self.capabilities.elicitation
         self._need(announced is not None and announced.form is not None, "elicitation/create", "elicitation.form")
-        return await self._elicit(
-            ElicitationFormMode(
-                message=message, requested_schema=form, session_id=self._session_id, tool_call_id=tool_call_id
-            )
+        params = ElicitationFormMode(
+            message=message, requested_schema=form, session_id=self._session_id, tool_call_id=tool_call_id
         )
+        return await self._elicit(params, tool_call_id)
 
     async def elicit_url(
         self, message: str, url: str, *, elicitation_id: str, tool_call_id: str | None = None
@@ -178,26 +179,24 @@ class Client:
 
         announced = self.capabilities.elicitation
         self._need(announced is not None and announced.url is not None, "elicitation/create", "elicitation.url")
-        return await self._elicit(
-            ElicitationUrlMode(
-                message=message,
-                url=url,
-                elicitation_id=elicitation_id,
-                session_id=self._session_id,
-                tool_call_id=tool_call_id,
-            )
+        params = ElicitationUrlMode(
+            message=message,
+            url=url,
+            elicitation_id=elicitation_id,
+            session_id=self._session_id,
+            tool_call_id=tool_call_id,
         )
+        return await self._elicit(params, tool_call_id)
 
     def elicitation_complete(self, elicitation_id: str) -> None:
         """Tell the client that what `elicit_url` sent the user for is done."""
         self.notify("elicitation/complete", {"elicitationId": elicitation_id})
 
-    async def _elicit(self, params: Model) -> CreateElicitationResponse:
+    async def _elicit(self, params: Model, tool_call_id: str | None) -> CreateElicitationResponse:
         from acp_server.schema.elicitation import CreateElicitationResponse
 
-        return read_result(
-            CreateElicitationResponse, "elicitation/create", await self._ask_user("elicitation/create", params)
-        )
+        result = await self._ask_user("elicitation/create", params, tool_call_id)
+        return read_result(CreateElicitationResponse, "elicitation/create", result)
 
     async def request(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
         """Ask for anything else, an extension of the client's for example. See `Connection.request`."""
@@ -207,15 +206,17 @@ class Client:
         """Tell the client anything else. See `Connection.notify`."""
         self.connection.notify(method, params)
 
-    async def _ask_user(self, method: str, params: Model, on_late: Callable[[Any], None] | None = None) -> Any:
+    async def _ask_user(
+        self, method: str, params: Model, tool_call_id: str | None, on_late: Callable[[Any], None] | None = None
+    ) -> Any:
         turn = self._turns[0] if self._turns else None
         if turn is None:
             return await self._ask(method, params, on_late)
-        turn.question_asked()
+        turn.question_asked(tool_call_id)
         try:
             return await self._ask(method, params, on_late)
         finally:
-            turn.question_over()
+            turn.question_over(tool_call_id)
 
     async def _ask(self, method: str, params: Any, on_late: Callable[[Any], None] | None = None) -> Any:
         return await self.connection.request(method, params, on_late=on_late)

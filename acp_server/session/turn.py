@@ -365,13 +365,13 @@ class Turn:
             answer["_meta"] = {"usage": tokens}
         return answer
 
-    def question_asked(self) -> None:
-        """The user is asked something on its behalf."""
+    def question_asked(self, _tool_call_id: str | None) -> None:
+        """The user is asked something on its behalf, perhaps about a tool call."""
         self._questions += 1
         if self.node.cause is None:
             self.move(TurnState.REQUIRES_ACTION)
 
-    def question_over(self) -> None:
+    def question_over(self, _tool_call_id: str | None) -> None:
         """One that was asked is answered, or withdrawn."""
         self._questions -= 1
         if not self._questions and self.node.cause is None:

@@ -50,10 +50,11 @@ class Insertion(Follower):
         """Wait for the turns before this one; but not for ever for those that were cancelled."""
         turn = self._work.prompt.turn
         session = turn.session
-        while session.turns[0] is not turn:
-            patience = None if session.turns[0].cause is None else self._call.connection.limits.grace
+        while (first := session.turns[0]) is not turn:
+            patience = None if first.cause is None else self._call.connection.limits.grace
             with anyio.move_on_after(patience):
-                await session.wait_left()
+                while session.turns[0] is first:
+                    await session.wait_left()
                 continue
             told = "The cancelled turn before this one is still cleaning up"
             raise InvalidRequest(told, data={"sessionId": session.id})

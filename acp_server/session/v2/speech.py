@@ -40,6 +40,8 @@ class Speech:
         """The tool calls that the client may cancel alone."""
         self.runs: Callable[[str], bool] = _no_call_runs
         """Whether a tool call is carried out here, so that it can be cancelled alone."""
+        self.on_calls: Callable[[], object] = _nothing
+        """Called when a tool call that is carried out here has begun or ended."""
 
     @property
     def crowded(self) -> bool:
@@ -65,8 +67,11 @@ class Speech:
         """Say any update in the form of version 1: its JSON in that form, in which it is kept. An update that version 1
         does not have is said as it is."""
         json = codec.encode(update)[:-1]
+        running = len(self.offered)
         told = self._told(update)
         self._updates.put(json if told is update else codec.encode(told)[:-1])
+        if len(self.offered) != running:
+            self.on_calls()
         return json
 
     def _told(self, update: dict[str, Any]) -> dict[str, Any]:
@@ -127,3 +132,6 @@ class Speech:
 
 def _no_call_runs(_id: str) -> bool:
     return False
+
+
+def _nothing() -> None: ...

@@ -20,7 +20,10 @@ class Turn(v1.Turn):
         super().__init__(session, host, request)
         self._updates = self.speech = session.updates.of(self.record)
         self._tell = session.updates.state
+        self._asked: list[str | None] = []
+        """The tool calls that wait for an answer of the user's; None stands for the handler itself."""
         self.speech.runs = lambda id: session.tools.is_running(self, id)
+        self.speech.on_calls = self._look
 
     def move(self, state: TurnState) -> bool:
         """See `acp_server.session.turn.Turn`."""
@@ -30,3 +33,19 @@ class Turn(v1.Turn):
         elif moved and state is TurnState.REQUIRES_ACTION:
             self._tell("requires_action")
         return moved
+
+    def question_asked(self, tool_call_id: str | None) -> None:
+        """See `acp_server.session.turn.Turn`."""
+        self._asked.append(tool_call_id)
+        self._look()
+
+    def question_over(self, tool_call_id: str | None) -> None:
+        """See `acp_server.session.turn.Turn`."""
+        self._asked.remove(tool_call_id)
+        self._look()
+
+    def _look(self) -> None:
+        """The user is needed only while nothing goes on without an answer: no tool call but those that wait for one."""
+        if self.node.cause is None and self.state is not TurnState.CREATED:
+            is_blocked = bool(self._asked) and self.speech.offered <= {*self._asked}
+            self.move(TurnState.REQUIRES_ACTION if is_blocked else TurnState.IN_PROGRESS)

@@ -1,6 +1,6 @@
 """An editor for tests that speaks version 2, and knows it: see `tests.session.editor`."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -70,10 +70,12 @@ class Editor(v1.Editor):
 
 
 @asynccontextmanager
-async def editing(agent: Agent, limits: Limits = CALM, *, leaks: int = 0) -> AsyncGenerator[Editor]:
+async def editing(
+    agent: Agent, limits: Limits = CALM, capabilities: Mapping[str, Any] | None = None, *, leaks: int = 0
+) -> AsyncGenerator[Editor]:
     """An editor of `agent` on version 2, initialized."""
     async with v1.editing(agent, limits, initialize=False, leaks=leaks) as plain:
         editor = Editor(plain.client, plain.stream, plain.connection)
-        answer = await editor.client.result("initialize", HELLO)
+        answer = await editor.client.result("initialize", {**HELLO, "capabilities": capabilities or {}})
         assert answer["protocolVersion"] == 2
         yield editor
