@@ -35,7 +35,7 @@ CANCEL = line(method="$/cancel_request", params={"requestId": 1})
 class Recorder(MemoryStream):
     """The connection's end of the stream, that notes when what arrived was seen."""
 
-    story: "Story"
+    story: Any
 
     async def receive(self) -> bytes:
         data = await super().receive()
@@ -240,7 +240,7 @@ class Story:
         assert sorted(self.held + self.late) == sorted(heard)
 
 
-class _Log(logging.Handler):
+class Log(logging.Handler):
     def __init__(self, records: list[logging.LogRecord]) -> None:
         super().__init__()
         self._records = records
@@ -262,7 +262,7 @@ async def tell(
     recorder.story = story
     story.connection = Connection(recorder, Routes({"work": Route(story.work)}), Limits())
     logger = logging.getLogger("acp_server")
-    log = _Log(story.logged)
+    log = Log(story.logged)
     put = Writer.put
 
     def noting_put(writer: Writer, frame: bytes) -> int:
@@ -276,9 +276,9 @@ async def tell(
         logger.addHandler(log)
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(_run, story)
+                group.start_soon(run, story)
                 group.start_soon(story.serve)
-                await _some_steps()
+                await some_steps()
                 steps.start()
                 story.say(line(id=1, method="work"))
                 await _settled(story)
@@ -290,7 +290,7 @@ async def tell(
     return steps.count
 
 
-async def _run(story: Story) -> None:
+async def run(story: Any) -> None:
     try:
         with anyio.CancelScope() as story.around:
             await story.connection.run()
@@ -305,10 +305,10 @@ async def _settled(story: Story) -> None:
         if story.answers() and not story.unanswered and connection.tree.size == 0:
             break
         await anyio.lowlevel.checkpoint()
-    await _some_steps()
+    await some_steps()
 
 
-async def _some_steps() -> None:
+async def some_steps() -> None:
     """Enough for whoever is not waiting for somebody else; the other way to wait for that takes a tenth of a second."""
     for _ in range(10):
         await anyio.lowlevel.checkpoint()
