@@ -13,7 +13,7 @@ from acp_server.peer import reader
 from acp_server.peer.stream import Stream
 from tests.storm.handlers import Stage, storm_agent
 from tests.storm.journal import FileJournal
-from tests.storm.tap import Tap, noting_withdrawals
+from tests.storm.tap import Tap, noting
 from tests.storm.threads import Note
 
 LIMITS = Limits(grace=0.2, drain=0.1, flush=2.0)
@@ -75,7 +75,7 @@ def main() -> int:
 
     # What is read in one piece is handled in one, also if the machine is busy with something else in the middle of it:
     # otherwise nothing could be said of what came first.
-    with noting_withdrawals(note), patch.object(reader, "perf_counter", lambda: 0.0):
+    with noting(note), patch.object(reader, "perf_counter", lambda: 0.0):
         return run(Noted(agent, note), backend=backend, limits=LIMITS)
 
 

@@ -101,7 +101,7 @@ class Player:
             await self._call.request_peer("_client/ask", {"path": path})
             return
         client = self._turn.client
-        match kind:
+        match kind if client.capabilities.fs.read_text_file or kind in ("permission", "elicit") else "ask":
             case "read":
                 await client.read_text_file(path)
             case "write":
@@ -116,6 +116,9 @@ class Player:
 
     async def _do_terminal(self, tolerant: bool, plan: Plan) -> None:
         assert self._turn is not None
+        if not self._turn.client.capabilities.terminal:
+            await self.play(plan)
+            return
         try:
             async with await self._turn.client.create_terminal(f"/{self._stage.tag(self._key)}") as terminal:
                 await self.play(plan)

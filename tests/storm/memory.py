@@ -14,9 +14,10 @@ from tests.storm.client import RawClient
 from tests.storm.handlers import Stage, storm_agent
 from tests.storm.journal import Journal
 from tests.storm.plans import Planner
+from tests.storm.prompts_v2 import unended
 from tests.storm.scenario import Scenario
 from tests.storm.story import GOOD, INITIALIZE, Story
-from tests.storm.tap import Tap, noting_withdrawals
+from tests.storm.tap import Tap, noting
 from tests.storm.world import World
 
 LIMITS = Limits(grace=1.0, drain=0.5, flush=0.5)
@@ -26,23 +27,23 @@ ENDS = {"calm": 8, "end of input": 3, "torn line": 1, "broken": 1, "close": 1, "
 
 
 class Storm:
-    """One storm, all of which follows from `seed`."""
+    """One storm, all of which follows from `seed`. `version`: of the protocol."""
 
-    def __init__(self, backend: str, seed: int) -> None:
+    def __init__(self, backend: str, seed: int, version: int = 1) -> None:
         self._random = Random(seed)
         self._world = World(backend, seed)
         self._backend = backend
         self._journal = Journal(self._world.now)
         self._client = RawClient(self._journal, lambda asked: self._asked(asked))
         planner = Planner(self._random, LIMITS.grace)
-        self._scenario = Scenario(self._random, planner, self._client)
+        self._scenario = Scenario(self._random, planner, self._client, version)
         self._asked: Callable[[Any], None] = self._scenario.asked
-        self.story = Story(self._journal, self._client, LIMITS)
+        self.story = Story(self._journal, self._client, LIMITS, version)
         self.stderr = ""
 
     def run(self) -> Story:
         """Let it rage, and tell what happened."""
-        with noting_withdrawals(self._journal.note):
+        with noting(self._journal.note):
             self._world.run(self._rage)
         return self.story
 
@@ -83,7 +84,11 @@ class Storm:
     # -- its course
 
     async def _begin(self) -> None:
-        self._client.request("hello", "initialize", INITIALIZE)
+        self._client.request("hello", "initialize", INITIALIZE[self.story.version])
+        if self.story.version == 2:
+            # Nothing may be asked before that is answered.
+            await self._send()
+            await self._world.idle()
         for number in range(self._random.randint(1, 3)):
             self._client.request(f"new-{number}", "session/new", {"cwd": "/", "mcpServers": []})
             await self._send()
@@ -178,10 +183,9 @@ class Storm:
     async def _calm(self) -> None:
         """Cancel what runs, see it answered; let what hangs end, and answer what is asked; then ask for something."""
         self._go_on()
-        for sent in self._client.open_requests():
-            self._client.notify("$/cancel_request", {"requestId": sent.message["id"]})
+        self._scenario.cancel_all()
         await self._send()
-        await self._until(lambda: not self._client.open_requests())
+        await self._until(lambda: not unended(self._client))
         self._asked = lambda asked: self._scenario.answer(asked, "right")
         self._client.notify("_storm/over", {})
         for asked in self._client.asked.values():
@@ -200,7 +204,7 @@ class Storm:
         for session in [*sessions, self._result("new")["sessionId"]]:
             self.story.good.append(self._scenario.prompt_with(session, GOOD))
             await self._send()
-            await self._until(lambda: self.story.good[-1].message["id"] in self._client.answers)
+            await self._until(lambda: self.story.good[-1] not in unended(self._client))
 
     def _tell_over(self) -> None:
         self._stage.over.set()

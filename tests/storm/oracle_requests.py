@@ -41,7 +41,8 @@ def _answer_of_a_prompt(story: Story, requests: Requests) -> Iterator[str]:
     for prompt in requests.single("session/prompt"):
         if not prompt.answers:
             continue
-        expected = list(_of_prompt(story, requests, prompt))
+        of_prompt = _of_prompt if story.version == 1 else _of_prompt_v2
+        expected = list(of_prompt(story, requests, prompt))
         if prompt.outcome not in expected:
             yield f"expected one of {expected}: {prompt}"
 
@@ -60,6 +61,26 @@ def _of_prompt(story: Story, requests: Requests, prompt: Request) -> Iterator[An
     if prompt.cut is None and not is_late and _must_be_refused(requests, prompt):
         yield -32600
         return
+    yield from _of_work(story, requests, prompt)
+
+
+def _of_prompt_v2(story: Story, requests: Requests, prompt: Request) -> Iterator[Any]:
+    if prompt.inserted is not None:
+        if prompt.cut is None or prompt.cut.when > (prompt.inserted.order, 0):
+            yield from _of_work(story, requests, prompt)
+        return
+    end = requests.end
+    if prompt.cut is not None or (end is not None and (prompt.answers[0].note.order, 0) > end.when):
+        yield REQUEST_CANCELLED
+    if prompt.outcome == -32002 and (prompt.session == "unknown" or _life(requests, prompt)):
+        yield -32002
+    if prompt.outcome == -32600 and _is_busy(requests, prompt):
+        # Something in its session is being closed, or was cancelled and does not end.
+        yield -32600
+
+
+def _of_work(story: Story, requests: Requests, prompt: Request) -> Iterator[Any]:
+    end = requests.end
     ending = end is not None and end.when < prompt.finish
     if prompt.cut is None or (ending and end is not None and end.when < prompt.cut.when):
         if ending:
@@ -221,6 +242,7 @@ def _a_good_request_works(story: Story, requests: Requests) -> Iterator[str]:
     if story.end == "calm" and not story.good:
         yield "the storm did not end calmly"
     for sent in story.good:
-        answers = [received.message.get("result") for received in story.client.answers.get(sent.message["id"], ())]
+        (request,) = [request for request in requests.all if request.sent is sent]
+        answers = [received.message.get("result") for received in request.answers]
         if answers != [END_TURN]:
             yield f"{sent.message['id']!r} in {sent.message['params']['sessionId']}: {answers}"

@@ -7,11 +7,11 @@ from typing import Any
 
 from tests.storm.client import Asked
 from tests.storm.promise import promise
-from tests.storm.requests import NEVER, Requests, When
+from tests.storm.requests import NEVER, Request, Requests, When
 from tests.storm.story import Story
 
 _KEY = re.compile(r"\b(p\d+)\b")
-FINAL = ("completed", "failed")
+FINAL = ("completed", "failed", "cancelled")
 
 
 @promise("nothing-behind-the-answer", "cancellation.md: nothing is said of it behind its answer")
@@ -19,7 +19,7 @@ def _nothing_behind_the_answer(story: Story, requests: Requests) -> Iterator[str
     answered = {
         prompt.key: prompt.answers[0].note.order for prompt in requests.single("session/prompt") if prompt.answers
     }
-    loads = [r for r in requests.all if r.method == "session/load"]
+    loads = _loads(requests)
     for update in story.client.updates():
         session = update.message["params"]["sessionId"]
         if any(
@@ -51,10 +51,15 @@ def _tool_calls_end_once(story: Story, requests: Requests) -> Iterator[str]:
 
 def _live_updates(story: Story, requests: Requests) -> Iterator[dict[str, Any]]:
     """All updates, but those of sessions that were loaded."""
-    loaded = {r.session for r in requests.all if r.method == "session/load"}
+    loaded = {r.session for r in _loads(requests)}
     for received in story.client.updates():
         if received.message["params"]["sessionId"] not in loaded:
             yield received.message["params"]["update"]
+
+
+def _loads(requests: Requests) -> list[Request]:
+    """What had it said again what was said in a session."""
+    return [r for r in requests.all if r.method == "session/load" or "replayFrom" in r.sent.message["params"]]
 
 
 @promise("no-unapproved-run", "tools.md: a tool that needs approval runs after a yes that came in time")
@@ -65,17 +70,18 @@ def _no_unapproved_run(story: Story, requests: Requests) -> Iterator[str]:
             continue
         session = _session_of(story, ran.key)
         if not any(
-            _allows(asked, always=asked.params["toolCall"]["toolCallId"] != ran.key)
-            and _heard_yes(requests, asked) < (ran.order, 0)
+            _allows(asked, always=_call_of(asked) != ran.key) and _heard_yes(requests, asked) < (ran.order, 0)
             for asked in story.client.asked.values()
             if asked.method == "session/request_permission"
             and asked.params["sessionId"] == session
-            and (
-                asked.params["toolCall"]["toolCallId"] == ran.key
-                or tool == _tool_of(story, asked.params["toolCall"]["toolCallId"])
-            )
+            and (_call_of(asked) == ran.key or tool == _tool_of(story, _call_of(asked)))
         ):
             yield f"{tool} {ran.key} ran without a yes"
+
+
+def _call_of(asked: Asked) -> str:
+    subject = asked.params.get("subject", asked.params)
+    return subject["toolCall"]["toolCallId"]
 
 
 def _allows(asked: Asked, always: bool) -> bool:
@@ -105,7 +111,7 @@ def _no_run_after_a_cancel(story: Story, requests: Requests) -> Iterator[str]:
             continue
         if prompt is not None and prompt.cut is not None and prompt.cut.when < (ran.order, 0):
             yield f"{ran.key} ran after {prompt.cut.why} had cancelled its turn"
-    for request in requests.single("_tool_call/cancel"):
+    for request in requests.single("_tool_call/cancel", "tool_call/cancel"):
         id = request.sent.message["params"]["toolCallId"]
         for ran in story.journal.of("ran", id):
             is_fuzzy = story.is_real and _is_threaded(story, ran.key)
@@ -113,15 +119,21 @@ def _no_run_after_a_cancel(story: Story, requests: Requests) -> Iterator[str]:
                 yield f"{id} ran after it was cancelled"
 
 
-@promise("a-cancelled-call-fails", "cancellation.md: `{}`; the call ends `failed`")
+def _is_cancelled(update: dict[str, Any]) -> bool:
+    if update["status"] == "cancelled":
+        return update["capabilities"] is None
+    return update["status"] == "failed" and update.get("_meta") == {"outcome": "cancelled"}
+
+
+@promise("a-cancelled-call-fails", "cancellation.md: `{}`; the call ends `failed`, on version 2 `cancelled`")
 def _a_cancelled_call_fails(story: Story, requests: Requests) -> Iterator[str]:
     live = list(_live_updates(story, requests))
-    for request in requests.single("_tool_call/cancel"):
+    for request in requests.single("_tool_call/cancel", "tool_call/cancel"):
         if not request.answers or request.outcome != {}:
             continue
         id = request.sent.message["params"]["toolCallId"]
         final = [update for update in live if update.get("toolCallId") == id and update.get("status") in FINAL]
-        if any(update["status"] != "failed" or update.get("_meta") != {"outcome": "cancelled"} for update in final):
+        if any(not _is_cancelled(update) for update in final):
             yield f"{id}: {final}"
 
 

@@ -25,6 +25,7 @@ from tests.storm.agent import LIMITS
 from tests.storm.client import RawClient
 from tests.storm.journal import Journal, read_notes
 from tests.storm.plans import Planner
+from tests.storm.prompts_v2 import unended
 from tests.storm.scenario import Scenario
 from tests.storm.story import GOOD, INITIALIZE, Story
 
@@ -40,18 +41,20 @@ SMALL = 4096
 
 
 class ProcessStorm:
-    """One storm, whose client does what follows from `seed`."""
+    """One storm, whose client does what follows from `seed`. `version`: of the protocol."""
 
-    def __init__(self, backend: str, seed: int) -> None:
+    def __init__(self, backend: str, seed: int, version: int = 1) -> None:
         self._random = Random(seed)
         self._backend = backend
         journal = self._journal = Journal(time.monotonic, time.monotonic_ns)
         self._client = RawClient(journal, lambda asked: self._asked(asked))
-        self._scenario = Scenario(self._random, Planner(self._random, LIMITS.grace, process=True), self._client)
+        self._scenario = Scenario(
+            self._random, Planner(self._random, LIMITS.grace, process=True), self._client, version
+        )
         self._asked: Callable[[Any], None] = self._scenario.asked
         self._unwritten = b""
         self._reads = True
-        self.story = Story(journal, self._client, LIMITS, slack=float("inf"), is_real=True)
+        self.story = Story(journal, self._client, LIMITS, version, slack=float("inf"), is_real=True)
         self.stderr = ""
         self._deadline = time.monotonic() + LONGEST
 
@@ -121,7 +124,7 @@ class ProcessStorm:
     # -- its course
 
     def _begin(self) -> None:
-        self._client.request("hello", "initialize", INITIALIZE)
+        self._call("hello", "initialize", **INITIALIZE[self.story.version])
         for number in range(self._random.randint(1, 3)):
             self._scenario.sessions.append(
                 self._call(f"new-{number}", "session/new", cwd="/", mcpServers=[])["sessionId"]
@@ -149,9 +152,8 @@ class ProcessStorm:
     def _calm(self) -> None:
         """Cancel what runs, see it answered; let what hangs end, and answer what is asked; then ask for something."""
         client, scenario = self._client, self._scenario
-        for sent in client.open_requests():
-            client.notify("$/cancel_request", {"requestId": sent.message["id"]})
-        self._until(lambda: not client.open_requests())
+        scenario.cancel_all()
+        self._until(lambda: not unended(client))
         self._asked = lambda asked: scenario.answer(asked, "right")
         client.notify("_storm/over", {})
         for asked in client.asked.values():
@@ -162,7 +164,7 @@ class ProcessStorm:
         new = self._call("new", "session/new", cwd="/", mcpServers=[])["sessionId"]
         for session in [*(session for session in scenario.sessions if session not in scenario.touched), new]:
             self.story.good.append(scenario.prompt_with(session, GOOD))
-            self._until(lambda: self.story.good[-1].message["id"] in client.answers)
+            self._until(lambda: self.story.good[-1] not in unended(client))
 
     def _end(self) -> None:
         story = self.story

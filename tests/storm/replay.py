@@ -3,6 +3,7 @@
 make storm ARGS="--seeds 5000"                  many more
 make storm ARGS="--backend trio --seed 4711"    this one, with all that happened
 make storm ARGS="--process --seeds 200"         against agents in processes of their own
+make storm ARGS="--protocol 2"                  with clients that speak version 2
 """
 
 import argparse
@@ -16,9 +17,10 @@ SEEDS = int(os.environ.get("STORM_SEEDS", "250"))
 FIRST_SEED = int(os.environ.get("STORM_FIRST_SEED", "0"))
 
 
-def replay(backend: str, seed: int, process: bool = False) -> str:
+def replay(backend: str, seed: int, process: bool = False, version: int = 1) -> str:
     """The command that repeats one storm."""
-    return f'make storm ARGS="{"--process " if process else ""}--backend {backend} --seed {seed}"'
+    more = "--process " * process + f"--protocol {version} " * (version != 1)
+    return f'make storm ARGS="{more}--backend {backend} --seed {seed}"'
 
 
 def main() -> int:
@@ -30,6 +32,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="storm")
     parser.add_argument("--backend", choices=["asyncio", "trio"], action="append")
     parser.add_argument("--process", action="store_true", help="agents in processes of their own")
+    parser.add_argument("--protocol", type=int, choices=[1, 2], default=1, help="the version that is spoken")
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="just this one, with all that happened")
@@ -46,7 +49,7 @@ def main() -> int:
     for seed in seeds:
         for backend in backends:
             try:
-                storm = (ProcessStorm if options.process else Storm)(backend, seed)
+                storm = (ProcessStorm if options.process else Storm)(backend, seed, options.protocol)
                 story = storm.run()
                 found = broken(story)
             except Exception as error:
@@ -59,7 +62,9 @@ def main() -> int:
                     sys.stdout.write(storm.stderr)
             if found:
                 bad += 1
-                sys.stdout.write("\n".join([f"replay: {replay(backend, seed, options.process)}", *found, ""]))
+                sys.stdout.write(
+                    "\n".join([f"replay: {replay(backend, seed, options.process, options.protocol)}", *found, ""])
+                )
                 sys.stdout.flush()
     cpu = sum(os.times()[:4]) - sum(started[:4])
     sys.stdout.write(f"{len(seeds) * len(backends)} storms, {bad} bad, {cpu:.1f} s of CPU\n")

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.storm.client import Received, Sent
 from tests.storm.journal import Note
+from tests.storm.prompts_v2 import ends
 from tests.storm.story import Story
 
 LIFE = ("session/load", "session/resume", "session/close", "session/delete")
@@ -37,6 +38,8 @@ class Request:
     answers: list[Received]
     begun: Note | None
     finished: Note | None
+    inserted: Note | None = None
+    """When its message became part of the conversation, of a prompt of version 2. Then `answers` has how it ended."""
     cuts: list[Cut] = field(default_factory=list)
 
     @property
@@ -84,6 +87,7 @@ class Requests:
         used = Counter(sent.message["id"] for sent in story.client.requests)
         self.repeated = {id for id, times in used.items() if times > 1}
         """Ids that were used more than once, whose answers cannot be told apart."""
+        self._ends = ends(story.client) if story.version == 2 else {}
         self.all = [self._request(sent) for sent in story.client.requests if self.heard(sent)[0] < NEVER]
         for request in self.all:
             request.cuts = list(self._cuts(request))
@@ -112,7 +116,11 @@ class Requests:
         journal = self._story.journal
         finished = journal.first("returned", key) or journal.first("raised", key)
         answers = self._story.client.answers.get(sent.message["id"], [])
-        return Request(sent, key, self.heard(sent), answers, journal.first("begin", key), finished)
+        inserted = journal.first("inserts", key) if sent.message["method"] == "session/prompt" else None
+        if inserted is not None:
+            end = self._ends.get(key)
+            answers = [] if end is None else [end]
+        return Request(sent, key, self.heard(sent), answers, journal.first("begin", key), finished, inserted)
 
     def _cuts(self, request: Request) -> Iterator[Cut]:
         in_session = request.method == "session/prompt"
@@ -124,7 +132,9 @@ class Requests:
             method = message["method"]
             cut_at = ((note.order, sent.end), note.time)
             if method == "$/cancel_request" and isinstance(params, dict) and _is(params.get("requestId"), request.id):
-                yield Cut("peer", *cut_at)
+                # A message that is part of the conversation stays there, and its work goes on.
+                if request.inserted is None or cut_at[0] < (request.inserted.order, 0):
+                    yield Cut("peer", *cut_at)
             elif in_session and method in ("session/cancel", *LIFE) and params["sessionId"] == request.session:
                 yield Cut("session", *cut_at)
         for note in self._story.journal.of("interrupt"):

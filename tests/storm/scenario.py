@@ -31,10 +31,11 @@ WRONG: tuple[Any, ...] = (
 class Scenario:
     """The client's part, in single steps. It sends nothing itself: what it says is in the outbox of `client`."""
 
-    def __init__(self, random: Random, planner: Planner, client: RawClient) -> None:
+    def __init__(self, random: Random, planner: Planner, client: RawClient, version: int = 1) -> None:
         self._random = random
         self._planner = planner
         self._client = client
+        self._version = version
         self._count = 0
         self._last: Sent | None = None
         self.sessions: list[str] = []
@@ -113,6 +114,14 @@ class Scenario:
         prompt = [{"type": "text", "text": json.dumps({"key": f"p{self._count}", "plan": plan})}]
         return self._client.request(id, "session/prompt", {"sessionId": session, "prompt": prompt})
 
+    def cancel_all(self) -> None:
+        """Cancel all that runs or waits."""
+        for sent in self._client.open_requests():
+            self._client.notify("$/cancel_request", {"requestId": sent.message["id"]})
+        if self._version == 2:
+            for session in self.sessions:
+                self._client.notify("session/cancel", {"sessionId": session})
+
     def _prompt(self) -> None:
         session = self._random.choice([*self.sessions, *self.sessions, "unknown"])
         sent = self.prompt_with(session, self._planner.prompt())
@@ -132,12 +141,14 @@ class Scenario:
         self._client.request(self.next_id(), method, {"cwd": "/", "mcpServers": []})
 
     def _life(self) -> None:
-        method = self._random.choice(("load", "resume", "close", "delete"))
+        method = self._random.choice(("load" if self._version == 1 else "resume", "resume", "close", "delete"))
         session = self._random.choice([*self.sessions, "unknown"])
         self.touched.add(session)
         params: dict[str, Any] = {"sessionId": session}
         if method in ("load", "resume"):
             params |= {"cwd": "/", "mcpServers": []}
+            if self._version == 2 and self._random.random() < 0.5:
+                params["replayFrom"] = {"type": "start"}
         self._client.request(self.next_id(), f"session/{method}", params)
 
     def _session_cancel(self, session: str | None = None) -> None:
@@ -173,11 +184,11 @@ class Scenario:
         calls = [
             (update.message["params"]["sessionId"], update.message["params"]["update"]["toolCallId"])
             for update in self._client.updates()
-            if update.message["params"]["update"]["sessionUpdate"] == "tool_call"
+            if update.message["params"]["update"].get("status") == "pending"
         ]
         session, call = self._random.choice(calls[-4:]) if calls else ("unknown", "unknown")
         params = {"sessionId": session, "toolCallId": call}
-        self._client.request(self.next_id(), "_tool_call/cancel", params)
+        self._client.request(self.next_id(), "_tool_call/cancel" if self._version == 1 else "tool_call/cancel", params)
 
     def _answer(self) -> None:
         if self.waiting:

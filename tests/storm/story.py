@@ -7,15 +7,23 @@ from acp_server import Limits
 from tests.storm.client import RawClient, Sent
 from tests.storm.journal import Journal, Note
 
-INITIALIZE = {
-    "protocolVersion": 1,
-    "clientCapabilities": {
-        "fs": {"readTextFile": True, "writeTextFile": True},
-        "terminal": True,
-        "elicitation": {"form": {}},
+INITIALIZE: dict[int, dict[str, Any]] = {
+    1: {
+        "protocolVersion": 1,
+        "clientCapabilities": {
+            "fs": {"readTextFile": True, "writeTextFile": True},
+            "terminal": True,
+            "elicitation": {"form": {}},
+        },
+    },
+    2: {
+        "protocolVersion": 2,
+        "info": {"name": "storm", "version": "1"},
+        "capabilities": {"elicitation": {"form": {}}},
     },
 }
-GOOD = [["say"], ["ask", "read", False], ["tools", [{"tool": "plain_asks", "plan": [], "before": [], "words": None}]]]
+"""By the version that is spoken."""
+GOOD = [["say"], ["ask", "ask", False], ["tools", [{"tool": "plain_asks", "plan": [], "before": [], "words": None}]]]
 """What a good request does."""
 
 
@@ -26,6 +34,8 @@ class Story:
     journal: Journal
     client: RawClient
     limits: Limits
+    version: int = 1
+    """Of the protocol."""
     slack: float = 0.01
     """Seconds by which a time may be missed: next to nothing by the clock of a storm in memory. By a real one, on a
     machine that may be busy, there is no bound."""

@@ -1,4 +1,4 @@
-"""What an agent notes besides its handlers: what it reads, and when it withdraws what it has asked."""
+"""What an agent notes besides its handlers: what it reads, and when it says what the oracle wants to know exactly."""
 
 import json
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 from acp_server.peer.stream import Stream
 from acp_server.peer.writer import Writer
+from tests.storm.prompts_v2 import key_of_message
 from tests.storm.threads import Note
 
 
@@ -32,13 +33,16 @@ class Tap:
 
 
 @contextmanager
-def noting_withdrawals(note: Note) -> Iterator[None]:
-    """Meanwhile each withdrawal is noted when it is made, which may be long before the client can read it."""
+def noting(note: Note) -> Iterator[None]:
+    """Meanwhile each withdrawal, and each insertion of a prompt's message, is noted when it is made, which may be long
+    before the client can read it."""
     put = Writer.put
 
     def noting_put(writer: Writer, frame: bytes) -> int:
         if b'"$/cancel_request"' in frame:
             note("withdraws", more=json.loads(frame)["params"]["requestId"])
+        elif b'"user_message"' in frame:
+            note("inserts", key_of_message(json.loads(frame)["params"]["update"]))
         return put(writer, frame)
 
     with patch.object(Writer, "put", noting_put):

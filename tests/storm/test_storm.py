@@ -34,6 +34,15 @@ def test_no_storm_breaks_a_promise(backend: str, first: int) -> None:
         assert not found, "\n".join([f"replay: {replay(backend, seed)}", *found])
 
 
+@pytest.mark.behaviour("M1", "M2", "M3", "M4", "M5", "M6", "M7", "M9", "M10", "M11")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEEDS, BATCH))
+def test_no_storm_of_version_2_breaks_a_promise(backend: str, first: int) -> None:
+    for seed in range(first, min(first + BATCH, FIRST_SEED + SEEDS)):
+        found = broken(Storm(backend, seed, 2).run())
+        assert not found, "\n".join([f"replay: {replay(backend, seed, version=2)}", *found])
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_storm_can_be_repeated(backend: str) -> None:
     for seed in range(10):

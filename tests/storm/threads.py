@@ -40,7 +40,7 @@ def walk(stage: "Stage", key: str, plan: Plan, call: Call | ToolContext) -> Iter
             case "read":
                 assert isinstance(call, ToolContext)
                 try:
-                    call.run(call.client.read_text_file, f"/{stage.tag(key)}")
+                    call.run(_read, call, f"/{stage.tag(key)}")
                 except AcpError as error:
                     stage.note("not read", key, type(error).__name__)
             case "gate":
@@ -51,6 +51,13 @@ def walk(stage: "Stage", key: str, plan: Plan, call: Call | ToolContext) -> Iter
             case _:
                 raise ValueError("planned") if arguments == ["value"] else RpcError("planned", code=-31999)
         yield f"{key} goes on\n"
+
+
+async def _read(call: ToolContext, path: str) -> None:
+    if call.client.capabilities.fs.read_text_file:
+        await call.client.read_text_file(path)
+    else:
+        await call.client.request("_client/ask", {"path": path})
 
 
 def play_in_thread(stage: "Stage", key: str, plan: Plan, call: Call | ToolContext) -> None:
