@@ -10,16 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.plugins.deadline", "tests.plugins.leaks"]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run side by side, each module is one group, except for tests that name a group of their own. First of
-    all, for pytest-xdist reads the groups in the same hook."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+pytest_plugins = ["tests.plugins.deadline", "tests.plugins.leaks", "tests.plugins.side_by_side"]
 
 
 @pytest.hookimpl(tryfirst=True)

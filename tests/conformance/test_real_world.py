@@ -42,11 +42,6 @@ BEGINNING = ("initialize", "batch", "sessions")
 slow = pytest.mark.timeout(600)
 
 
-def alone(name: str) -> pytest.MarkDecorator:
-    """Each takes a minute or more, so they run side by side."""
-    return pytest.mark.xdist_group(f"real world: {name}")
-
-
 @dataclass(frozen=True)
 class Expectation:
     """Cases that are known to end in a verdict other than a pass or a choice, by their ids or by their reasons."""
@@ -135,14 +130,12 @@ def sdk() -> Iterator[Prefork]:
 
 
 @slow
-@alone("python")
 def test_the_example_agent_of_the_python_sdk(python_example: Path, sdk: Prefork) -> None:
     run = judge([sys.executable, str(python_example)], profile.load("python_sdk"), start=sdk.start)
     assert not (wrong := differences(run, read("python_example"))), "\n".join(wrong)
 
 
 @slow
-@alone("python")
 def test_an_agent_on_the_python_sdk_in_every_situation(sdk: Prefork) -> None:
     # It is not tried once more on what the example was tried on.
     known = profile.load("python_sdk").situations
@@ -152,7 +145,6 @@ def test_an_agent_on_the_python_sdk_in_every_situation(sdk: Prefork) -> None:
 
 
 @slow
-@alone("typescript example")
 @pytest.mark.usefixtures("require_npm")
 def test_the_example_agent_of_the_typescript_sdk() -> None:
     agent = NODE / "node_modules" / "@agentclientprotocol" / "sdk-1" / "dist" / "examples" / "agent.js"
@@ -163,7 +155,6 @@ def test_the_example_agent_of_the_typescript_sdk() -> None:
 
 
 @slow
-@alone("typescript")
 @pytest.mark.usefixtures("require_npm")
 def test_an_agent_on_the_typescript_sdk_in_every_situation() -> None:
     run = judge(["node", str(NODE / "agent.js")], profile.load(SITUATIONS))
@@ -171,7 +162,6 @@ def test_an_agent_on_the_typescript_sdk_in_every_situation() -> None:
 
 
 @slow
-@alone("codex-acp")
 @pytest.mark.usefixtures("require_npm")
 def test_a_prebuilt_agent_without_an_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
