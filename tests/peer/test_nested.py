@@ -168,6 +168,7 @@ async def test_cleanup_that_fails_is_logged_and_the_connection_goes_on(caplog: p
 
 
 @pytest.mark.behaviour("C12", "C13")
+@pytest.mark.usefixtures("all_in_one_slice")
 @pytest.mark.parametrize("answer", ["refused", "answered", "silent"])
 async def test_a_cancelled_parent_is_answered_by_its_own_rule_whatever_its_child_is_answered(answer: str) -> None:
     async def work(call: Call) -> None:
