@@ -77,9 +77,12 @@ class Choosing:
     ) -> None:
         """Make a choice, of which the agent's own function is told before; and, if it cannot be made, that it was not.
 
-        Raises what that function does, what saving the session does, and ResourceNotFound if it was closed meanwhile.
+        Raises what that function does, what saving the session does, InvalidRequest while the session is ending, and
+        ResourceNotFound if it was closed meanwhile.
         """
         async with session.choosing:
+            # A session that is opened anew has been read from the store by now, so the choice would be lost.
+            session.check_not_ending()
             before = now()
             if tell is not None:
                 await tell(value)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from acp_server.schema.elicitation import CreateElicitationResponse
     from acp_server.schema.elicitation_form import ElicitationSchema
     from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
-    from acp_server.session.turn import Turn
+    from acp_server.session.session import Session
 
 logger = logging.getLogger("acp_server.session")
 
@@ -51,12 +51,11 @@ class Client:
     then.
     """
 
-    def __init__(self, connection: Peer, profile: ClientProfile, session_id: str, turns: Sequence[Turn] = ()) -> None:
+    def __init__(self, session: Session, connection: Peer, profile: ClientProfile) -> None:
         self.connection = connection
         self.profile = profile
-        self._session_id = session_id
-        # The session's own list: the first of them is the one that runs, and so the one that asks.
-        self._turns = turns
+        self._session = session
+        self._session_id = session.id
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -209,7 +208,8 @@ class Client:
     async def _ask_user(
         self, method: str, params: Model, tool_call_id: str | None, on_late: Callable[[Any], None] | None = None
     ) -> Any:
-        turn = self._turns[0] if self._turns else None
+        # The turn that runs is the one that asks, also where its handler asks by its session.
+        turn = self._session.running
         if turn is None:
             return await self._ask(method, params, on_late)
         turn.question_asked(tool_call_id)

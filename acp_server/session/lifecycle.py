@@ -25,6 +25,7 @@ from acp_server.session.login import Login
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.setup import PlainSetup, Room, check_setup, is_ready, load_for_prompts, plain_setup
+from acp_server.session.state import SessionEvent
 from acp_server.store.records import SessionRecord, TurnRecord, iso
 from acp_server.tasks.grace import grace
 
@@ -101,7 +102,7 @@ class Lifecycle:
         call.follower = _Change(call, request, session)
         if session is not None:
             session.cancel()
-            session.ending += 1
+            session.end_requested()
 
     def _read_known(self, name: str, call: Call) -> Known:
         """The parameters of a request that opens anew what is stored."""
@@ -153,8 +154,11 @@ class Lifecycle:
             if call.is_cancelled:
                 raise RequestCancelled
             # No cancel cuts this, and a session that is stored is there: from here on a cancel is late.
-            session.opened = True
+            session.move(SessionEvent.SUCCEEDED)
             await session.save()
+            if call.is_answered:
+                # The store took too long, and the client was told that the session is not there.
+                raise RequestCancelled
         except BaseException:
             await session.close()
             raise
@@ -215,11 +219,12 @@ class Lifecycle:
     async def _taken_down(self, session_id: str, *, keep: bool = True) -> AsyncGenerator[None]:
         """The session with this id, if it is open, is quiet in the block, and saved if it is to be kept. When the block
         is through it is closed; if anything fails before, it is as open as it was."""
-        # At once, so that no new prompt is taken.
-        session = self.sessions.pop(session_id, None)
+        session = self.sessions.get(session_id)
         if session is None:
             yield
             return
+        # Again, for it may be another session than the one that was open when the request arrived.
+        session.end_requested()
         try:
             await self._quiet(session)
             if keep:
@@ -228,10 +233,10 @@ class Lifecycle:
             # For the same reason: a cancel that came meanwhile is heard here.
             await anyio.lowlevel.checkpoint()
             yield
-        except BaseException:
-            self.sessions[session_id] = session
-            raise
-        await session.close()
+            self.sessions.pop(session_id, None)
+            await session.close()
+        finally:
+            session.end_over()
 
     async def _quiet(self, session: Session) -> None:
         session.cancel()
@@ -261,7 +266,7 @@ class _Change(Follower):
 
     def answered(self) -> None:
         """See `Follower`: the client knows the session now, and will prompt next."""
-        if self.opened is not None:
+        if self.opened is not None and self.opened.move(SessionEvent.ANSWERED):
             self.opened.updates.open()
             if not is_ready():
                 self._call.connection.background(load_for_prompts)
@@ -269,7 +274,7 @@ class _Change(Follower):
     def left(self) -> None:
         """See `Follower`."""
         if self._ends is not None:
-            self._ends.ending -= 1
+            self._ends.end_over()
 
 
 async def close_all(sessions: dict[str, Session]) -> None:

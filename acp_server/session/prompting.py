@@ -182,8 +182,7 @@ class Prompting:
         session = self._sessions.get(params["sessionId"])
         if session is None:
             raise ResourceNotFound("Session not found", data={"sessionId": params["sessionId"]})
-        if session.ending:
-            raise InvalidRequest("The session is being closed or opened anew", data={"sessionId": session.id})
+        session.check_not_ending()
         if session.turns and not self._may_wait(session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
         assert self._hooks.prompt is not None

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import anyio
 
-from acp_server.errors import AcpError, SessionClosed, UsageError
+from acp_server.errors import AcpError, InvalidRequest, SessionClosed, UsageError
 from acp_server.session.client import Client
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.settings import Settings
+from acp_server.session.state import SessionEvent, SessionState
 from acp_server.session.updates import Updates
 from acp_server.store.memory import TurnJournal
 from acp_server.store.records import SessionRecord, iso
@@ -60,7 +61,7 @@ class Session:
         self.updates = self.UPDATES(connection, profile, record.id)
         self.turns: list[Turn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
-        self.client = self.CLIENT(connection, profile, record.id, self.turns)
+        self.client = self.CLIENT(self, connection, profile)
         """The client, for calls that belong to this session."""
         self.settings = Settings(record, profile, hooks.modes, hooks.config_options, auto_approve=hooks.auto_approve)
         """The modes and config options that it offers; a session handler may change what is in them."""
@@ -70,11 +71,10 @@ class Session:
         """What the agent can do for a model in this session: its own tools, and those that are added here."""
         self._mcp_host = hooks.mcp_host
         self.data: Any = None
-        self.opened = False
-        """Whether the client's request for it has succeeded. Before that nothing of it is stored."""
-        self.closed = False
-        self.ending = 0
-        """How many requests that have arrived are about to end it, or to open it anew; no prompt is taken meanwhile."""
+        self.state = SessionState.OPENING
+        """Where it is in its life on this connection; `move` changes it."""
+        # How many requests are under way that end it, or open it anew.
+        self._ends = 0
         self._saves = 0
         self._saved = 0
         self._store = hooks.store
@@ -164,6 +164,11 @@ class Session:
 
     # -- its turns
 
+    @property
+    def running(self) -> Turn | None:
+        """The turn that runs, which is the first one; None while there is no turn."""
+        return self.turns[0] if self.turns else None
+
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
         """Cut every turn that is running or waiting now, from any thread. A later one is not affected. Returns whether
         there was such a turn."""
@@ -177,7 +182,7 @@ class Session:
         record = self.record
         record.turns.append(turn.record)
         record.updated_at = time()
-        if self._journal is not None and self.opened and not self.closed:
+        if self._journal is not None and self.state.saves:
             # It does not wait for that: what is kept of it so far is for the case that the program dies.
             self.client.connection.background(self._journal.begin, record, turn.record)
 
@@ -205,6 +210,35 @@ class Session:
         await self._turn_left.wait()
 
     # -- its life
+
+    def move(self, event: SessionEvent) -> bool:
+        """The one way to change the state. False if nothing comes of this event in the present state."""
+        state = self.state.after.get(event)
+        if state is None:
+            return False
+        self.state = state
+        return True
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed, or lets go of what it holds at this time."""
+        return self.state is SessionState.CLOSED
+
+    def end_requested(self) -> None:
+        """A request is under way that ends it, or opens it anew. `end_over` is due once for each call."""
+        self._ends += 1
+        self.move(SessionEvent.END_REQUESTED)
+
+    def end_over(self) -> None:
+        """Such a request is through, whatever came of it."""
+        self._ends -= 1
+        if not self._ends:
+            self.move(SessionEvent.END_FAILED)
+
+    def check_not_ending(self) -> None:
+        """Raises InvalidRequest while a request is under way that ends the session, or opens it anew."""
+        if self.state is SessionState.ENDING:
+            raise InvalidRequest("The session is being closed or opened anew", data={"sessionId": self.id})
 
     @property
     def unsaved(self) -> bool:
@@ -242,7 +276,7 @@ class Session:
 
     def saving(self) -> Awaitable[None] | None:
         """What is left to be awaited of `save`: None, if the store keeps it without waiting."""
-        if self.closed or not self.opened:
+        if not self.state.saves:
             return None
         self._saves = number = self._saves + 1
         pending = self._store.save(self.record)
@@ -286,8 +320,7 @@ class Session:
 
     async def close(self) -> None:
         """Let go of what the session holds. Idempotent; never raises. Its turns must be through or cut."""
-        if not self.closed:
-            self.closed = True
+        if self.move(SessionEvent.CLOSED):
             with grace(self._patience) as scope:
                 await self._closers.aclose()
             self.updates.close()

@@ -1,8 +1,58 @@
-"""The states of a turn and the moves between them, as data. Nothing moves here: `acp_server.session.turn` does."""
+"""The states of sessions and of turns, and the moves between them, as data.
+
+Nothing moves here: `Session.move` and `Turn.move` do, and nothing else changes a state.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
+
+
+class SessionEvent(Enum):
+    """What happens to a session, as far as it changes its state."""
+
+    SUCCEEDED = "succeeded"
+    """The request that opens the session has done its work. From here on a cancel of that request is late."""
+    ANSWERED = "answered"
+    """The client has been told that the session is there."""
+    END_REQUESTED = "end_requested"
+    """A request has arrived that ends the session or opens it anew."""
+    END_FAILED = "end_failed"
+    """The last of those requests is through, and the session is still there."""
+    CLOSED = "closed"
+    """The session lets go of what it holds."""
+
+
+class SessionState(Enum):
+    """Where a session is in its life on one connection, where it can go from there, and what it refuses."""
+
+    after: dict[SessionEvent, SessionState]
+    """Where each event leads. Nothing comes of an event that is not named."""
+    saves: bool
+    """Whether the store keeps it. In the other states saving does nothing."""
+
+    OPENING = "opening"
+    """The client does not know the session: what is said is kept back, and nothing is stored."""
+    SUCCEEDED = "succeeded"
+    """The session is being stored; the client does not know it yet."""
+    OPEN = "open"
+    ENDING = "ending"
+    """Requests that end it, or open it anew, have arrived: prompts and choices are refused until they are through."""
+    CLOSED = "closed"
+    """Nothing of it is stored any more, and what is said raises SessionClosed."""
+
+
+_S, _E = SessionState, SessionEvent
+
+for _session_state, _saves, _after in (
+    (_S.OPENING, False, {_E.SUCCEEDED: _S.SUCCEEDED, _E.CLOSED: _S.CLOSED}),
+    (_S.SUCCEEDED, True, {_E.ANSWERED: _S.OPEN, _E.CLOSED: _S.CLOSED}),
+    (_S.OPEN, True, {_E.END_REQUESTED: _S.ENDING, _E.CLOSED: _S.CLOSED}),
+    (_S.ENDING, True, {_E.END_FAILED: _S.OPEN, _E.CLOSED: _S.CLOSED}),
+    (_S.CLOSED, False, {}),
+):
+    _session_state.saves = _saves
+    _session_state.after = _after
 
 
 class TurnState(Enum):
