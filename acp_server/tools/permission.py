@@ -1,22 +1,22 @@
 """Whether a tool call may run: what the user decided before, the user's setting, or the user, now.
 
-Two phases: the tool's request function says what is asked, then the answer is had. Nothing of the tool runs here. Only
-a clear yes is one: no answer, an error, an option that was never offered and a client that cannot ask are a no.
+One call has one `Permission`: the tool's request function says what is asked, then the user answers. Nothing of the
+tool runs here. Only a clear yes is one: no answer, an error, an option that was never offered and a client that cannot
+ask are a no. What an author says and is told of it are plain values: `acp_server.tools.approval`.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import anyio
 
 from acp_server.errors import ConnectionClosed, ToolFailed
 from acp_server.schema.content import TextContent
-from acp_server.schema.tool_call import Content, PermissionOption, ToolCallContent, ToolCallUpdate
+from acp_server.schema.tool_call import Content, PermissionOption, ToolCallUpdate
 from acp_server.session.session import Session
 from acp_server.session.settings import AUTO_APPROVE
 from acp_server.tasks.threads import Threads
@@ -26,8 +26,7 @@ from acp_server.tools.tool import Tool
 from acp_server.tools.view import View, as_content
 
 if TYPE_CHECKING:
-    from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
-    from acp_server.session.client import Client, PermissionAnswer
+    from acp_server.session.client import PermissionAnswer
 
 logger = logging.getLogger("acp_server.tools")
 
@@ -61,29 +60,49 @@ class SessionApprovals:
         session.approvals[tool] = allowed
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What the user is asked, as it is sent."""
+class Permission:
+    """Whether one tool call may run, from the question to the answer.
 
-    call: ToolCallUpdate
-    options: Sequence[PermissionOption]
-    previews: Sequence[ToolCallContent]
-    explanation: Sequence[ToolCallContent]
-    """What is shown where the user is not asked."""
-    title: str | None
-    """The call's title, if it is to be another than the tool's."""
+    The question is put once at most. An answer that has arrived counts more than a decision about another call, also
+    before this call has looked at it. An answer that comes after the question was withdrawn has no effect.
+    """
 
+    def __init__(self, tool: Tool[Any], context: ToolContext, view: View, store: Approvals) -> None:
+        self._tool = tool
+        self._context = context
+        self._view = view
+        self._store = store
+        self.always: bool | None = None
+        """What the answer means for all other calls of the tool; None if it is about this one alone."""
+        self._decided: bool | None = None
+        """What the user's decision about another call means for this one, if it came before this one's answer."""
+        self._asking = anyio.CancelScope()
+        self._withdrawn = False
+        self._late: PermissionAnswer | None = None
 
-async def question(
-    tool: Tool[Any], arguments: Mapping[str, Any], context: ToolContext, title: str, raw: Any
-) -> Question:
-    """What the user is asked. `raw`: the arguments as the model wrote them, as far as JSON can express them. Raises
-    ToolFailed if the request function fails: then the user cannot be asked."""
-    if not callable(tool.approval):
-        return _question(unexplained(title, raw), tool, context, title, raw)
-    ask = tool.approval
-    passed = dict(arguments) if tool.asks_with_context is None else {**arguments, tool.asks_with_context: context}
-    try:
+    # -- the question
+
+    async def prepare(self, arguments: Mapping[str, Any], title: str, raw: Any) -> None:
+        """Make the question. `raw`: the arguments as the model wrote them, as far as JSON can express them. Raises
+        ToolFailed if the request function fails: then the user cannot be asked."""
+        tool = self._tool
+        if not callable(tool.approval):
+            self._word(unexplained(title, raw), title, raw)
+            return
+        try:
+            self._word(await self._requested(tool.approval, arguments), title, raw)
+        except (ToolFailed, ConnectionClosed):
+            raise
+        except Exception as error:
+            logger.exception("the approval request of %s failed, so it is not run", tool.name)
+            raise ToolFailed("The question for the user's approval could not be made, so it was not run.") from error
+
+    async def _requested(self, ask: Callable[..., Any], arguments: Mapping[str, Any]) -> Approval:
+        """What the tool's request function says is to be asked."""
+        tool = self._tool
+        passed = dict(arguments)
+        if tool.asks_with_context is not None:
+            passed[tool.asks_with_context] = self._context
         if inspect.iscoroutinefunction(ask):
             asked = await ask(**passed)
         else:
@@ -94,61 +113,95 @@ async def question(
             asked = Approval(asked)
         if not isinstance(asked, Approval):
             raise TypeError(f"an approval request must return an Approval or text, not {type(asked).__name__}")
-        return _question(asked, tool, context, title, raw)
-    except (ToolFailed, ConnectionClosed):
-        raise
-    except Exception as error:
-        logger.exception("the approval request of %s failed, so it is not run", tool.name)
-        raise ToolFailed("The question for the user's approval could not be made, so it was not run.") from error
+        return asked
 
+    def _word(self, approval: Approval, title: str, raw: Any) -> None:
+        self._title = approval.title
+        self._previews = [as_content(piece) for piece in approval.previews()]
+        message = Content(content=TextContent(text=approval.message))
+        self._call = ToolCallUpdate(
+            tool_call_id=self._context.id,
+            title=approval.title or title,
+            kind=cast("Any", self._tool.kind),
+            status="pending",
+            raw_input=raw,
+            content=[message, *self._previews],
+        )
+        # A question that cannot be written fails here, where the model can be told, and not when it is to be sent.
+        self._call.to_wire()
+        self._explanation = [message, *self._previews] if approval.explains else self._previews
+        self._options = _options(approval, self._tool)
 
-def _question(approval: Approval, tool: Tool[Any], context: ToolContext, title: str, raw: Any) -> Question:
-    previews = [as_content(piece) for piece in approval.previews()]
-    message = Content(content=TextContent(text=approval.message))
-    call = ToolCallUpdate(
-        tool_call_id=context.id,
-        title=approval.title or title,
-        kind=cast("Any", tool.kind),
-        status="pending",
-        raw_input=raw,
-        content=[message, *previews],
-    )
-    # What cannot be written shows here, and not when it is to be sent.
-    call.to_wire()
-    explanation = [message, *previews] if approval.explains else previews
-    return Question(call, _options(approval, tool), previews, explanation, approval.title)
+    # -- the answer
 
+    def decide_for_all(self, allowed: bool) -> None:
+        """The user has decided about another call for all calls of the tool: withdraw the question, or do not put
+        it."""
+        if self._decided is None and not self._withdrawn:
+            self._decided = allowed
+            self._asking.cancel()
 
-async def decide(
-    tool: Tool[Any], question: Question, context: ToolContext, view: View, store: Approvals, asking: Asking
-) -> tuple[UserAction, str]:
-    """What the user says, and what the model is told if the answer is not yes. `asking.always` is set if that holds for
-    all calls of the tool."""
-    session = context.session
-    known = await _known(store, session, tool)
-    if asking.settled is not None:
-        known = asking.settled  # meanwhile
-    if known is False:
-        return DECLINED, NEVER
-    if known or (tool.auto_approve and session.config(AUTO_APPROVE) is True):
-        view.explain(question.title, *question.explanation)
-        return CONFIRMED, ""
-    view.keep(*question.previews)
-    answer = None
-    with anyio.move_on_after(tool.approval_timeout):
-        answer = await asking.ask(session.client, question.call, question.options)
-    if asking.settled is not None:
-        return (CONFIRMED, "") if asking.settled else (DECLINED, NEVER)
-    if answer is None:
-        return DISMISSED, f"The user did not approve it within {tool.approval_timeout:g} s, so it was not run."
-    if answer.kind is None:
-        if answer.option_id is not None:
-            logger.warning("the client chose an option that was not offered, so %s is not run", tool.name)
-        return DISMISSED, DISMISSED_WORDS
-    always = answer.kind.endswith("_always") and not context.is_cancelled
-    if always and await _remember(store, session, tool, answer.allowed):
-        asking.always = answer.allowed
-    return (CONFIRMED, "") if answer.allowed else (DECLINED, REFUSED)
+    async def decide(self) -> tuple[UserAction, str]:
+        """What the user says, and what the model is told if the answer is not yes. Raises ConnectionClosed."""
+        tool, context = self._tool, self._context
+        known = await self._known()
+        if self._decided is not None:
+            # Meanwhile.
+            known = self._decided
+        if known is False:
+            return DECLINED, NEVER
+        if known or (tool.auto_approve and context.session.config(AUTO_APPROVE) is True):
+            self._view.explain(self._title, *self._explanation)
+            return CONFIRMED, ""
+        self._view.keep(*self._previews)
+        answer = None
+        with anyio.move_on_after(tool.approval_timeout):
+            answer = await self._ask()
+        if self._decided is not None:
+            return (CONFIRMED, "") if self._decided else (DECLINED, NEVER)
+        if answer is None:
+            return DISMISSED, f"The user did not approve it within {tool.approval_timeout:g} s, so it was not run."
+        if answer.kind is None:
+            if answer.option_id is not None:
+                logger.warning("the client chose an option that was not offered, so %s is not run", tool.name)
+            return DISMISSED, DISMISSED_WORDS
+        always = answer.kind.endswith("_always") and not context.is_cancelled
+        if always and await self._remember(answer.allowed):
+            self.always = answer.allowed
+        return (CONFIRMED, "") if answer.allowed else (DECLINED, REFUSED)
+
+    async def _ask(self) -> PermissionAnswer | None:
+        """What the user answers; None if the question was withdrawn before that."""
+        with self._asking:
+            return await self._context.session.client.request_permission(
+                self._call, self._options, on_late=self._keep_late
+            )
+        # A cut of the call does not come here: this scope does not know of it.
+        self._withdrawn = True
+        if self._late is not None:
+            self._decided = None
+        return self._late
+
+    def _keep_late(self, answer: PermissionAnswer) -> None:
+        # It counts if it comes as the question is withdrawn. Behind that it is not looked at.
+        self._late = answer
+
+    async def _known(self) -> bool | None:
+        """What the user has decided before for all calls of the tool."""
+        try:
+            known = await self._store.get(self._context.session, self._tool.approval_key)
+        except Exception:
+            logger.exception("what the user decided about %s could not be looked up; asking", self._tool.name)
+            return None
+        return None if known and self._tool.asks_each_time else known
+
+    async def _remember(self, allowed: bool) -> bool:
+        try:
+            await self._store.put(self._context.session, self._tool.approval_key, allowed)
+        except Exception:
+            logger.exception("what the user decided about %s is not kept", self._tool.name)
+            return False
+        return True
 
 
 def _options(approval: Approval, tool: Tool[Any]) -> list[PermissionOption]:
@@ -161,60 +214,3 @@ def _options(approval: Approval, tool: Tool[Any]) -> list[PermissionOption]:
             options.insert(1, ("allow_always", f"{allow}, always in this session"))
         options.append(("reject_always", f"{reject}, always in this session"))
     return [PermissionOption(option_id=kind, name=name, kind=cast("Any", kind)) for kind, name in options]
-
-
-async def _known(store: Approvals, session: Session, tool: Tool[Any]) -> bool | None:
-    try:
-        known = await store.get(session, tool.approval_key)
-    except Exception:
-        logger.exception("what the user decided about %s could not be looked up; asking", tool.name)
-        return None
-    return None if known and tool.asks_each_time else known
-
-
-async def _remember(store: Approvals, session: Session, tool: Tool[Any], allowed: bool) -> bool:
-    try:
-        await store.put(session, tool.approval_key, allowed)
-    except Exception:
-        logger.exception("what the user decided about %s is not kept", tool.name)
-        return False
-    return True
-
-
-class Asking:
-    """A question that is put once at most.
-
-    An answer that has arrived counts more than a decision about another call, also before the call has looked at it. An
-    answer that comes after the question was withdrawn has no effect.
-    """
-
-    def __init__(self) -> None:
-        self.settled: bool | None = None
-        """What another decision means for this call, if the question was withdrawn because of that."""
-        self.always: bool | None = None
-        """What this one means for all other calls of the tool."""
-        self._scope = anyio.CancelScope()
-        self._withdrawn = False
-        self._arrived: PermissionAnswer | None = None
-
-    def settle(self, allowed: bool) -> None:
-        """The user has decided for all calls of the tool: withdraw the question, or do not put it."""
-        if self.settled is None and not self._withdrawn:
-            self.settled = allowed
-            self._scope.cancel()
-
-    async def ask(
-        self, client: Client, call: ToolCallUpdate, options: Sequence[PermissionOption]
-    ) -> PermissionAnswer | None:
-        """What the user answers; None if it is `settled`. Raises ConnectionClosed."""
-        with self._scope:
-            return await client.request_permission(call, options, on_late=self._keep)
-        # Not reached by a cut of the call, which this scope does not know.
-        self._withdrawn = True
-        if self._arrived is not None:
-            self.settled = None
-        return self._arrived
-
-    def _keep(self, answer: PermissionAnswer) -> None:
-        # An answer behind the withdrawal is not looked at any more.
-        self._arrived = answer

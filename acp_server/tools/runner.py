@@ -25,7 +25,7 @@ from acp_server.tasks.work import Job
 from acp_server.tools.calls import Calls
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output, Pieces, problems_in, shown, yields, yields_async
-from acp_server.tools.permission import Asking, decide, question
+from acp_server.tools.permission import Permission
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import PACE, View
 
@@ -67,7 +67,7 @@ class Execution(Job):
         self._heard = anyio.Event()
         self._first_title = ""
         self._unfit: InvalidParams | None = None
-        self._asking: Asking | None = None
+        self._permission: Permission | None = None
         self._ending: BaseException | None = None
         self._result: ToolResult | None = None
 
@@ -125,13 +125,14 @@ class Execution(Job):
             raise
         title = self._title(arguments)
         if tool.approval:
-            asked = await question(tool, arguments, context, title, shown(self._arguments))
+            permission = Permission(tool, context, self._view, self._approvals)
+            await permission.prepare(arguments, title, shown(self._arguments))
             if self.is_cancelled:
                 return None
-            asking = self._asking = Asking()
-            context.action, why_not = await decide(tool, asked, context, self._view, self._approvals, asking)
-            if asking.always is not None:
-                self._settle_others(asking.always)
+            self._permission = permission
+            context.action, why_not = await permission.decide()
+            if permission.always is not None:
+                self._decide_others(permission.always)
             if not context.action.primary_confirmed and not tool.answers_refusal:
                 raise _Refused(why_not)
         if self.is_cancelled:
@@ -150,11 +151,11 @@ class Execution(Job):
         finally:
             context.executing = False
 
-    def _settle_others(self, allowed: bool) -> None:
+    def _decide_others(self, allowed: bool) -> None:
         """The user has decided for all calls of the tool, so also for those that are asked about at this time."""
         for other in Calls.of(self._turn):
-            if other._tool.approval_key == self._tool.approval_key and other._asking is not None:
-                other._asking.settle(allowed)
+            if other._tool.approval_key == self._tool.approval_key and other._permission is not None:
+                other._permission.decide_for_all(allowed)
 
     async def _execute(self, arguments: dict[str, Any]) -> Output:
         tool, pieces = self._tool, Pieces(self._context, self._turn.session.updates, lambda: self.is_cancelled)
