@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from acp_server.cli import main
-from acp_server.cli.new.names import Names
+from acp_server.cli.new import Names
 from acp_server.errors import UsageError
 from tests.agent.processes.driver import environment
 
