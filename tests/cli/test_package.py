@@ -7,9 +7,7 @@ import pytest
 
 from acp_server import __version__
 from acp_server.cli import main
-from acp_server.cli.package.entry import Entry
-from acp_server.cli.package.icon import DRAWN, icon_faults
-from acp_server.cli.package.project import Project
+from acp_server.cli.package import DRAWN, Entry, Project, icon_faults
 from acp_server.errors import UsageError
 from tests.cli.test_doctor import RUN, SOUND
 
