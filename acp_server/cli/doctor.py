@@ -1,12 +1,29 @@
-"""`acp-server doctor`: says in words what would go wrong with an agent in an editor or in the ACP registry."""
+"""`acp-server doctor`: says in words what would go wrong with an agent in an editor or in the ACP registry.
+
+The agent is started as they start it, and what is found is said at once, line by line (`Examination`). It is asked in
+plain JSON (`RawAgent`): a client of the library would hide what it forgives.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final, cast
+
+import anyio
+import anyio.abc
 import click
 
-from acp_server.cli.agent_command import agent_command
-from acp_server.cli.examination import Examination
+from acp_server.cli.agent_command import AgentCommand, agent_command
 from acp_server.cli.screen import Screen, use_standard_output
+from acp_server.errors import AUTH_REQUIRED, UsageError
+from acp_server.processes.group import ProcessGroup, own_group
+from acp_server.tasks.grace import grace
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -22,3 +39,239 @@ def doctor(timeout: float, agent: tuple[str, ...]) -> int:
     examination = Examination(agent_command(agent), timeout, Screen())
     examination.run()
     return 1 if examination.faults else 0
+
+
+_SLOW: Final = 5.0
+"""Seconds until the answer to `initialize` that a user notices."""
+_KILLED: Final = 5.0
+"""Seconds for what was killed to be gone."""
+_TYPES: Final = ("agent", "terminal")
+_KEPT: Final = ("PATH", "SYSTEMROOT", "PYTHONPATH", "SSL_CERT_FILE", "UV_CACHE_DIR", "NPM_CONFIG_CACHE")
+"""Variables that the registry's check hands on, as far as they are there."""
+
+
+class Examination:
+    """What is found out about one agent."""
+
+    def __init__(self, command: AgentCommand, timeout: float, screen: Screen) -> None:
+        self.faults = 0
+        self.agent_info: dict[str, Any] = {}
+        """What it says of itself: `agentInfo` of its answer to `initialize`."""
+        self._command = command
+        self._timeout = timeout
+        self._screen = screen
+
+    def run(self) -> None:
+        """Try everything; what depends on something that is wrong is left out.
+
+        Raises UsageError if the agent does not start.
+        """
+        try:
+            anyio.run(self._everything)
+        except OSError as error:
+            raise UsageError(f"{self._command.name} cannot be started: {error.strerror}") from None
+
+    async def _everything(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="acp-doctor-") as home:
+            await self._as_registry(home)
+            await self._without_input(home)
+
+    # -- as the registry's check
+
+    async def _as_registry(self, home: str) -> None:
+        async with self._started(home) as peer:
+            began = time.monotonic()
+            try:
+                answer = await peer.ask("initialize", _INITIALIZE)
+            except Silent as silent:
+                self._bad(f"initialize: {silent}")
+                return
+            self._judge(answer, time.monotonic() - began)
+            await self._session(peer, home)
+            await self._end(peer)
+
+    def _judge(self, answer: dict[str, Any], seconds: float) -> None:
+        if "error" in answer:
+            self._bad(f"initialize: it answers with an error: {short(answer['error'])}")
+            return
+        self._check(seconds < _SLOW, f"it answers initialize after {seconds:.1f} s", "users see nothing until then")
+        result = answer.get("result")
+        info = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+        version = info.get("protocolVersion")
+        self._check(version == 1, f"protocolVersion is {short(version)}", "editors speak version 1")
+        methods = [each for each in _list(info.get("authMethods")) if each.get("type", "agent") in _TYPES]
+        self._check(
+            bool(methods),
+            f"{len(methods)} authMethods" if methods else "no authMethods",
+            "the registry refuses an agent without one, also if no login is needed: @agent.authenticate(...)",
+        )
+        if isinstance(info.get("agentInfo"), dict):
+            self.agent_info = cast("dict[str, Any]", info["agentInfo"])
+        else:
+            self._note("no agentInfo: users do not see which agent and version they have")
+        can = cast("dict[str, Any]", info.get("agentCapabilities") or {})
+        if not can.get("loadSession"):
+            self._note("no loadSession: editors cannot open a conversation again")
+        elif "list" not in (can.get("sessionCapabilities") or {}):
+            self._note("no session/list: editors cannot show which conversations there are")
+
+    async def _session(self, peer: RawAgent, home: str) -> None:
+        try:
+            answer = await peer.ask("session/new", {"cwd": home, "mcpServers": []})
+        except Silent as silent:
+            self._bad(f"session/new: {silent}")
+            return
+        error = answer.get("error")
+        if isinstance(error, dict) and cast("dict[str, Any]", error).get("code") == AUTH_REQUIRED:
+            self._note("session/new wants a login first")
+            return
+        result = answer.get("result")
+        good = isinstance(result, dict) and isinstance(cast("dict[str, Any]", result).get("sessionId"), str)
+        self._check(good, "session/new opens a session" if good else f"session/new: {short(error or result)}", "")
+
+    async def _end(self, peer: RawAgent) -> None:
+        """An editor that quits closes the input, and kills nothing on some systems."""
+        await peer.process.stdin.aclose() if peer.process.stdin else None
+        with anyio.move_on_after(_SLOW):
+            await peer.process.wait()
+        code = peer.process.returncode
+        said = "it ends with its input" if code == 0 else f"its input ends, and it ends with status {code}"
+        if code is None:
+            said = f"its input has ended, and it runs on for more than {_SLOW:g} s"
+        self._check(
+            code == 0, said, "editors would leave it behind" if code is None else "editors show that as a crash"
+        )
+
+    # -- as the registry's second check
+
+    async def _without_input(self, home: str) -> None:
+        async with self._started(home, subprocess.DEVNULL) as peer:
+            with anyio.move_on_after(_SLOW):
+                await peer.process.wait()
+            code = peer.process.returncode
+            self._check(code in (0, None), f"started without input it ends with status {code}", "expected 0")
+
+    # -- saying it
+
+    def _check(self, good: bool, what: str, why_not: str) -> None:
+        if good:
+            self._screen.line(f"ok    {what}", fg="green")
+        else:
+            self._bad(f"{what}; {why_not}" if why_not else what)
+
+    def _bad(self, what: str) -> None:
+        self.faults += 1
+        self._screen.line(f"FAULT {what}", fg="red", bold=True)
+
+    def _note(self, what: str) -> None:
+        self._screen.line(f"note  {what}", fg="yellow")
+
+    @asynccontextmanager
+    async def _started(self, home: str, stdin: int = subprocess.PIPE) -> AsyncGenerator[RawAgent]:
+        env = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        env |= {"HOME": home, "TERM": "dumb", **self._command.env}
+        process = await anyio.open_process(list(self._command.words), stdin=stdin, cwd=home, env=env, **own_group())
+        exited = anyio.Event()
+        group = ProcessGroup(process, exited)
+        peer = RawAgent(process, self._timeout)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(peer.listen)
+            try:
+                yield peer
+            finally:
+                if group.is_there:
+                    group.kill()
+                tasks.cancel_scope.cancel()
+        with grace(_KILLED):
+            await process.wait()
+            exited.set()
+            await process.aclose()
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    found = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast("dict[str, Any]", each) for each in found if isinstance(each, dict)]
+
+
+_INITIALIZE: Final[dict[str, Any]] = {
+    "protocolVersion": 1,
+    "clientInfo": {"name": "acp-server doctor", "version": "1"},
+    "clientCapabilities": {
+        "fs": {"readTextFile": True, "writeTextFile": True},
+        "terminal": True,
+        "_meta": {"terminal_output": True, "terminal-auth": True},
+    },
+}
+
+
+_LONGEST_LINE: Final = 1 << 24
+
+
+class Silent(Exception):
+    """There is no answer; the text says what there is instead."""
+
+
+class RawAgent:
+    """A process that is asked one thing at a time."""
+
+    def __init__(self, process: anyio.abc.Process, timeout: float) -> None:
+        self.process = process
+        self._timeout = timeout
+        self._rest = b""
+        self._said = ""
+        self._asked = 0
+
+    async def listen(self) -> None:
+        """Keep the end of what it writes to standard error."""
+        assert self.process.stderr is not None
+        async for data in self.process.stderr:
+            self._said = (self._said + data.decode(errors="replace"))[-2_000:]
+
+    async def ask(self, method: str, params: Any) -> dict[str, Any]:
+        """The answer as it came. Raises Silent if the next thing that should be it is not."""
+        self._asked += 1
+        request = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
+        assert self.process.stdin is not None
+        try:
+            with anyio.fail_after(self._timeout):
+                await self.process.stdin.send(json.dumps(request).encode() + b"\n")
+                while True:
+                    answer = _message(await self._line())
+                    if answer.get("id") == self._asked and "method" not in answer:
+                        return answer
+        except TimeoutError:
+            raise Silent(f"no answer within {self._timeout:g} s") from None
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            raise Silent(await self._died()) from None
+
+    async def _line(self) -> bytes:
+        assert self.process.stdout is not None
+        while b"\n" not in self._rest:
+            if len(self._rest) > _LONGEST_LINE:
+                raise Silent("standard output has a line without an end")
+            self._rest += await self.process.stdout.receive()
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    async def _died(self) -> str:
+        with anyio.move_on_after(1):
+            await self.process.wait()
+        code = self.process.returncode
+        what = "it closed its output" if code is None else f"it ended with status {code}"
+        return f"{what}; it said: {self._said.strip()}" if self._said.strip() else what
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise Silent(f"standard output has a line that is not a message: {short(line.decode(errors='replace'))}")
+    return cast("dict[str, Any]", value)
+
+
+def short(value: Any) -> str:
+    """`value` as text, cut."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 200 else f"{text[:200]} ..."

@@ -90,7 +90,7 @@ def test_an_agent_that_is_slow_to_start_or_to_end_is_named(
     source: str,
     fault: str,
 ) -> None:
-    monkeypatch.setattr("acp_server.cli.examination._SLOW", seconds)
+    monkeypatch.setattr("acp_server.cli.doctor._SLOW", seconds)
     code, said = examined(tmp_path, source, capsys)
     assert code == 1
     assert any(line.startswith(f"FAULT {fault}") for line in said.splitlines()), said
