@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from acp_server.cli import logs
+from acp_server.cli.launch import LEVELS, configure_log
 from acp_server.cli.options import ARGUMENTS, COMMAND, ConfiguredCommand, config_option, limit_options
 from acp_server.errors import UsageError
 from acp_server.gateway.limits import Limits
@@ -105,7 +105,7 @@ class _Store(click.Path):
 )
 @click.option(
     "--log-level",
-    type=click.Choice(logs.LEVELS, case_sensitive=False),
+    type=click.Choice(LEVELS, case_sensitive=False),
     default="info",
     show_default=True,
     help="What is worth a line in the log; every request is, at info.",
@@ -132,7 +132,7 @@ def gateway(ctx: click.Context, **given: Any) -> int:
     host: str = given["host"]
     with server.listen(host, given["port"]) as listening:
         made = Gateway(settings, tokens)
-        logs.configure(given["log_level"], given["log_file"])
+        configure_log(given["log_level"], given["log_file"])
 
         def started() -> None:
             shown = f"[{host}]" if ":" in host else host

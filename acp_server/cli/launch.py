@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from acp_server.agent.log import drain
+from acp_server.agent.log import LogHandler, LogStream, drain, standard_error
 from acp_server.agent.standard_io import Claim
-from acp_server.cli import logs
 from acp_server.errors import UsageError
+from acp_server.store.private import lax_rights
 
 if TYPE_CHECKING:
     from acp_server.agent.app import Agent
     from acp_server.agent.serve import Servable
+
+logger = logging.getLogger("acp_server.cli")
+
+LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+DEFAULT_LEVEL: Final = "warning"
+
+
+def configure_log(level: str, file: Path | None) -> None:
+    """Send what is worth at least `level` to `file`, and errors to standard error as well; or, without a file, all of
+    it to standard error. A new file can be read by its owner only; an existing one is continued, and it is logged if
+    others may read it. Raises UsageError if it cannot be opened."""
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    root.addHandler(LogHandler(standard_error(), logging.NOTSET if file is None else logging.ERROR))
+    if file is not None:
+        fd = _opened(file)
+        root.addHandler(LogHandler(LogStream(fd)))
+        if (mode := lax_rights(fd)) is not None:
+            # They may be meant so: it is the user who has named this file.
+            logger.warning("others may read the log: %s has the rights %s", file, mode)
+
+
+def _opened(file: Path) -> int:
+    try:
+        # As a recording: what is in it is for the user alone.
+        return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except OSError as error:
+        raise UsageError(f"cannot log to {file}: {error.strerror}") from None
 
 
 def launch(
@@ -23,7 +52,7 @@ def launch(
     *,
     models: Sequence[str] = (),
     base_url: str | None = None,
-    log_level: str = logs.DEFAULT_LEVEL,
+    log_level: str = DEFAULT_LEVEL,
     log_file: Path | None = None,
     record: Path | None = None,
     backend: str | None = None,
@@ -39,7 +68,7 @@ def launch(
     claim = Claim()
     options: dict[str, Any] = {}
     try:
-        logs.configure(log_level, log_file)
+        configure_log(log_level, log_file)
         if target is None:
             from acp_server.cli.store import UserStore
 

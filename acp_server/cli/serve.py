@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from acp_server.cli import logs
-from acp_server.cli.launch import launch
+from acp_server.cli.launch import DEFAULT_LEVEL, LEVELS, configure_log, launch
 from acp_server.errors import UsageError
 
 
@@ -28,8 +27,8 @@ from acp_server.errors import UsageError
 )
 @click.option(
     "--log-level",
-    type=click.Choice(logs.LEVELS, case_sensitive=False),
-    default=logs.DEFAULT_LEVEL,
+    type=click.Choice(LEVELS, case_sensitive=False),
+    default=DEFAULT_LEVEL,
     show_default=True,
     help="What is worth a line in the log.",
 )
@@ -83,7 +82,7 @@ def serve(
 
         if models or base_url is not None:
             raise UsageError("--model and --base-url are for the built-in agent, and --reload is for one of your own")
-        logs.configure(log_level, log_file)
+        configure_log(log_level, log_file)
         said = {"log-level": log_level, "log-file": log_file, "record": record, "store": store, "backend": backend}
         return serve_reloading(target, [f"--{name}={value}" for name, value in said.items() if value is not None])
     return launch(
