@@ -13,7 +13,7 @@ from tests.prefork import Prefork, prefork
 
 _IMPORTED = (
     "acp_server.cli.chat.conversation",
-    "acp_server.cli.chat.plain",
+    "acp_server.cli.chat.user",
     "acp_server.cli.chat.terminal",
     "acp_server.cli.commands",
     "anyio._backends._asyncio",

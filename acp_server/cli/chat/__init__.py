@@ -3,15 +3,15 @@
 conversation  prompts, turns, questions; commands, those of the chat itself
 opening       the agent started, logged in, and a session opened
 one_shot      one prompt for a script
-user          what a conversation needs of the terminal: plain, line by line; terminal, drawn
-live_screen   what is drawn; markdown, which part of a message is complete
-outcome       the exit status
+user          what a conversation needs of the user, and the user line by line; terminal, drawn
+live_screen   what is drawn
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from enum import IntEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,44 @@ from acp_server.cli.agent_command import agent_command
 from acp_server.cli.chat.opening import LAST, Answer, Wishes
 from acp_server.cli.chat.user import User
 from acp_server.cli.screen import use_standard_output
-from acp_server.errors import UsageError
+from acp_server.errors import AcpError, AuthRequired, RequestCancelled, UsageError
+
+
+class Exit(IntEnum):
+    """The exit status. 2, for a mistake on the command line, is the same for every command."""
+
+    DONE = 0
+    """The user has left, or the one prompt has been answered to its end."""
+    FAILED = 1
+    """The agent died, answered with an error, or with something that cannot be read."""
+    USAGE = 2
+    """The command line is wrong, or the agent cannot be started."""
+    REFUSED = 3
+    """The agent refused the prompt (stop reason `refusal`)."""
+    LIMIT = 4
+    """The agent stopped at a limit (`max_tokens`, `max_turn_requests`), or for a reason that is not known."""
+    LOGIN = 5
+    """The agent wants the user to log in first."""
+    CANCELLED = 130
+    """Ctrl-C."""
+
+
+_BY_REASON = {"end_turn": Exit.DONE, "refusal": Exit.REFUSED, "cancelled": Exit.CANCELLED}
+
+
+def of_stop_reason(reason: str) -> Exit:
+    """The exit status for the way in which the one turn ended."""
+    return _BY_REASON.get(reason, Exit.LIMIT)
+
+
+def of_error(error: AcpError) -> Exit:
+    """The exit status for what went wrong."""
+    if isinstance(error, UsageError):
+        return Exit.USAGE
+    if isinstance(error, AuthRequired):
+        return Exit.LOGIN
+    return Exit.CANCELLED if isinstance(error, RequestCancelled) else Exit.FAILED
+
 
 _HELP = """Talk to an agent at the terminal: the built-in one, or the one that AGENT means.
 
@@ -124,6 +161,6 @@ def _user(plain: bool) -> User:
             pass  # without the extra `chat`
         else:
             return TerminalUser()
-    from acp_server.cli.chat.plain import PlainUser
+    from acp_server.cli.chat.user import PlainUser
 
     return PlainUser()

@@ -14,10 +14,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from acp_server.agent.signals import Signals
-from acp_server.cli.chat import opening
+from acp_server.cli.chat import Exit, of_error, opening
 from acp_server.cli.chat.commands import OFFERED, LocalCommands
 from acp_server.cli.chat.opening import Wishes
-from acp_server.cli.chat.outcome import Exit, of_error
 from acp_server.cli.chat.user import User
 from acp_server.client import LocalTerminals, RemoteAgent, RemoteSession, allow_once, reject_once
 from acp_server.client.errors import AgentExited

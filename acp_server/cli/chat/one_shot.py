@@ -15,10 +15,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from acp_server.agent.log import entry
-from acp_server.cli.chat import opening
+from acp_server.cli.chat import Exit, of_error, of_stop_reason, opening
 from acp_server.cli.chat.commands import show_sessions
 from acp_server.cli.chat.opening import Wishes
-from acp_server.cli.chat.outcome import Exit, of_error, of_stop_reason
 from acp_server.cli.screen import Screen, clean
 from acp_server.client import LocalTerminals, RemoteAgent, allow_once, reject_once
 from acp_server.client.handlers import PermissionAnswer

@@ -1,10 +1,23 @@
-"""What a conversation needs of the user's terminal, whatever it looks like."""
+"""What a conversation needs of the user (`User`), and the user at a pipe, or at a terminal without the libraries that
+draw on it: one line after the other (`PlainUser`).
+
+What was typed before a question could be seen never answers it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+import os
+import select
+import sys
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any, Final, Protocol
+
+import anyio
+import anyio.lowlevel
 
 from acp_server.cli.screen import Screen
 from acp_server.schema import AvailableCommand
@@ -52,3 +65,183 @@ class User(Protocol):
     def discard_draft(self) -> bool:
         """Forget what was typed and not yet sent; whether there was anything."""
         ...
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lines_typed_ahead(fd: int) -> bytes:
+        """Take it out. Of the console of Windows there are no lines to be had: what was typed is dropped."""
+        while msvcrt.kbhit():
+            msvcrt.getwch()
+        return b""
+
+    def is_typed_ahead(fd: int) -> bool:
+        """Whether there is any."""
+        return msvcrt.kbhit()
+
+else:
+    import termios
+
+    def lines_typed_ahead(fd: int) -> bytes:
+        """Take it out: the whole lines. What was typed of another one is dropped."""
+        lines = b""
+        while is_typed_ahead(fd) and (line := os.read(fd, 1 << 16)):
+            lines += line
+        try:
+            termios.tcflush(fd, termios.TCIFLUSH)
+        except termios.error:
+            pass  # the terminal is gone, as the next reading will find
+        return lines
+
+    def is_typed_ahead(fd: int) -> bool:
+        """Whether there is any: in a terminal that edits lines, whether there is a whole line."""
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(0))
+
+
+_INPUT: Final = 0
+_AT_ONCE: Final = 1 << 16
+_LONGEST: Final = 1 << 24
+"""Characters of a line. What is longer is taken in pieces."""
+
+PAUSE: Final = 0.5
+"""Seconds between a question and the first answer to it: a user who is typing just then does not mean the question."""
+
+
+class PlainUser:
+    """Standard input and output.
+
+    At a terminal, lines that were typed before a question are prompts for later, and what was typed of a line is
+    dropped. A pipe has no such time: its next line answers.
+    """
+
+    def __init__(self, screen: Screen | None = None) -> None:
+        self.screen = screen or Screen()
+        self._lines = _Lines()
+        self._is_terminal = os.isatty(_INPUT)
+
+    @asynccontextmanager
+    async def open(self, interrupt: Callable[[], None]) -> AsyncGenerator[None]:
+        """See `User`. Ctrl-C is a signal here, which is the caller's matter."""
+        try:
+            yield
+        finally:
+            self.screen.fresh()
+
+    async def read(self) -> str | None:
+        """See `User`."""
+        self._ask("> ")
+        line = await self._lines.next()
+        if line is None:
+            self.screen.line()
+        return line
+
+    async def choose(self, answers: int) -> int | None:
+        """See `User`."""
+        if self._is_terminal:
+            await anyio.sleep(PAUSE)
+            self._lines.put_by(lines_typed_ahead(_INPUT))
+        while True:
+            self._ask(f"    1-{answers}, or Enter for none: ")
+            line = await self._lines.next(put_by=False)
+            if line is None:
+                self.screen.line()
+            if line is None or not line.strip():
+                return None
+            if line.strip().isdecimal() and 1 <= int(line) <= answers:
+                return int(line) - 1
+
+    def waiting(self, what: str | None) -> None:
+        """See `User`."""
+        if what is not None and self._is_terminal and what != "working":
+            self.screen.line(f"{what} ...", dim=True)
+
+    def offer(self, commands: Sequence[AvailableCommand]) -> None:
+        """See `User`. The screen shows them as they come."""
+
+    async def keep_up(self) -> None:
+        """See `User`. Writing has waited already."""
+
+    def take_back(self) -> bool:
+        """See `User`. What waits in the terminal has not been seen yet."""
+        return False
+
+    def discard_draft(self) -> bool:
+        """See `User`. The line that is being typed is the terminal's."""
+        return False
+
+    def _ask(self, text: str) -> None:
+        self.screen.fresh()
+        self.screen.say(text)
+        self.screen.at_line_start()
+        sys.stdout.flush()
+
+
+class _Lines:
+    """Lines of standard input, read by a thread when one is wanted.
+
+    The thread outlives a cancel of who waits, and keeps what it reads for the next one. It reads the descriptor itself,
+    since a lock of `sys.stdin` that it held at the end of the program would be fatal.
+    """
+
+    def __init__(self) -> None:
+        self._put_by: deque[str] = deque()
+        self._ready: deque[str] = deque()
+        self._rest = b""
+        self._ended = False
+        self._reading = False
+        self._arrived = anyio.Event()
+
+    def put_by(self, lines: bytes) -> None:
+        """Lines that are prompts, and answer no question."""
+        *whole, self._rest = (self._rest + lines).split(b"\n")
+        self._put_by.extend([*self._ready, *map(_text, whole)])
+        self._ready.clear()
+        self._rest = b""
+
+    async def next(self, *, put_by: bool = True) -> str | None:
+        """The next line; None at the end of the input. `put_by`: those that were put by come first."""
+        if put_by and self._put_by:
+            return self._put_by.popleft()
+        while not self._ready:
+            if self._ended:
+                rest, self._rest = self._rest, b""
+                return _text(rest) if rest else None
+            if not self._reading:
+                self._start()
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        return self._ready.popleft()
+
+    def _start(self) -> None:
+        self._reading = True
+        loop: Any = anyio.lowlevel.current_token().native_token
+        soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+
+        def read() -> None:
+            try:
+                data = os.read(_INPUT, _AT_ONCE)
+            except OSError:
+                data = b""
+            try:
+                soon(partial(self._take, data))
+            except RuntimeError:
+                pass  # the loop is gone, and with it the task that wanted the line
+
+        threading.Thread(target=read, name="acp_server input", daemon=True).start()
+
+    def _take(self, data: bytes) -> None:
+        self._reading = False
+        self._ended = not data
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        self._ready.extend(map(_text, whole))
+        if len(self._rest) > _LONGEST:
+            self._ready.append(_text(self._rest))
+            self._rest = b""
+        self._arrived.set()
+
+
+def _text(line: bytes) -> str:
+    return line.decode(errors="replace").removesuffix("\r")
