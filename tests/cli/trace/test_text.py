@@ -8,9 +8,9 @@ import pytest
 
 from acp_server.agent.record import Direction, Entry
 from acp_server.cli import main
-from acp_server.cli.tracing.anomalies import anomalies
-from acp_server.cli.tracing.conversation import Conversation
-from acp_server.cli.tracing.text import Row, rows
+from acp_server.cli.trace import Row, rows
+from acp_server.cli.trace.anomalies import anomalies
+from acp_server.cli.trace.conversation import Conversation
 
 from .recordings import Recording, cancelled_turn
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_server.agent.record import Direction, Entry
-from acp_server.cli.tracing.conversation import Conversation
+from acp_server.cli.trace.conversation import Conversation
 
 
 class Recording:

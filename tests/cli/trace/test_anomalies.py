@@ -3,7 +3,7 @@
 import pytest
 
 from acp_server.agent.record import Entry
-from acp_server.cli.tracing.anomalies import Thresholds, anomalies
+from acp_server.cli.trace.anomalies import Thresholds, anomalies
 
 from .recordings import Recording, cancelled_turn
 

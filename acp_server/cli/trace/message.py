@@ -1,4 +1,4 @@
-"""One message of a recording. What it belongs to is found out in `acp_server.cli.tracing.conversation`."""
+"""One message of a recording. What it belongs to is found out in `acp_server.cli.trace.conversation`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Message:
         text: what was on the wire, a member of a batch by itself.
         title: what it is, in a few words.
         rest: what it says, which may be long.
-        owner: the number of the span that it belongs to (see `acp_server.cli.tracing.span`).
+        owner: the number of the span that it belongs to (see `acp_server.cli.trace.span`).
     """
 
     t: float

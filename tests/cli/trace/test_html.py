@@ -22,7 +22,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from acp_server.cli import main
-from acp_server.cli.tracing import html
+from acp_server.cli.trace import html
 
 from .recordings import Recording, cancelled_turn
 

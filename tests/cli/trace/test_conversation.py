@@ -3,8 +3,8 @@
 import pytest
 
 from acp_server.agent.record import Entry
-from acp_server.cli.tracing.conversation import Conversation
-from acp_server.cli.tracing.span import Span
+from acp_server.cli.trace.conversation import Conversation
+from acp_server.cli.trace.span import Span
 
 from .recordings import Recording, cancelled_turn
 

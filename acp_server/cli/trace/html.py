@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any, Final
 
-from acp_server.cli.tracing.anomalies import Anomaly
-from acp_server.cli.tracing.conversation import Conversation
+from acp_server.cli.trace.anomalies import Anomaly
+from acp_server.cli.trace.conversation import Conversation
 from acp_server.wire import codec
 
 LONGEST: Final = 64 * 1024
@@ -40,7 +40,7 @@ def page(conversation: Conversation, found: Sequence[Anomaly], title: str, *, fu
 
 
 def _part(name: str) -> str:
-    return files("acp_server.cli.tracing").joinpath("page", name).read_text("utf-8")
+    return files("acp_server.cli.trace").joinpath("page", name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

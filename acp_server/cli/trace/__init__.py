@@ -1,11 +1,19 @@
 """`acp-server trace`: a recorded conversation for a reader, as text or as a page.
 
-The recordings are made by `acp_server.agent.record`.
+The recordings are made by `acp_server.agent.record`. What is in one is found out message by message:
+
+message       one message of the recording
+span          what has a beginning and an end, and the cancels that cut it
+conversation  the messages together: what they began and ended, and what is nested in what
+anomalies     what is wrong with that
+html          all of it as a page; picture, a short one as SVG; here as lines of text
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +21,11 @@ import click
 
 from acp_server.agent.record import read_recording
 from acp_server.cli.screen import Screen, one_line, use_standard_output
-from acp_server.cli.tracing.anomalies import LATE, SLOW, Anomaly, Thresholds, anomalies
-from acp_server.cli.tracing.conversation import Conversation
-from acp_server.cli.tracing.html import page
-from acp_server.cli.tracing.picture import picture
-from acp_server.cli.tracing.text import rows
+from acp_server.cli.trace.anomalies import LATE, SLOW, Anomaly, Thresholds, anomalies
+from acp_server.cli.trace.conversation import Conversation
+from acp_server.cli.trace.html import page
+from acp_server.cli.trace.message import Mark
+from acp_server.cli.trace.picture import picture
 from acp_server.errors import UsageError
 
 _ELSEWHERE: Final = (120, 24)
@@ -87,3 +95,33 @@ def _show(conversation: Conversation, found: list[Anomaly], full: bool) -> None:
             rest = rest[: max(0, width - len(row.text) - 5)] + "..."
         style: dict[str, Any] = {"fg": row.colour} if row.colour else {}
         screen.line(row.text, f"  {rest}" if rest else "", **style)
+
+
+_ARROWS: Final = {"in": "-->", "out": "<--"}
+_COLOURS: Final[dict[Mark, str]] = {
+    "request": "cyan",
+    "answer": "green",
+    "cancelled": "yellow",
+    "cancel": "yellow",
+    "failed": "red",
+    "garbage": "red",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line. `rest` is what may be cut off."""
+
+    text: str
+    rest: str = ""
+    colour: str | None = None
+
+
+def rows(conversation: Conversation, found: Sequence[Anomaly]) -> Iterator[Row]:
+    """What to show."""
+    for message in conversation.messages:
+        text = f"{message.t:9.3f} {_ARROWS[message.dir]} {message.title}"
+        yield Row(text, message.rest, _COLOURS.get(message.mark))
+    for anomaly in found:
+        t = conversation.messages[anomaly.message].t
+        yield Row(f"{t:9.3f} !!! {anomaly.what}: {anomaly.span.title}", anomaly.why, "red")
