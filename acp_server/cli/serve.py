@@ -78,7 +78,7 @@ def serve(
     agent. Without TARGET the built-in agent is served: it carries out commands offline, or does what a model decides.
     """
     if reload:
-        from acp_server.cli.reload.watch import serve_reloading
+        from acp_server.cli.reload import serve_reloading
 
         if models or base_url is not None:
             raise UsageError("--model and --base-url are for the built-in agent, and --reload is for one of your own")

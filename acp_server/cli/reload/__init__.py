@@ -2,5 +2,77 @@
 
 conversation    what has passed between client and agent, as far as a new process needs it
 relay           passes it on between the client and one process after the other
-watch           which files are watched, and how the processes are started
+
+Here: which files are watched, and how the processes are started.
 """
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from acp_server.agent.standard_io import Claim
+from acp_server.cli.options import COMMAND
+from acp_server.cli.reload.relay import Relay
+from acp_server.cli.target import place_of
+from acp_server.errors import UsageError
+from acp_server.peer.stream import Stream
+
+
+def serve_reloading(target: str | None, options: Sequence[str]) -> int:
+    """Serve `target` with these options of `acp-server serve`, each time its code changes by a new process; the exit
+    code. What would be kept in memory goes into a file that is there as long as this runs. Raises UsageError."""
+    if target is None:
+        raise UsageError("--reload is for an agent of your own: name its file or module")
+    folder = _watched(target)
+    try:
+        import watchfiles
+    except ImportError:
+        raise UsageError("--reload needs watchfiles: pip install 'acp-server[reload]'") from None
+
+    async def watch(relay: Relay, stop: anyio.Event) -> None:
+        only = watchfiles.PythonFilter()
+        async for each in watchfiles.awatch(folder, watch_filter=only, stop_event=stop, ignore_permission_denied=True):
+            relay.change(sorted(file for _, file in each))
+
+    async def serve() -> int:
+        with tempfile.TemporaryDirectory(prefix="acp-server-") as private:
+            command = [*COMMAND, target, *options, "--memory-file", str(Path(private, "sessions.db"))]
+            relay, stop = Relay(_stream(claim), command), anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(watch, relay, stop)
+                # With its first step it watches, so that no change after the start of a process is missed.
+                await anyio.lowlevel.checkpoint()
+                await relay.run()
+                stop.set()
+            return relay.code
+
+    claim = Claim()
+    try:
+        return anyio.run(serve)
+    finally:
+        claim.close()
+
+
+def _watched(target: str) -> Path:
+    """The folder of the agent's file, or the present one, where its module is."""
+    place = place_of(target)
+    folder = Path.cwd() if place is None else place.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}")
+    return folder
+
+
+def _stream(claim: Claim) -> Stream:
+    if sys.platform == "win32":
+        from acp_server.agent.threaded_stream import ThreadedStream
+
+        return ThreadedStream(claim.input, claim.output)
+    else:
+        from acp_server.agent.fd_stream import FdStream
+
+        return FdStream(claim.input, claim.output)
