@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from acp_server.schema.config_options import SessionMode
-    from acp_server.session.hooks import PromptHook
-    from acp_server.session.mcp_host import McpHost
+    from acp_server.session.hooks import McpHost, PromptHook
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.session.turn import Turn

@@ -21,7 +21,7 @@ from acp_server.mcp.tools import TOOLS, ServerTools
 from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 
 if TYPE_CHECKING:
-    from acp_server.session.mcp_host import NeedsApproval
+    from acp_server.session.hooks import NeedsApproval
     from acp_server.session.session import Session
     from acp_server.tools.context import ToolContext
     from acp_server.tools.output import Output
@@ -40,7 +40,7 @@ _MESSAGE: Final = 1_000
 
 
 class Server:
-    """See `acp_server.session.mcp_host.McpServerState`. `name`: other than that of any other server of the session.
+    """See `acp_server.session.hooks.McpServerState`. `name`: other than that of any other server of the session.
     `on_failure` is called when it has failed."""
 
     def __init__(

@@ -20,7 +20,7 @@ from acp_server.tools.tool import Tool
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
-    from acp_server.session.mcp_host import NeedsApproval
+    from acp_server.session.hooks import NeedsApproval
     from acp_server.session.session import Session
 
 logger = logging.getLogger("acp_server.mcp")

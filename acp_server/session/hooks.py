@@ -1,19 +1,23 @@
-"""What an agent author registered, as the protocol's side needs it, and who carries out tool calls. Filled by
-`acp_server.agent`; pure data.
+"""What an agent author registered, as the protocol's side needs it (`Hooks`), and what others do for it, as protocols:
+who carries out tool calls (`ToolHost`), who connects to MCP servers (`McpHost`), what a turn runs in (`Host`).
+
+`acp_server.agent`, `acp_server.tools` and `acp_server.mcp` fill them in, which this side does not import. Pure data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route
+from acp_server.tasks.tree import Node
+from acp_server.wire.messages import Request
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
     from acp_server.schema.config_options import SessionMode
-    from acp_server.session.mcp_host import McpHost
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.session.turn import Turn
@@ -116,4 +120,95 @@ class ToolHost(Protocol):
 
     def cancel_shown(self, turn: Turn, id: str) -> bool:
         """The same for the client, which knows a call by its `toolCallId` only."""
+        ...
+
+
+NeedsApproval: TypeAlias = "bool | Callable[[str, Any], bool]"
+"""Whether the user is asked before a tool of an MCP server runs; or a function of the server's name and the tool, an
+`mcp.types.Tool`, that says so."""
+
+
+class McpServerState(Protocol):
+    """One MCP server of a session, as far as its author need know."""
+
+    @property
+    def name(self) -> str:
+        """What the client calls it."""
+        ...
+
+    @property
+    def state(self) -> Literal["connecting", "connected", "failed"]:
+        """How far it is. A server that has failed stays so in this session."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why it has failed, in words for the user."""
+        ...
+
+    @property
+    def instructions(self) -> str:
+        """What it says that a model should know of it."""
+        ...
+
+    @property
+    def tools(self) -> list[str]:
+        """The names that its tools have in `Session.tools`."""
+        ...
+
+
+class McpHost(Protocol):
+    """The MCP servers of one session (`Session.mcp_servers`). Iterating gives those that were connected to."""
+
+    async def connect(self, *, approval: NeedsApproval | None = None, timeout: float = 30.0) -> None:
+        """Connect to all of them, in the background, until the session ends. Their tools become tools of the session
+        (`Session.tools`), named by their server and themselves; they come and go as the server lists them.
+
+        `approval`: which of them ask the user before they run, else all that do not say that they only read. What the
+        user decides for good is remembered for that tool of that server. `timeout`: seconds in which a server has to
+        answer. Raises UsageError, if the extra `mcp` is not installed, or it was called before.
+        """
+        ...
+
+    async def ready(self, turn: Turn | None = None, *, patience: float = 10.0) -> None:
+        """Wait until each of them is connected or has failed, until `patience` seconds after `connect` at the latest.
+        In a `turn` the user is shown there which have failed, if the client has no notices."""
+        ...
+
+    def __iter__(self) -> Iterator[McpServerState]:
+        """See the class."""
+        ...
+
+    @property
+    def instructions(self) -> str:
+        """What a model should know of them: what they say of themselves, and which of them have failed. Empty if there
+        is nothing to say."""
+        ...
+
+
+class Host(Protocol):
+    """What a turn runs in, and what tells the client its end: the request of its prompt, or the work that has outlived
+    that."""
+
+    @property
+    def connection(self) -> Peer:
+        """The client's connection."""
+        ...
+
+    @property
+    def request(self) -> Request:
+        """The request of its prompt."""
+        ...
+
+    @property
+    def node(self) -> Node:
+        """What the turn's node is nested in."""
+        ...
+
+    def was_cut(self, _node: Node) -> None:
+        """The turn was cut."""
+        ...
+
+    def overdue(self) -> None:
+        """The client is told the end now, without waiting any longer."""
         ...

@@ -34,7 +34,7 @@ from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
-    from acp_server.session.host import Host
+    from acp_server.session.hooks import Host
 
 logger = logging.getLogger("acp_server.session")
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from acp_server.schema.base import Model
     from acp_server.schema.session import McpServer
     from acp_server.schema.updates import AvailableCommand
-    from acp_server.session.hooks import Hooks
-    from acp_server.session.mcp_host import McpHost
+    from acp_server.session.hooks import Hooks, McpHost
     from acp_server.session.turn import Turn
 
 logger = logging.getLogger("acp_server.session")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
     from acp_server.schema.updates import PlanEntry
     from acp_server.session.client import Client
-    from acp_server.session.host import Host
+    from acp_server.session.hooks import Host
     from acp_server.session.session import Session
     from acp_server.session.updates import ChunkKind, Speech
     from acp_server.store.records import ToolResult

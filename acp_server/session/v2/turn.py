@@ -9,7 +9,7 @@ from acp_server.session.state import TurnState
 
 if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
-    from acp_server.session.host import Host
+    from acp_server.session.hooks import Host
     from acp_server.session.v2.session import Session
 
 
