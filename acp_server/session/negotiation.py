@@ -1,14 +1,17 @@
-"""Who the client of one connection is and what it announced (ACP, Initialization).
+"""Who the client of one connection is, what it announced, and whether it has logged in (ACP, Initialization and
+Authentication).
 
 What came is kept as it came and read into the types of the schema when a handler asks: a client that waits for the
-answer to `initialize` need not wait for those to load.
+answer to `initialize` need not wait for those to load. A client that offers version 2 says the same in another form,
+and does not know yet that the agent answers 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from acp_server.errors import AuthRequired
 from acp_server.peer.context import Call, Follower
 from acp_server.session.hooks import Hooks
 
@@ -76,8 +79,6 @@ class Negotiation:
 
             read(InitializeRequest, call.params)
         elif version > PROTOCOL_VERSION:
-            from acp_server.session.offer_v2 import as_v1
-
             self._learn(call, as_v1(call.params))
             return
         self._learn(call, call.params)
@@ -139,3 +140,58 @@ async def initialize(call: Call) -> dict[str, Any]:
 
 def _is_terminal(method: dict[str, Any]) -> bool:
     return method.get("type") == "terminal"
+
+
+def as_v1(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of an `initialize` that asks for a version above 1, as version 1 has them.
+
+    What the client also says in the form of version 1 stands. Nothing is checked: the types of version 1 forgive
+    what is wrong in it. `params` is not changed.
+    """
+    told = dict(params)
+    if "info" in told:
+        told.setdefault("clientInfo", told["info"])
+    if isinstance(told.get("capabilities"), dict):
+        told.setdefault("clientCapabilities", _capabilities(told["capabilities"]))
+    return told
+
+
+def _capabilities(told: dict[str, Any]) -> dict[str, Any]:
+    """All but one have the same form in both versions: `auth.terminal` is an object in version 2."""
+    auth = told.get("auth")
+    if not isinstance(auth, dict) or not isinstance(cast("dict[str, Any]", auth).get("terminal"), dict):
+        return told
+    return {**told, "auth": {**auth, "terminal": True}}
+
+
+class Login:
+    """Of one connection. Credentials that last longer are the author's matter."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+        self._passed = not hooks.auth_required
+
+    def check(self) -> None:
+        """Raises AuthRequired if the client has to log in first."""
+        if not self._passed:
+            raise AuthRequired
+
+    async def authenticate(self, call: Call) -> dict[str, Any]:
+        """`authenticate`, which is `auth/login` in version 2. Raises InvalidParams."""
+        from acp_server.schema.initialization import AuthenticateRequest
+        from acp_server.schema.params import problem, read
+
+        request = read(AuthenticateRequest, call.params)
+        check = self._hooks.authenticate.get(request.method_id)
+        if check is None:
+            raise problem("methodId", "is not one of this agent's methods")
+        await check(call)
+        self._passed = True
+        return {}
+
+    async def logout(self, call: Call) -> dict[str, Any]:
+        """`logout`, which is `auth/logout` in version 2."""
+        if self._hooks.logout is not None:
+            await self._hooks.logout(call)
+        self._passed = not self._hooks.auth_required
+        return {}

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from acp_server.errors import InvalidRequest, RpcError, UnsupportedProtocolVersion
 from acp_server.peer.route import Admit, Route, Routes
 from acp_server.schema.params import problem, read
-from acp_server.session.negotiation import Greeting, initialize
-from acp_server.session.offer_v2 import as_v1
+from acp_server.session.negotiation import Greeting, as_v1, initialize
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from acp_server import Agent, Session, Turn
-from acp_server.session.offer_v2 import as_v1
+from acp_server.session.negotiation import as_v1
 from tests.session.editor import editing
 
 Params = dict[str, Any]
