@@ -22,10 +22,10 @@ from acp_server.tasks.grace import grace
 from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
 from acp_server.tasks.work import Job
-from acp_server.tools.calls import Calls
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output, Pieces, problems_in, shown, yields, yields_async
 from acp_server.tools.permission import Permission
+from acp_server.tools.session_tools import Calls
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import PACE, View
 

@@ -4,7 +4,7 @@ from time import process_time
 from types import SimpleNamespace
 from typing import Any
 
-from acp_server.tools.calls import Calls
+from acp_server.tools.session_tools import Calls
 
 
 def call(id: str, given: str) -> Any:
