@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from acp_server.tasks.native import run_native as run_native
     from acp_server.tools.approval import Approval as Approval
     from acp_server.tools.approval import UserAction as UserAction
-    from acp_server.tools.assistant.approval_request import ApprovalRequest as ApprovalRequest
-    from acp_server.tools.assistant.approval_request import PreviewButton as PreviewButton
+    from acp_server.tools.assistant.functions import ApprovalRequest as ApprovalRequest
+    from acp_server.tools.assistant.functions import PreviewButton as PreviewButton
     from acp_server.tools.assistant.manifest import Manifest as Manifest
     from acp_server.tools.assistant.manifest import ManifestError as ManifestError
     from acp_server.tools.assistant.tool import AssistantTool as AssistantTool
@@ -154,7 +154,7 @@ _NAMES = {
     "tasks.grace": "grace",
     "tasks.native": "run_native",
     "tools.approval": "Approval UserAction",
-    "tools.assistant.approval_request": "ApprovalRequest PreviewButton",
+    "tools.assistant.functions": "ApprovalRequest PreviewButton",
     "tools.assistant.manifest": "Manifest ManifestError",
     "tools.assistant.tool": "AssistantTool",
     "tools.context": "ToolContext",

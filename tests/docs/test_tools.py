@@ -8,7 +8,7 @@ import pytest
 
 from acp_server import Approval, ToolContext, ToolResult, UserAction
 from acp_server.tasks import threads
-from acp_server.tools.assistant.approval_request import ApprovalRequest
+from acp_server.tools.assistant.functions import ApprovalRequest
 from acp_server.tools.assistant.manifest import Manifest
 from acp_server.tools.assistant.manifest_parameter import Parameter
 from acp_server.tools.assistant.tool import AssistantTool

@@ -15,8 +15,7 @@ from typing import Any, Final, Protocol, cast
 
 from acp_server.errors import RpcError, ToolFailed, UsageError
 from acp_server.tools.approval import Approval, UserAction, unexplained
-from acp_server.tools.assistant.approval_request import ApprovalRequest
-from acp_server.tools.assistant.functions import Execution, Registered, Trial
+from acp_server.tools.assistant.functions import ApprovalRequest, Execution, Registered, Trial
 from acp_server.tools.assistant.manifest import Manifest
 from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import Editor, EditResult
