@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import anyio
 
 from acp_server.errors import ToolFailed
-from acp_server.mcp.http import sse, streamable
 from acp_server.mcp.questions import Questions
 from acp_server.mcp.results import output, shortened
-from acp_server.mcp.secret import Secrets
-from acp_server.mcp.stdio import program
 from acp_server.mcp.tools import TOOLS, ServerTools
+from acp_server.mcp.transports import Secrets, program, sse, streamable
 from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 
 if TYPE_CHECKING:

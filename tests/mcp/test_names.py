@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from acp_server.mcp.secret import Secrets
 from acp_server.mcp.tools import exposed
+from acp_server.mcp.transports import Secrets
 
 
 def test_a_name_that_is_fit_is_the_servers_and_the_tools() -> None:

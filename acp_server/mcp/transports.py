@@ -1,14 +1,16 @@
-"""A transport for the official package: a server as a process, one JSON text a line (MCP, Transports: stdio).
+"""The ways to a server (MCP, Transports), for the official package: a process (`program`), and HTTP (`streamable`, and
+the older `sse`); and what of their settings must not be read in a log (`Secrets`).
 
-The package has one, too. This one bounds what it reads, ends the whole process group, also if its leader ended by
-itself, and keeps what the process says on standard error apart from our own.
+The package has transports, too. `program` bounds what it reads, ends the whole process group, also if its leader ended
+by itself, and keeps what the process says on standard error apart from our own. The two over HTTP are the official ones
+within bounds.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +24,31 @@ from acp_server.wire.framing import LineFramer, TooLong
 from acp_server.wire.messages import Response, classify_head
 
 if TYPE_CHECKING:
-    from acp_server.mcp.secret import Secrets
-    from acp_server.schema.session import McpServerStdio
+    from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
+
+_SHORTEST: Final = 6
+"""Characters. Shorter values are not secrets, and are in most texts by chance."""
+
+_LONGEST_TEXT: Final = 500
+"""Characters of what is told."""
+
+_HIDDEN: Final = "[hidden]"
+
+
+class Secrets:
+    """The values that `hide` takes out."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        # The longest first: one may be part of another. Of `Bearer x` the second word alone is one, too.
+        parts = {part for value in values for part in (value, *value.split()) if len(part) >= _SHORTEST}
+        self._values = sorted(parts, key=len, reverse=True)
+
+    def hide(self, text: str) -> str:
+        """The text without them, and not too long."""
+        for value in self._values:
+            text = text.replace(value, _HIDDEN)
+        return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
 
 logger = logging.getLogger("acp_server.mcp")
 stderr_logger = logging.getLogger("acp_server.mcp.stderr")
@@ -146,3 +171,68 @@ class Writer(_Stream):
             if scope.cancelled_caught:
                 self._process.kill()
                 raise anyio.BrokenResourceError
+
+
+_CONNECTING: Final = 30.0
+"""Seconds to connect, and to be read by the server. How long an answer may take is the caller's matter: tools build."""
+
+
+@asynccontextmanager
+async def streamable(spec: McpServerHttp) -> AsyncGenerator[Any]:
+    """Streamable HTTP."""
+    transport = import_module("mcp.client.streamable_http")
+    async with (
+        _client(headers=_headers(spec)) as client,
+        transport.streamable_http_client(spec.url, http_client=client, max_sse_event_size=MESSAGE) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def sse(spec: McpServerSse) -> AsyncGenerator[Any]:
+    """Server-sent events, and a request for each message."""
+    transport = import_module("mcp.client.sse")
+    async with transport.sse_client(
+        spec.url, headers=_headers(spec), timeout=_CONNECTING, sse_read_timeout=None, httpx_client_factory=_client
+    ) as streams:
+        yield streams
+
+
+def _headers(spec: McpServerHttp | McpServerSse) -> dict[str, str]:
+    return {header.name: header.value for header in spec.headers}
+
+
+def _client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
+    httpx = import_module("httpx2")
+
+    class Bounded(httpx.AsyncByteStream):
+        """A body that is read whole, up to a bound."""
+
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for data in self._stream:
+                size += len(data)
+                if size > MESSAGE:
+                    raise httpx.StreamError(f"an answer of more than {MESSAGE} bytes")
+                yield data
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    async def bound(response: Any) -> None:
+        # What is packed may be any size unpacked, and it was not asked for.
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise httpx.StreamError("an answer in an encoding that was not asked for")
+        # A stream of events goes on for as long as the session; there each event is bounded.
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            response.stream = Bounded(response.stream)
+
+    return httpx.AsyncClient(
+        headers={**(headers or {}), "accept-encoding": "identity"},
+        timeout=timeout or httpx.Timeout(_CONNECTING, read=None),
+        auth=auth,
+        event_hooks={"response": [bound]},
+    )
