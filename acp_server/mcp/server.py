@@ -13,8 +13,7 @@ import anyio
 
 from acp_server.errors import ToolFailed
 from acp_server.mcp.questions import Questions
-from acp_server.mcp.results import output, shortened
-from acp_server.mcp.tools import TOOLS, ServerTools
+from acp_server.mcp.tools import TOOLS, ServerTools, output, shortened
 from acp_server.mcp.transports import Secrets, program, sse, streamable
 from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from acp_server import Limits, ToolFailed
-from acp_server.mcp.results import TEXT, output, shortened
+from acp_server.mcp.tools import TEXT, output, shortened
 
 
 class Block:
