@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from acp_server.integrations.langgraph_view import View
-from acp_server.integrations.pydantic_ai_tools import cut
+from acp_server.integrations.messages import cut
 
 running: Final[ContextVar[View | None]] = ContextVar("running", default=None)
 """What is seen of the run that this code belongs to."""

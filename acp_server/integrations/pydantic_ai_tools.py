@@ -9,13 +9,9 @@ import base64
 from importlib import import_module
 from typing import Any, Final, cast
 
+from acp_server.integrations.messages import cut
 from acp_server.session.turn import Turn
 from acp_server.store.records import ToolResult
-
-MOST: Final = 32 * 1024
-"""Characters of one result that the model is told. Of a longer one it gets the beginning and the end."""
-
-_FIRST: Final = MOST * 3 // 4
 
 
 class SessionToolset:
@@ -64,11 +60,3 @@ def _piece(piece: Any, library: Any) -> Any:
     if kind in ("image", "audio"):
         return library.BinaryContent(data=base64.b64decode(piece.data), media_type=piece.mime_type)
     return cut(piece.text) if kind == "text" else ""
-
-
-def cut(text: str) -> str:
-    """The text, or of a long one so much of its beginning and of its end that it may be told."""
-    if len(text) <= MOST:
-        return text
-    left_out = f"\n[{len(text) - MOST:,} characters are left out here]\n"
-    return text[:_FIRST] + left_out + text[len(text) - (MOST - _FIRST) :]

@@ -15,9 +15,9 @@ from anyio import to_thread
 
 from acp_server import __version__
 from acp_server.agent.app import Agent
+from acp_server.integrations.messages import cut
 from acp_server.integrations.model import find_model
 from acp_server.integrations.pydantic_ai import offer_models, prompt_handler
-from acp_server.integrations.pydantic_ai_tools import cut
 from acp_server.session.turn import Turn
 from acp_server.workspace.disk import read_text
 from acp_server.workspace.model_tools import add_tools

@@ -9,7 +9,7 @@ pytest.importorskip("pydantic_ai", reason="the extra pydantic-ai is not installe
 import anyio.lowlevel
 
 from acp_server import Agent, Session, ToolContext, ToolFailed, schema
-from acp_server.integrations.pydantic_ai_tools import MOST
+from acp_server.integrations.messages import MOST
 from tests.integrations import contract
 from tests.integrations.model_server import ModelServer, model_server, tool_call
 from tests.integrations.test_pydantic_ai import make
