@@ -16,7 +16,7 @@ from acp_server.errors import UsageError
 from acp_server.integrations.langgraph_tools import running, session_tools
 from acp_server.integrations.langgraph_view import MODELS, View, starts
 from acp_server.integrations.messages import openai_messages
-from acp_server.integrations.model_errors import in_words
+from acp_server.integrations.model import in_words
 from acp_server.session.turn import Turn
 from acp_server.store.records import Message
 from acp_server.tasks.native import run_native

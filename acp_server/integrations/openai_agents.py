@@ -18,7 +18,7 @@ from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History
-from acp_server.integrations.model_errors import in_words
+from acp_server.integrations.model import in_words
 from acp_server.session.turn import Turn
 from acp_server.store.records import Message
 from acp_server.tasks.native import run_native

@@ -16,8 +16,7 @@ from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History
-from acp_server.integrations.model import find_model
-from acp_server.integrations.model_errors import in_words
+from acp_server.integrations.model import find_model, in_words
 from acp_server.integrations.pydantic_ai_tools import SessionToolset
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 from acp_server.session.turn import OwnStopReason, Turn
