@@ -1,25 +1,163 @@
-"""`from_graph`: a graph of LangGraph as an agent (extra `langgraph`).
+"""`from_graph`: a graph of LangGraph as an agent (extra `langgraph`), and `session_tools` for its nodes.
 
 The graph runs by `run_native`, so that a cancel closes the connection to its model. Its thread is the session. What a
-cut leaves in its state is repaired when the next turn begins. How it is shown is in `langgraph_view`.
+cut leaves in its state is repaired when the next turn begins. A user sees text, reasoning, tool calls and questions of
+the run (`View`): messages of LangChain are read by their attributes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
-from acp_server.integrations.langgraph_tools import running, session_tools
-from acp_server.integrations.langgraph_view import MODELS, View, starts
-from acp_server.integrations.messages import openai_messages
+from acp_server.integrations.calls_view import REFUSED, CallsView
+from acp_server.integrations.messages import cut, openai_messages
 from acp_server.integrations.model import in_words
 from acp_server.session.turn import Turn
 from acp_server.store.records import Message
 from acp_server.tasks.native import run_native
+
+MODELS: Final = ("ai", "AIMessageChunk")
+"""Types of messages that are a model's: whole ones, and those that a node has put together from pieces."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A tool begins to run: what `starts` writes to the stream of the run."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+def starts() -> Any:
+    """A callback that writes of each tool call that begins: behind what was streamed before, from whatever thread."""
+    handler = import_module("langchain_core.callbacks").BaseCallbackHandler()
+
+    def begun(
+        tool: dict[str, Any], _text: str, *, inputs: Any = None, tool_call_id: str | None = None, **_: Any
+    ) -> None:
+        if tool_call_id is not None:
+            write = import_module("langgraph.config").get_stream_writer()
+            write(Started(tool_call_id, tool["name"], inputs))
+
+    handler.run_inline = True
+    handler.on_tool_start = begun
+    return handler
+
+
+class View(CallsView):
+    """One turn's."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        self._seen: set[str] = set()
+        """The ids of the models' messages that were shown. A graph around another writes what that has written."""
+        self.offered: set[str] = set()
+        """The names of the session's own tools that the graph has asked for. They show themselves."""
+
+    async def begin(self, id: str, name: str, arguments: Any) -> None:
+        """A tool call is there, unless it is one that shows itself."""
+        if name not in self.offered:
+            await super().begin(id, name, arguments)
+
+    async def chunk(self, message: Any) -> None:
+        """A piece of a message, or a whole one of a model that does not stream. Only those of models are shown."""
+        if message.type not in MODELS:
+            return
+        for block in message.content_blocks:
+            if block["type"] == "text":
+                await self.turn.say(block["text"])
+            elif block["type"] == "reasoning":
+                await self.turn.think(block.get("reasoning", ""))
+
+    async def messages(self, messages: list[Any]) -> None:
+        """What a node has added to the state."""
+        for message in messages:
+            if message.type in MODELS and message.id not in self._seen:
+                if message.id is not None:
+                    self._seen.add(message.id)
+                self._count(message)
+                for call in message.tool_calls:
+                    await self.begin(call["id"], call["name"], call["args"])
+            elif message.type == "tool":
+                await self.end(message.tool_call_id, str(message.text), failed=message.status == "error")
+
+    async def started(self, call: Any) -> None:
+        """Something that was written to the stream of the run: by `starts`, or by the graph for its own ends."""
+        if isinstance(call, Started):
+            await self.begin(call.id, call.name, call.arguments)
+            await self.run(call.id)
+
+    async def ask(self, _turn: Turn, value: Any) -> Any:
+        """The user's answer to an `interrupt()`: decisions for the middleware that asks about tools, else a bool."""
+        requests: Any = cast("dict[str, Any]", value).get("action_requests") if isinstance(value, dict) else None
+        if not isinstance(requests, list):
+            return await self.permit("graph", value, value if isinstance(value, str) else None)
+        decisions: list[dict[str, str]] = []
+        for request in cast("list[dict[str, Any]]", requests):
+            allowed = await self.permit(request["name"], request.get("args"))
+            decisions.append({"type": "approve"} if allowed else {"type": "reject", "message": REFUSED})
+        return {"decisions": decisions}
+
+    def _count(self, message: Any) -> None:
+        if (usage := message.usage_metadata) is not None:
+            self.turn.add_usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"])
+
+
+running: Final[ContextVar[View | None]] = ContextVar("running", default=None)
+"""What is seen of the run that this code belongs to."""
+
+
+def session_tools() -> list[Any]:
+    """The tools of the session (`Session.tools`), those of its MCP servers included, as tools of LangChain.
+
+    They are those of the session whose turn runs, as they are now: call it in a node, once for `bind_tools` and once
+    for the `ToolNode`. They run as `Turn.run_tool` runs them, and so ask for approval and end with the turn; they are
+    asynchronous. Outside of a turn there are none.
+    """
+    view = running.get()
+    if view is None:
+        return []
+    described = view.turn.session.tools.describe()
+    view.offered.update(tool["name"] for tool in described)
+    return [
+        _kind()(name=tool["name"], description=tool["description"], args_schema=tool["input_schema"], coroutine=_unused)
+        for tool in described
+    ]
+
+
+async def _unused(**_: Any) -> None:
+    """What LangChain wants a tool to have; `_invoked` stands in front of it."""
+
+
+@cache
+def _kind() -> Any:
+    return type("SessionTool", (import_module("langchain_core.tools").StructuredTool,), {"ainvoke": _invoked})
+
+
+async def _invoked(self: Any, given: Any, _config: Any = None, **_: Any) -> Any:
+    """Run it for a call of a model, which has an id, or for arguments alone."""
+    view = running.get()
+    if view is None:
+        raise RuntimeError(f"{self.name} is a tool of a session, and runs in its turns alone")
+    call: dict[str, Any] = given if given.get("type") == "tool_call" else {"args": given, "id": None}
+    id: str | None = call["id"]
+    result = await view.turn.run_tool(self.name, call["args"], id=id)
+    text = cut(result.message or f"It is {result.status}.")
+    if id is None:
+        return text
+    return import_module("langchain_core.messages").ToolMessage(
+        text, tool_call_id=id, name=self.name, status="success" if result.ok else "error"
+    )
+
 
 __all__ = ["from_graph", "session_tools"]
 

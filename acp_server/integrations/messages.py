@@ -1,5 +1,7 @@
-"""What was said in a session, as models are told it: in the shapes that their APIs take (`Turn.context(tools=True)`), as
-the history that a framework keeps with the turns that have made it (`History`), and not too long (`cut`).
+"""What was said in a session, as models are told it.
+
+`openai_messages` and `anthropic_messages` have the shapes that the APIs take. `History` is what a framework keeps with
+the turns that have made it. `cut` bounds one text.
 """
 
 from __future__ import annotations
@@ -7,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from acp_server.errors import EncodeError, UsageError
