@@ -1,8 +1,8 @@
 """`from_agent`: an agent of pydantic-ai as an agent (extra `pydantic-ai`).
 
 It runs by `run_native`, with the cancel of the turn as its only one. A turn that is cut or fails leaves nothing in the
-history that its model sees, as in `Turn.context`. The session's own tools are offered to it by `pydantic_ai_tools`, and
-what goes wrong with its model is told by `model_errors`.
+history that its model sees, as in `Turn.context`. The session's own tools are offered to it (`SessionToolset`): they
+run as `Turn.run_tool` runs them, and so show themselves, ask for approval and end with the turn.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
-from acp_server.integrations.messages import History
+from acp_server.integrations.messages import History, cut
 from acp_server.integrations.model import find_model, in_words
-from acp_server.integrations.pydantic_ai_tools import SessionToolset
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 from acp_server.session.turn import OwnStopReason, Turn
-from acp_server.store.records import Message
+from acp_server.store.records import Message, ToolResult
 from acp_server.tasks.native import run_native
 
 _STOPS: Final[dict[str | None, OwnStopReason]] = {"length": "max_tokens", "content_filter": "refusal"}
@@ -218,3 +217,51 @@ def _content(blocks: Sequence[dict[str, Any]]) -> Any:
         elif block["type"] == "resource" and "text" in block["resource"]:
             pieces.append(f"{block['resource']['uri']}:\n{block['resource']['text']}")
     return "\n".join(pieces) if all(isinstance(piece, str) for piece in pieces) else pieces
+
+
+class SessionToolset:
+    """Those that can run in the session of a turn."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._library = import_module("pydantic_ai")
+        self._toolsets = import_module("pydantic_ai.toolsets")
+        self.names: set[str] = set()
+        """Of all that were offered."""
+        self.toolset: Final = self._toolsets.DynamicToolset(self._now)
+        """What pydantic-ai takes. It is found anew for each request to the model."""
+
+    def _now(self, _context: Any) -> Any:
+        described = self._turn.session.tools.describe()
+        self.names.update(tool["name"] for tool in described)
+        return self._toolsets.FunctionToolset([self._tool(**tool) for tool in described])
+
+    def _tool(self, name: str, description: str, input_schema: dict[str, Any]) -> Any:
+        async def run(context: Any, /, **arguments: Any) -> Any:
+            result = await self._turn.run_tool(name, arguments, id=context.tool_call_id)
+            if result.status == "failed":
+                raise self._library.ToolFailed(cut(result.message or "It failed."))
+            return _told(result, self._library)
+
+        return self._library.Tool.from_schema(run, name, description, input_schema, takes_ctx=True)
+
+
+def _told(result: ToolResult, library: Any) -> Any:
+    if result.message is not None:
+        return cut(result.message)
+    if result.status != "completed":
+        return "It was cancelled."
+    value: Any = result.value
+    shown = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
+    pieces = [_piece(piece, library) for piece in shown]
+    return pieces if any(pieces) else "It is done."
+
+
+def _piece(piece: Any, library: Any) -> Any:
+    """Content that a tool has shown, as models take it; "" for what they do not."""
+    if isinstance(piece, str):
+        return cut(piece)
+    kind = getattr(piece, "type", "")
+    if kind in ("image", "audio"):
+        return library.BinaryContent(data=base64.b64decode(piece.data), media_type=piece.mime_type)
+    return cut(piece.text) if kind == "text" else ""
