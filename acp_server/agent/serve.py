@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import anyio
 
-from acp_server.agent.children import end_children_with_us
-from acp_server.agent.ending import AGAIN, Deadline, Ending, leave, outlast
+from acp_server.agent.ending import AGAIN, Deadline, Ending, end_children_with_us, leave, outlast
 from acp_server.agent.loading import current
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
@@ -105,7 +104,7 @@ def run(
 
     As `serve_stdio`, but with an event loop of its own (`backend`: `asyncio` or `trio`; None is asyncio), and standard
     output and the signals are not given back. If handlers, the loop or threads do not end, the process is ended here,
-    for it may not outlive its client. The processes that it has started end with it (see `acp_server.agent.children`).
+    for it may not outlive its client. The processes that it has started end with it (see `acp_server.agent.ending`).
 
     An end by signal is an exit code (128 + its number, as a shell reports it), and the process does not die by that
     signal. So what the program runs at its end still runs. In a container, where the first process is not killed by a
