@@ -1,12 +1,16 @@
 """The built-in agent with a model: the tools of the workspace, driven by what a model makes of a user's message.
 
-Which model there is and how it is talked to is the matter of `acp_server.integrations`.
+Which model there is and how it is talked to is the matter of `acp_server.integrations`. For a model the engines give
+what they find as text of bounded length. What is said of it to users is shown with the call; `report` has the tools for
+users who ask for themselves. Those that change files are the same for both, in `change`.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Generator
+from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
@@ -19,10 +23,17 @@ from acp_server.integrations.messages import cut
 from acp_server.integrations.model import find_model
 from acp_server.integrations.pydantic_ai import offer_models, prompt_handler
 from acp_server.session.turn import Turn
+from acp_server.tools.context import ToolContext
+from acp_server.tools.output import Output
+from acp_server.workspace import change, report
+from acp_server.workspace.batches import Batches
 from acp_server.workspace.disk import read_text
-from acp_server.workspace.model_tools import add_tools
+from acp_server.workspace.read import Passage, Reading
 from acp_server.workspace.roots import Roots, entitle, open_roots
+from acp_server.workspace.run import ask_run, execute, run_title
+from acp_server.workspace.search import Hit, Search
 from acp_server.workspace.shown import Refusal
+from acp_server.workspace.walk import Skipped, files_below
 
 logger = logging.getLogger("acp_server.workspace")
 
@@ -97,3 +108,138 @@ def _of_project(roots: Roots) -> str:
     except Refusal as refusal:
         logger.warning("the instructions of the project are not used: %s", refusal)
         return ""
+
+
+MOST_CHARACTERS: Final = 30_000
+"""Of one result: models pay for each, and again in each further request."""
+
+MOST_HITS: Final = 200
+MOST_FILES: Final = 1_000
+
+
+def add_tools(agent: Agent) -> None:
+    """Have the agent offer them."""
+    agent.tool(name="list_files", kind="search", title=list_title)(list_files)
+    agent.tool(name="search", kind="search", title=report.search_title)(search)
+    agent.tool(name="read", kind="read", title=read_title)(read)
+    agent.tool(
+        name="edit",
+        kind="edit",
+        title=change.edit_title,
+        approval=change.ask_edit,
+        auto_approve=True,
+        description="Replace `old`, a text that is in the file `path` exactly once, by `new`. Take some lines around "
+        "what changes, exactly as `read` shows them.",
+    )(change.edit)
+    agent.tool(
+        name="write",
+        kind="edit",
+        title=change.write_title,
+        approval=change.ask_write,
+        auto_approve=True,
+        description="Make the file `path`, or replace all that is in it, by `content`.",
+    )(change.write)
+    agent.tool(name="run", kind="execute", title=run_title, approval=ask_run, auto_approve=True)(run)
+
+
+def list_title(path: str | None = None) -> str:
+    """What the user sees."""
+    return "List the files" if path is None else f"List the files in {report.quoted(path)}"
+
+
+async def list_files(call: ToolContext, path: str | None = None) -> str:
+    """List the files of the project, or those below the directory `path`, without those that git ignores."""
+    call.verbatim()
+    roots: Roots = call.session.data
+    found: list[str] = []
+    with closing(Batches(_paths(roots, path))) as batches:
+        async for batch in batches:
+            found += map(roots.display, batch)
+            if len(found) >= MOST_FILES:
+                break
+    return _lines(found, MOST_FILES, "files", "name a directory") or "There are no files."
+
+
+def _paths(roots: Roots, path: str | None) -> Generator[str | None]:
+    for item in files_below(roots, path):
+        yield None if isinstance(item, Skipped) else item
+
+
+async def search(pattern: str, call: ToolContext, path: str | None = None) -> str:
+    """Search the files of the project, or those below `path`, for a regular expression. `(?i)` at its beginning ignores
+    case. Each hit is a line: path, number of the line, number of the column, text."""
+    call.verbatim()
+    roots: Roots = call.session.data
+    engine = Search(roots, pattern, path)
+    hits: list[Hit] = []
+    with closing(Batches(engine.run())) as batches:
+        async for batch in batches:
+            hits += batch
+            report.locate(call, [(hit.path, hit.line) for hit in batch])
+            if len(hits) >= MOST_HITS:
+                break
+    lines = [f"{roots.display(hit.path)}:{hit.line}:{hit.column}: {hit.text}" for hit in hits]
+    words = _lines(lines, MOST_HITS, "hits", "look for something more special") or "There are no hits."
+    if engine.gave_up:
+        words += "\n[the pattern is too slow, so not all files were searched]"
+    return words
+
+
+def read_title(path: str, first_line: int | None = None, last_line: int | None = None) -> str:
+    """What the user sees."""
+    return report.read_title(_target(path, first_line, last_line))
+
+
+async def read(path: str, call: ToolContext, first_line: int | None = None, last_line: int | None = None) -> str:
+    """Read a text file, or its lines from `first_line` to `last_line`, counted from 1. Of a long file the first part is
+    shown, and from which line on more can be read."""
+    call.verbatim()
+    reading = Reading(call.session.data, _target(path, first_line, last_line))
+    found = await to_thread.run_sync(reading.find)
+    async for (passage,) in Batches(reading.run(await report.in_editor(call, found))):
+        call.raw_output = {"first": passage.first, "last": passage.last}
+        report.locate(call, [(passage.path, passage.first)])
+        return _read(passage)
+    raise RuntimeError("a reading ended without a passage")
+
+
+def _target(path: str, first_line: int | None, last_line: int | None) -> str:
+    if first_line is None and last_line is None:
+        return path
+    return f"{path}:{1 if first_line is None else first_line}-{'' if last_line is None else last_line}"
+
+
+def _read(passage: Passage) -> str:
+    if not passage.text:
+        return "The file is empty."
+    text = passage.text
+    if len(text) <= MOST_CHARACTERS:
+        return text if passage.left_out is None else f"{text}\n[{passage.left_out}]"
+    end = text.rfind("\n", 0, MOST_CHARACTERS)
+    if end < 0:
+        return f"{text[:MOST_CHARACTERS]}\n[line {passage.first} is cut here]"
+    following = passage.first + text.count("\n", 0, end) + 1
+    return f"{text[:end]}\n[more from line {following} on]"
+
+
+async def run(command: str, call: ToolContext) -> Output:
+    """Run a command of the shell in the project's directory, and wait for its end: what it prints, and how it ends. It
+    gets no input. Nothing of it goes on behind its end."""
+    ended = await execute(command, call)
+    printed = ended.output
+    if len(printed) > MOST_CHARACTERS:
+        printed = f"[the beginning is left out]\n{printed[-MOST_CHARACTERS:]}"
+    # What it has printed is shown by now.
+    told = Output(f"{printed}\n[{ended}]".lstrip("\n"), said=True)
+    told.text = str(ended)
+    return told
+
+
+def _lines(lines: list[str], most: int, what: str, advice: str) -> str:
+    """They, one below the other, as far as there is room."""
+    room = MOST_CHARACTERS
+    for number, line in enumerate(lines):
+        room -= len(line) + 1
+        if number == most or room < 0:
+            return "\n".join([*lines[:number], f"[there are more {what}: {advice}]"])
+    return "\n".join(lines)

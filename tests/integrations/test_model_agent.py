@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="the extra model is not installed: make test-integrations")
 
 from acp_server import Agent
-from acp_server.workspace import model_tools
 from acp_server.workspace.model_agent import model_agent
 from acp_server.workspace.search import Search
 from tests.integrations import contract
@@ -228,7 +227,7 @@ class Endless(Search):
 
 
 async def test_a_cancel_in_a_search_stops_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_tools, "Search", Endless)
+    monkeypatch.setattr("acp_server.workspace.model_agent.Search", Endless)
     async with (
         model_server([tool_call("search", {"pattern": "needle"})]) as server,
         working(server, project) as (editor, session),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from acp_server import Agent, ToolResult, Turn
-from acp_server.workspace.model_tools import MOST_CHARACTERS, MOST_FILES, MOST_HITS, add_tools
+from acp_server.workspace.model_agent import MOST_CHARACTERS, MOST_FILES, MOST_HITS, add_tools
 from acp_server.workspace.roots import open_roots
 from tests.session.editor import Editor, editing
 
