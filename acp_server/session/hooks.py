@@ -1,7 +1,7 @@
-"""What an agent author registered, as the protocol's side needs it (`Hooks`), and what others do for it, as protocols:
-who carries out tool calls (`ToolHost`), who connects to MCP servers (`McpHost`), what a turn runs in (`Host`).
+"""What the protocol's side needs of others, which it does not import. Pure data and protocols.
 
-`acp_server.agent`, `acp_server.tools` and `acp_server.mcp` fill them in, which this side does not import. Pure data.
+`Hooks` is what an agent author registered, and `acp_server.agent` fills it in. `ToolHost` carries out tool calls
+(`acp_server.tools`), `McpHost` connects to MCP servers (`acp_server.mcp`), and a turn runs in a `Host`.
 """
 
 from __future__ import annotations
