@@ -118,4 +118,4 @@ async def test_sending_to_nobody_raises_an_oserror(pipes: Pipes) -> None:
 
 
 def _of_ours() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("acp_server ")]
+    return [thread for thread in threading.enumerate() if thread.name in ("acp_server reader", "acp_server writer")]
