@@ -106,38 +106,23 @@ class _Finding:
 class _Message:
     """What is said of one message's searches: the hits of all of them as they come, then what each has come to."""
 
-    def __init__(self, turn: Turn, roots: Roots, searches: int) -> None:
+    def __init__(self, turn: Turn, roots: Roots) -> None:
         self._turn = turn
         self._roots = roots
-        self._running = searches
-        self._open = False
         self.findings: dict[str | None, _Finding | Refusal] = {}
         """By the paths as they were typed."""
 
     async def say(self, finding: _Finding, hits: Sequence[Hit]) -> None:
-        """Hits, each on a line."""
+        """Hits, each on a line, as a block of code. The block ends with them, for some clients show an update of a tool
+        call, which may come next, in the same place and read what follows it as a text of its own."""
         if hits:
-            fence = "" if self._open else f"{_FENCE}\n"
-            self._open = True
             finding.said += len(hits)
             lines = (f"{self._roots.display(hit.path)}:{hit.line}:{hit.column}: {hit.text}\n" for hit in hits)
-            await self._turn.say(fence + "".join(lines))
-
-    async def finish(self, finding: _Finding, hits: Sequence[Hit]) -> None:
-        """Say the last hits of a search.
-
-        Behind those of the last search the block of code ends, for clients show the end of the tool call, which comes
-        next, in the same place.
-        """
-        await self.say(finding, hits)
-        self._running -= 1
-        if not self._running and self._open:
-            self._open = False
-            await self._turn.say(f"{_FENCE}\n")
+            await self._turn.say(f"{_FENCE}\n{''.join(lines)}{_FENCE}\n")
 
     def last_words(self, paths: Sequence[str | None]) -> str:
         """What is said at the end, however it comes."""
-        words = f"{_FENCE}\n" if self._open else ""
+        words = ""
         for path in paths:
             finding = self.findings.get(path)
             if finding is None:
@@ -176,7 +161,7 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
         finally:
             # Found in the moment of a cancel: counted, so it has to be shown as well.
             pending, batches.pending = batches.pending, []
-            await _at_last(message.finish(finding, pending))
+            await _at_last(message.say(finding, pending))
             call.raw_output = finding.counts()
     return str(finding)
 
@@ -185,7 +170,7 @@ async def show_search(turn: Turn, tool: Any, pattern: str, paths: Sequence[str |
     """Search in each of the paths, at the same time. Raises Refusal for a pattern that is not valid."""
     Matcher(pattern)
     paths = list(dict.fromkeys(paths))
-    message = _Message(turn, turn.session.data, len(paths))
+    message = _Message(turn, turn.session.data)
     _message.set(message)
     try:
         async with anyio.create_task_group() as group:

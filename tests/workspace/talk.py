@@ -60,12 +60,8 @@ class Told:
 
     @property
     def hits(self) -> list[str]:
-        """What was said between the first two fences, line by line."""
-        lines = self.text.split("\n")
-        if "~~~~" not in lines:
-            return []
-        begin = lines.index("~~~~") + 1
-        return lines[begin : lines.index("~~~~", begin)]
+        """What was said between fences, line by line."""
+        return [line for block in self.text.split("~~~~\n")[1::2] for line in block.splitlines()]
 
     @property
     def call(self) -> dict[str, Any]:
