@@ -14,8 +14,8 @@ import click
 
 from acp_server import __version__
 from acp_server.agent.log import entry
-from acp_server.cli.options import COMMAND as SERVE
 from acp_server.cli.screen import Screen, clean, use_standard_output
+from acp_server.cli.target import COMMAND as SERVE
 from acp_server.client import Handlers, RemoteSession, reject_once, spawn_agent
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError

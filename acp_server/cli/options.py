@@ -6,7 +6,6 @@ What the options mean is not known here.
 from __future__ import annotations
 
 import math
-import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import Field, fields
@@ -157,6 +156,3 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("it has to be a text")
     return value
-
-
-COMMAND: Final = (sys.executable, "-m", "acp_server", "serve")

@@ -19,9 +19,9 @@ from xml.etree import ElementTree as ET
 
 import click
 
-from acp_server.cli.agent_command import AgentCommand, agent_command
 from acp_server.cli.doctor import Examination
 from acp_server.cli.screen import Screen, use_standard_output
+from acp_server.cli.target import AgentCommand, agent_command
 from acp_server.errors import UsageError
 
 

@@ -19,10 +19,10 @@ from typing import Any
 import anyio
 import click
 
-from acp_server.cli.agent_command import agent_command
 from acp_server.cli.chat.opening import LAST, Answer, Wishes
 from acp_server.cli.chat.user import User
 from acp_server.cli.screen import use_standard_output
+from acp_server.cli.target import agent_command
 from acp_server.errors import AcpError, AuthRequired, RequestCancelled, UsageError
 
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from acp_server import __version__
 from acp_server.agent.record import RecordedStream, Recorder
-from acp_server.cli.agent_command import AgentCommand
+from acp_server.cli.target import AgentCommand
 from acp_server.client import Handlers, LocalFiles, Patience, RemoteAgent, RemoteSession, spawn_agent
 from acp_server.client.errors import AgentExited
 from acp_server.client.handlers import AskPermission, Terminals

@@ -16,9 +16,8 @@ from pathlib import Path
 import anyio
 
 from acp_server.agent.standard_io import Claim
-from acp_server.cli.options import COMMAND
 from acp_server.cli.reload.relay import Relay
-from acp_server.cli.target import place_of
+from acp_server.cli.target import COMMAND, place_of
 from acp_server.errors import UsageError
 from acp_server.peer.stream import Stream
 
