@@ -1,13 +1,22 @@
-"""The overview of the commands: it knows their names, and imports one of them when it is called."""
+"""The overview of the commands, and what commands have in common: options that a TOML file gives as well.
+
+The overview knows the names of the commands, and imports one of them when it is called. What the options mean is not
+known here.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import Field, fields
 from importlib import import_module
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
 
 import click
 
 import acp_server
+from acp_server.errors import UsageError
 
 _COMMANDS: Final = {
     "serve": "Serve an agent to an editor over standard input and output.",
@@ -31,8 +40,8 @@ class _Commands(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
+        if cmd_name in self.commands or cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
         return getattr(import_module(f"acp_server.cli.{cmd_name}"), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -49,3 +58,157 @@ class _Commands(click.Group):
 @click.version_option(acp_server.__version__, message="%(prog)s %(version)s")
 def commands() -> None:
     """An Agent Client Protocol runtime. Without a command it serves the built-in agent, for an editor."""
+
+
+@commands.command()
+@click.argument("directory", type=click.Path(file_okay=False), default="protocol_schemas")
+@click.option("--check", is_flag=True, help="Write nothing; fail if a file is stale.")
+def schema(directory: str, check: bool) -> int:
+    """Write the protocol's types as JSON Schema into DIRECTORY (`protocol_schemas` without one)."""
+    from acp_server.schema import export
+
+    return export.main(["--check", directory] if check else [directory])
+
+
+ARGUMENTS: Final = "acp_server.arguments"
+"""The key in `ctx.meta` of the words that the command was given."""
+_CONFIG: Final = "config"
+_LIMIT: Final = "limits"
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class ConfiguredCommand(click.Command):
+    """A command with `--config FILE`. What the command line says goes before what the file says.
+
+    The file has a key for each option, a table `limits` with those of `limit_options`, and a table for each option that
+    is NAME=VALUE.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See click.Command. Raises UsageError."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See click.Command."""
+        shown = [(param, record) for param in self.get_params(ctx) if (record := param.get_help_record(ctx))]
+        for title, limits in (("Options", False), ("Limits", True)):
+            with formatter.section(title):
+                formatter.write_dl([record for param, record in shown if isinstance(param, _Limit) is limits])
+
+
+class _Limit(click.Option):
+    """An option that stands in the table `limits` of the file."""
+
+
+class _Number(click.ParamType["int | float"]):
+    """A finite number, from `least` on."""
+
+    def __init__(self, kind: type[int] | type[float], least: float) -> None:
+        self.name = kind.__name__
+        self._kind = kind
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """See click.ParamType."""
+        try:
+            number = self._kind(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a {'whole number' if self._kind is int else 'number'}", param, ctx)
+        if not math.isfinite(number) or number < self._least:
+            self.fail(f"{value} is not at least {self._least:g}, or not finite", param, ctx)
+        return number
+
+
+def config_option(function: _F) -> _F:
+    """Add `--config`."""
+    return click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        is_eager=True,
+        callback=_read,
+        help="A TOML file with a key for each of these options, and the tables bots and limits.",
+    )(function)
+
+
+def limit_options(table: type[Any]) -> Callable[[_F], _F]:
+    """Add an option for each field of a dataclass of limits: numbers with `unit` and `help` in their metadata."""
+
+    def add(function: _F) -> _F:
+        for each in reversed(fields(table)):
+            function = _limit_option(each)(function)
+        return function
+
+    return add
+
+
+def _limit_option(each: Field[Any]) -> Callable[[_F], _F]:
+    kind = int if isinstance(each.default, int) else float
+    return click.option(
+        f"--{each.name.replace('_', '-')}",
+        each.name,
+        cls=_Limit,
+        type=_Number(kind, each.metadata["least"]),
+        metavar=each.metadata["unit"],
+        default=each.default,
+        show_default=True,
+        help=each.metadata["help"],
+    )
+
+
+def _read(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
+    if path is None:
+        return None
+    import tomllib  # Not at the top: every start of an agent passes here, and none of them reads a file of options.
+
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    tables: dict[str, Any] = {_LIMIT: document.pop(_LIMIT, {})}
+    if not isinstance(tables[_LIMIT], dict):
+        raise UsageError(f"{path}: limits has to be a table")
+    named = {_key(param): param for param in ctx.command.params if param.name not in (_CONFIG, "check")}
+    values: dict[str, Any] = {}
+    for key, value in [*document.items(), *((f"{_LIMIT}.{key}", value) for key, value in tables[_LIMIT].items())]:
+        param = named.get(key)
+        if param is None:
+            raise UsageError(f"{path}: nothing is called {key!r}")
+        try:
+            values[str(param.name)] = _value(ctx, param, value)
+        except (click.BadParameter, TypeError) as error:
+            raise UsageError(f"{path}: {key}: {error}") from None
+    ctx.default_map = {**(ctx.default_map or {}), **values}
+    return path
+
+
+def _key(param: click.Parameter) -> str:
+    name = str(param.name).replace("_", "-")
+    return f"{_LIMIT}.{name}" if isinstance(param, _Limit) else name
+
+
+def _value(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        if "=" not in str(param.metavar):
+            raise TypeError("it is not a table")
+        value = [f"{key}={_text(each)}" for key, each in table.items()]
+    elif param.multiple:
+        if not isinstance(value, list):
+            raise TypeError("it has to be a list")
+        value = [_text(each) for each in cast("list[Any]", value)]
+    elif isinstance(param.type, (_Number, click.IntRange)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError("it has to be a number")
+    else:
+        value = _text(value)
+    param.type_cast_value(ctx, value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("it has to be a text")
+    return value
