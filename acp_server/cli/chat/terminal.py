@@ -27,9 +27,8 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from acp_server.cli.chat.history import history_file
 from acp_server.cli.chat.live_screen import LiveScreen
-from acp_server.cli.chat.user import is_typed_ahead
+from acp_server.cli.chat.user import history_file, is_typed_ahead
 from acp_server.cli.screen import hint_of, one_line
 from acp_server.schema import AvailableCommand
 
