@@ -2,8 +2,7 @@
 
 The recordings are made by `acp_server.agent.record`. What is in one is found out message by message:
 
-message       one message of the recording
-span          what has a beginning and an end, and the cancels that cut it
+parts         messages, what has a beginning and an end, and the cancels that cut it
 conversation  the messages together: what they began and ended, and what is nested in what
 anomalies     what is wrong with that
 html          all of it as a page; picture, a short one as SVG; here as lines of text
@@ -24,7 +23,7 @@ from acp_server.cli.screen import Screen, one_line, use_standard_output
 from acp_server.cli.trace.anomalies import LATE, SLOW, Anomaly, Thresholds, anomalies
 from acp_server.cli.trace.conversation import Conversation
 from acp_server.cli.trace.html import page
-from acp_server.cli.trace.message import Mark
+from acp_server.cli.trace.parts import Mark
 from acp_server.cli.trace.picture import picture
 from acp_server.errors import UsageError
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from acp_server.cli.trace.conversation import Conversation, Fault, duration
-from acp_server.cli.trace.span import Cut, Span
+from acp_server.cli.trace.parts import Cut, Span
 
 SLOW: Final = 5.0
 """Seconds after which an answer is slow."""

@@ -12,8 +12,7 @@ from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from acp_server.agent.record import Direction, Entry
-from acp_server.cli.trace.message import Message, json, messages, object_in
-from acp_server.cli.trace.span import Cut, Span, State, numbered
+from acp_server.cli.trace.parts import Cut, Message, Span, State, json, messages, numbered, object_in
 
 _OF_A_TURN: Final = {
     "agent_message_chunk",

@@ -8,7 +8,7 @@ from typing import Final
 
 from acp_server.cli.screen import one_line
 from acp_server.cli.trace.conversation import Conversation, duration
-from acp_server.cli.trace.span import Cut, Span
+from acp_server.cli.trace.parts import Cut, Span
 from acp_server.errors import UsageError
 
 MOST: Final = 200

@@ -4,7 +4,7 @@ import pytest
 
 from acp_server.agent.record import Entry
 from acp_server.cli.trace.conversation import Conversation
-from acp_server.cli.trace.span import Span
+from acp_server.cli.trace.parts import Span
 
 from .recordings import Recording, cancelled_turn
 

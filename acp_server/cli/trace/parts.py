@@ -1,9 +1,12 @@
-"""One message of a recording. What it belongs to is found out in `acp_server.cli.trace.conversation`."""
+"""What a recording consists of: messages, spans, which have a beginning and an end, and the cancels that cut spans.
+
+What belongs to what is found out in `acp_server.cli.trace.conversation`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
 from acp_server.agent.record import Direction, Entry
@@ -24,7 +27,7 @@ class Message:
         text: what was on the wire, a member of a batch by itself.
         title: what it is, in a few words.
         rest: what it says, which may be long.
-        owner: the number of the span that it belongs to (see `acp_server.cli.trace.span`).
+        owner: the number of the span that it belongs to.
     """
 
     t: float
@@ -117,3 +120,102 @@ def object_in(value: dict[str, Any], name: str) -> dict[str, Any]:
 def json(value: Any) -> str:
     """A value as JSON, on one line."""
     return codec.encode(value).decode().rstrip("\n")
+
+
+Kind: TypeAlias = Literal["connection", "session", "turn", "tool", "request"]
+State: TypeAlias = Literal["open", "done", "failed", "cancelled"]
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """A connection, a session, a turn, a tool call or a request, nested as they were.
+
+    Attributes:
+        number: its place, from the top down, once `numbered`.
+        dir: which way a request goes; None for what is not a request.
+        begin, end: seconds since the beginning of the recording. `end` is None as long as nothing has ended it.
+        method: of a request or turn.
+    """
+
+    kind: Kind
+    title: str
+    begin: float
+    parent: Span | None = None
+    dir: Direction | None = None
+    method: str = ""
+    end: float | None = None
+    state: State = "open"
+    number: int = 0
+    children: dict[Span, None] = field(default_factory=dict["Span", None])
+    cuts: list[Cut] = field(default_factory=list["Cut"])
+
+    def __post_init__(self) -> None:
+        if self.parent is not None:
+            self.parent.children[self] = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self.end is None
+
+    def move(self, parent: Span) -> None:
+        """Hang it below another one."""
+        if self.parent is not None:
+            del self.parent.children[self]
+        self.parent = parent
+        parent.children[self] = None
+
+    def finish(self, t: float, state: State) -> None:
+        """It has ended."""
+        self.end, self.state = t, state
+
+    def below(self) -> Iterator[Span]:
+        """Itself and all that is nested in it, from the top down."""
+        left: list[Span] = [self]
+        while left:
+            span = left.pop()
+            yield span
+            left.extend(reversed(span.children))
+
+    def above(self, kind: Kind) -> Span | None:
+        """The one of this kind that it is nested in, or is."""
+        span: Span | None = self
+        while span is not None and span.kind != kind:
+            span = span.parent
+        return span
+
+
+@dataclass(slots=True, eq=False)
+class Cut:
+    """A cancel that met something.
+
+    Attributes:
+        t: when it was sent, in seconds since the beginning.
+        message: which message it is, counted from 0.
+        how: its method.
+        target: the turn or request that it names.
+        reached: the target and what was open below it.
+        because: the cut that this one follows from, such as the cancel of the turn for a request that is withdrawn.
+    """
+
+    t: float
+    message: int
+    how: str
+    target: Span
+    reached: list[Span]
+    because: Cut | None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took until the target was answered; None if it never was."""
+        return None if self.target.end is None else self.target.end - self.t
+
+
+def numbered(root: Span) -> list[Span]:
+    """All spans from the top down, siblings in the order in which they began; each gets its number."""
+    for span in list(root.below()):
+        span.children = dict.fromkeys(sorted(span.children, key=lambda child: child.begin))
+    spans = list(root.below())
+    for number, span in enumerate(spans):
+        span.number = number
+    return spans
