@@ -22,10 +22,10 @@ from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Nego
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
-    from acp_server.session.choosing import Choosing
     from acp_server.session.lifecycle import Lifecycle
     from acp_server.session.prompting import Prompting
     from acp_server.session.session import Session
+    from acp_server.session.settings import Choosing
 
 
 class Service:
@@ -46,7 +46,7 @@ class Service:
 
     @cached_property
     def _choosing(self) -> Choosing:
-        from acp_server.session.choosing import Choosing
+        from acp_server.session.settings import Choosing
 
         return Choosing(self._hooks, self.find)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acp_server.schema.params import problem, read_as
-from acp_server.session import choosing as v1
+from acp_server.session import settings as v1
 from acp_server.session.v2 import options
 
 if TYPE_CHECKING:
