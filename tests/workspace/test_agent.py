@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from acp_server.workspace import agent
 from acp_server.workspace import search as search_module
-from acp_server.workspace.agent import agent
 from acp_server.workspace.commands import help_text
 from tests.session.editor import CANCELLED, END_TURN
 
