@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from acp_server.session.turn import Turn as Turn
     from acp_server.store.memory import MemoryStore as MemoryStore
     from acp_server.store.memory import SessionStore as SessionStore
+    from acp_server.store.records import Message as Message
     from acp_server.store.records import ToolResult as ToolResult
     from acp_server.store.sqlite_store import SqliteStore as SqliteStore
     from acp_server.tasks.cause import Cause as Cause
@@ -103,6 +104,7 @@ __all__ = [
     "Manifest",
     "ManifestError",
     "MemoryStore",
+    "Message",
     "PermissionAnswer",
     "PreviewButton",
     "ReplaceInstruction",
@@ -148,7 +150,7 @@ _NAMES = {
     "session.terminal": "Terminal",
     "session.turn": "Turn",
     "store.memory": "MemoryStore SessionStore",
-    "store.records": "ToolResult",
+    "store.records": "Message ToolResult",
     "store.sqlite_store": "SqliteStore",
     "tasks.cause": "Cause",
     "tasks.grace": "grace",

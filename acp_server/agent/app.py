@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from acp_server.agent.handlers import as_async, prompt_hook, session_hook
+from acp_server.agent.servers import behind_servers, connect, mcp_host
 from acp_server.errors import InvalidParams, ResourceNotFound, UsageError
 from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from acp_server.schema.config_options import SessionMode
-    from acp_server.session.hooks import McpHost, PromptHook
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
-    from acp_server.session.turn import Turn
     from acp_server.store.memory import SessionStore
     from acp_server.tools.permission import Approvals
 
@@ -53,8 +52,9 @@ class Agent:
     there, or 10 s after the session. Or which transports beyond stdio your own code connects to: `http`, `sse`.
     `store`: where sessions are kept; in memory by default. `approvals`: where it is kept what the user decided about a
     tool for good; by default that holds until the session is closed. `versions`: of the protocol, of which each client
-    gets the highest that both know. Raises UsageError for anything else in `accepts`, `mcp` or `versions`, and for
-    `mcp=True` without the extra.
+    gets the highest that both know. `second_prompts`: what becomes on version 2 of a prompt that arrives while a turn
+    runs: `hold` it until the turn is over, `refuse` it, or `steer` the turn with it. Raises UsageError for anything
+    else in these, and for `mcp=True` without the extra.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Agent:
         store: SessionStore | None = None,
         approvals: Approvals | None = None,
         versions: Iterable[Literal[1, 2]] = (1, 2),
+        second_prompts: Literal["hold", "refuse", "steer"] = "hold",
     ) -> None:
         self.name = name
         self._connects: Final = mcp is True
@@ -79,17 +80,20 @@ class Agent:
         spoken = tuple(sorted({*versions}))
         if not spoken or {*spoken} - {1, 2}:
             raise UsageError("an agent speaks version 1 or 2 of the protocol, or both")
+        if second_prompts not in ("hold", "refuse", "steer"):
+            raise UsageError("a second prompt can be held or refused, or steer the turn that runs")
         info = {"name": name, "version": version} | ({} if title is None else {"title": title})
         self.tools = Toolbox()
         """What it can do for a model. `tools.describe()` is what models are told."""
         self.tools.approvals = approvals
-        self._hooks = Hooks(info, self.tools.of, _mcp_host, accepts=accepts, mcp=mcp, versions=spoken, kept_in=store)
+        self._hooks = Hooks(info, self.tools.of, mcp_host, accepts=accepts, mcp=mcp, versions=spoken, kept_in=store)
+        self._hooks.second_prompts = second_prompts
         self._services: dict[Peer, Service] = {}
         if self._connects:
             from acp_server.mcp.servers import need_extra
 
             need_extra()
-            self.session(_connect)
+            self.session(connect)
 
     @property
     def store(self) -> SessionStore:
@@ -117,7 +121,18 @@ class Agent:
         if self._hooks.prompt is not None:
             raise UsageError("an agent has one prompt handler")
         hook = prompt_hook(function)
-        self._hooks.prompt = _behind_servers(hook) if self._connects else hook
+        self._hooks.prompt = behind_servers(hook) if self._connects else hook
+        return function
+
+    def steer(self, function: F) -> F:
+        """Register what takes a message of the user's into the turn that runs: a function of the `Turn` and the
+        `Message`, which hands it to whatever works on the turn. When it has returned, the message is part of the
+        conversation. If the turn has ended by then, it is not, and becomes a prompt of its own.
+
+        Such messages come from clients that know the extension `_session/steering`. With `second_prompts="steer"`, a
+        prompt of version 2 that arrives while a turn runs is one, too. What the function raises is the answer.
+        """
+        self._hooks.steer = as_async(function, "turn", "message")
         return function
 
     def session(self, function: F) -> F:
@@ -352,26 +367,6 @@ class Agent:
         if name in self._hooks.methods:
             raise UsageError(f"the method {name} is registered twice")
         self._hooks.methods[name] = route
-
-
-def _mcp_host(session: Session) -> McpHost:
-    from acp_server.mcp.servers import Servers
-
-    return Servers(session)
-
-
-async def _connect(session: Session) -> None:
-    if session.mcp_servers:
-        await session.mcp.connect()
-
-
-def _behind_servers(hook: PromptHook) -> PromptHook:
-    async def prompt(turn: Turn) -> None:
-        if turn.session.mcp_servers:
-            await turn.session.mcp.ready(turn)
-        await hook(turn)
-
-    return prompt
 
 
 def _described(method: dict[str, Any], description: str | None) -> dict[str, Any]:

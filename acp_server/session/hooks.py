@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from acp_server.session.settings import Option
     from acp_server.session.turn import Turn
     from acp_server.store.memory import SessionStore
-    from acp_server.store.records import ToolResult
+    from acp_server.store.records import Message, ToolResult
 
 PromptHook: TypeAlias = "Callable[[Turn], Awaitable[None]]"
 SessionHook: TypeAlias = "Callable[[Session], Awaitable[None]]"
+SteerHook: TypeAlias = "Callable[[Turn, Message], Awaitable[None]]"
 AuthHook: TypeAlias = "Callable[[Call], Awaitable[None]]"
 
 
@@ -40,6 +41,10 @@ class Hooks:
     mcp_host: Callable[[Session], McpHost] | None = None
     """Makes what connects to the MCP servers of a session."""
     prompt: PromptHook | None = None
+    steer: SteerHook | None = None
+    """Takes what the user says while a turn runs."""
+    second_prompts: Literal["hold", "refuse", "steer"] = "hold"
+    """What becomes of a prompt that arrives while a turn runs, on version 2."""
     open_session: list[SessionHook] = field(default_factory=list["SessionHook"])
     """Called for each session that is made, loaded or resumed, before the client gets the answer."""
     set_mode: Callable[[Session, str], Awaitable[None]] | None = None
@@ -65,6 +70,11 @@ class Hooks:
     extensions: dict[str, Any] = field(default_factory=dict[str, "Any"])
     """Told in `_meta` of the agent's capabilities (ACP, Extensibility)."""
     notifications: list[tuple[str, Notice]] = field(default_factory=list[tuple[str, Notice]])
+
+    @property
+    def offers(self) -> dict[str, Any]:
+        """What the answer to `initialize` tells besides the protocol's own."""
+        return {} if self.steer is None else {"_meta": {"steering": {"supported": True}}}
 
     @property
     def store(self) -> SessionStore:

@@ -95,6 +95,7 @@ class Negotiation:
             "agentCapabilities": self.capabilities(),
             "authMethods": self._auth_methods(),
             "agentInfo": self._hooks.info,
+            **self._hooks.offers,
         }
 
     def capabilities(self) -> dict[str, Any]:

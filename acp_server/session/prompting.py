@@ -178,7 +178,7 @@ class Prompting:
         """Register the turn of a prompt, which `Prompt.serve` then runs. Raises InvalidParams, ResourceNotFound, and
         InvalidRequest while another runs."""
         params = call.params
-        request = None if is_plain(params) else self._read(call)
+        request = None if is_plain(params) else self.read(call)
         session = self._sessions.get(params["sessionId"])
         if session is None:
             raise ResourceNotFound("Session not found", data={"sessionId": params["sessionId"]})
@@ -188,11 +188,25 @@ class Prompting:
         assert self._hooks.prompt is not None
         call.follower = self.PROMPT(self._hooks.prompt, call, session, request)
 
+    async def steer(self, call: Call) -> dict[str, Any]:
+        """`_session/steering`. Raises InvalidParams, ResourceNotFound and InvalidRequest."""
+        from acp_server.session.steering import steer
+
+        request = self.read(call)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise ResourceNotFound("Session not found", data={"sessionId": request.session_id})
+        if not request.prompt:
+            raise problem("prompt", "has nothing in it")
+        assert self._hooks.steer is not None
+        return await steer(call, self._hooks.steer, session)
+
     def _may_wait(self, turns: Sequence[Turn]) -> bool:
         """Whether a prompt is taken while there are these turns in its session."""
         return all(turn.is_cancelled for turn in turns)
 
-    def _read(self, call: Call) -> PromptRequest:
+    def read(self, call: Call) -> PromptRequest:
+        """Its parameters. Raises InvalidParams, also for content that this agent does not take."""
         from acp_server.schema.prompt import PromptRequest
 
         request = read(PromptRequest, call.params)

@@ -96,6 +96,8 @@ class Service:
                 lambda call: call.follower.serve(), admit=lambda call: self._prompting.admit(call), direct=True
             )
             routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
+            if hooks.steer is not None:
+                requests["_session/steering"] = Route(lambda call: self._prompting.steer(call), direct=True)
         else:
             # The author has forgotten it: that is to be seen, also from the editor.
             for name in ("session/new", "session/prompt"):

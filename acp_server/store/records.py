@@ -231,10 +231,11 @@ class TurnRecord:
         return codec.decode(self.contents)[1]
 
     def messages(self) -> list[Message]:
-        """What was said, for a model: the user's message, and the agent's if it said anything to the user. What it
-        thought and what its tools did is in `events`. Of a cancelled turn, what its cancelled tools had found by then
-        is a part of what the agent said."""
+        """What was said, for a model: the user's message, and the agent's if it said anything to the user; more of
+        both, if the user said something in between. What it thought and what its tools did is in `events`. Of a
+        cancelled turn, what its cancelled tools had found by then is a part of what the agent said."""
         prompt, events = self._contents()
+        messages = [Message("user", prompt)]
         said: list[dict[str, Any]] = []
         before: dict[str, Any] = {}
         for event in events:
@@ -243,11 +244,16 @@ class TurnRecord:
                 if is_text(block) and _goes_on(before, event):
                     block = {"type": "text", "text": said.pop()["text"] + block["text"]}
                 said.append(block)
+            elif event.get("sessionUpdate") == "user_message_chunk":
+                if said:
+                    messages += (Message("assistant", said), Message("user", []))
+                    said = []
+                messages[-1].content.append(event["content"])
             before = event
         if self.status == "canceled":
             partial = [result for result in self.tool_results if result.status == "cancelled" and result.message]
             said += [{"type": "text", "text": f"{result.name}: {result.message}"} for result in partial]
-        return [Message("user", prompt), *([Message("assistant", said)] if said else [])]
+        return [*messages, *([Message("assistant", said)] if said else [])]
 
     def add_text(self, kind: str, fragment: bytes) -> None:
         """Keep a piece of text, as JSON."""

@@ -43,6 +43,11 @@ def messages_with_tools(turn: TurnRecord) -> list[Message]:
             if said and is_text(block) and is_text(said[-1]):
                 block = {"type": "text", "text": said.pop()["text"] + block["text"]}
             said.append(block)
+        elif kind == "user_message_chunk":
+            through()
+            if messages[-1].role != "user":
+                messages.append(Message("user", []))
+            messages[-1].content.append(event["content"])
         elif kind == "tool_call" and event.get("name"):
             # Those without a name were shown by the agent's author, and no model has asked for them.
             id = event["toolCallId"]

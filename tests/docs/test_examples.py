@@ -52,6 +52,25 @@ async def test_agents_whole() -> None:
         assert editor.said() == ["one ", "two "]
 
 
+async def test_steering() -> None:
+    async with opened("steering") as (editor, session, example):
+        began, go_on = anyio.Event(), anyio.Event()
+
+        async def do(step: str) -> str:
+            began.set()
+            await go_on.wait()
+            return f"{step}. "
+
+        example["do"] = do
+        prompt = await editor.prompt(session, "one two")
+        await began.wait()
+        message = {"sessionId": session, "prompt": [{"type": "text", "text": "slowly"}]}
+        assert await editor.client.result("_session/steering", message) == {"outcome": "injected"}
+        go_on.set()
+        assert await editor.answer(prompt) == END_TURN
+        assert "".join(editor.said(session)) == "one. You said: slowly. two. "
+
+
 async def test_agents_updates() -> None:
     async with opened("updates") as (editor, session, _):
         assert await editor.ask(session, "one two") == {"stopReason": "max_tokens"}

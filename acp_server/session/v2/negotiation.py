@@ -84,6 +84,7 @@ class Negotiation:
             "info": hooks.info,
             "capabilities": _capabilities(hooks),
             "authMethods": self._auth_methods(),
+            **hooks.offers,
         }
 
     def _first(self, admit: Admit | None) -> Admit:

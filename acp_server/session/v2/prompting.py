@@ -16,11 +16,12 @@ from acp_server.errors import InvalidRequest, RequestCancelled
 from acp_server.peer.context import Call, Follower
 from acp_server.schema.params import problem, read
 from acp_server.session import prompting as v1
+from acp_server.session.steering import inject
 from acp_server.session.v2.foreground import Foreground
 
 if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
-    from acp_server.session.hooks import PromptHook
+    from acp_server.session.hooks import PromptHook, SteerHook
     from acp_server.session.turn import Turn
     from acp_server.session.v2.session import Session
 
@@ -28,16 +29,20 @@ if TYPE_CHECKING:
 class Insertion(Follower):
     """One `session/prompt`, until its message is part of the conversation."""
 
-    __slots__ = ("_call", "_work")
+    __slots__ = ("_call", "_work", "steer")
 
     def __init__(self, handler: PromptHook, call: Call, session: Session, request: PromptRequest | None) -> None:
         self._call = call
+        self.steer: SteerHook | None = None
+        """What hands it to the turn that runs, if there is one and the author wants that."""
         self._work = Foreground(handler, call, session, request)
 
     async def serve(self) -> dict[str, Any]:
         """The prompt's answer."""
         turn = self._work.prompt.turn
         if turn.session.turns[0] is not turn:
+            if self.steer is not None and await inject(self.steer, turn.session, turn.record.prompt, turn.id):
+                return {"messageId": turn.id}
             await self._wait()
             if self._call.is_cancelled:
                 # In the moment in which the wait was over, so it was not cut.
@@ -75,11 +80,14 @@ class Prompting(v1.Prompting):
         if call.params.get("prompt") == []:
             raise problem("prompt", "has nothing in it")
         super().admit(call)
+        if self._hooks.second_prompts == "steer":
+            call.follower.steer = self._hooks.steer
 
     def _may_wait(self, turns: Sequence[Turn]) -> bool:
-        return True
+        return self._hooks.second_prompts != "refuse" or super()._may_wait(turns)
 
-    def _read(self, call: Call) -> PromptRequest:
+    def read(self, call: Call) -> PromptRequest:
+        """See `acp_server.session.prompting.Prompting`."""
         from acp_server.schema.prompt import PromptRequest
         from acp_server.schema.v2.content import UnknownContentBlock
         from acp_server.schema.v2.prompt import PromptRequest as PromptRequestV2

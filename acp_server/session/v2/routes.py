@@ -53,6 +53,8 @@ class Methods:
             requests["session/set_config_option"] = Route(self._choosing.set_option, direct=True)
             requests["tool_call/cancel"] = Route(_nothing, admit=self._cancel_tool_call, urgent=True, direct=True)
             routes.on_notice("session/cancel", self._cancel)
+            if hooks.steer is not None:
+                requests["_session/steering"] = Route(self._prompting.steer, direct=True)
         if hooks.auth_methods:
             requests["auth/login"] = Route(lifecycle.login.authenticate, direct=True)
             requests["auth/logout"] = Route(lifecycle.login.logout, urgent=True, direct=True)

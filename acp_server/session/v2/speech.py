@@ -63,6 +63,11 @@ class Speech:
         self._updates.put(b"%b%b}}" % (self._prefix, fragment))
         return fragment
 
+    def user_message(self, id: str, content: list[Any]) -> None:
+        """The user says something in between: what the agent says behind that is another message."""
+        self._kind = None
+        self._updates.user_message(id, content)
+
     def send(self, update: dict[str, Any]) -> bytes:
         """Say any update in the form of version 1: its JSON in that form, in which it is kept. An update that version 1
         does not have is said as it is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from acp_server.session import turn as v1
 from acp_server.session.state import TurnState
@@ -33,6 +33,13 @@ class Turn(v1.Turn):
         elif moved and state is TurnState.REQUIRES_ACTION:
             self._tell("requires_action")
         return moved
+
+    def insert(self, content: list[dict[str, Any]], id: str) -> bool:
+        """See `acp_server.session.turn.Turn`."""
+        inserted = super().insert(content, id)
+        if inserted:
+            self.speech.user_message(id, content)
+        return inserted
 
     def question_asked(self, tool_call_id: str | None) -> None:
         """See `acp_server.session.turn.Turn`."""
