@@ -51,6 +51,20 @@ async def _at_last(saying: Coroutine[Any, Any, None]) -> None:
             pass
 
 
+async def _say_block(turn: Turn, text: str) -> None:
+    """Say a block of code, in two pieces with nothing between them.
+
+    The renderer of Toad (Textual's Markdown) takes the last line of a message's first piece for the beginning of what
+    follows. So that piece has one line.
+    """
+    from acp_server.schema.content import TextContent
+    from acp_server.schema.updates import AgentMessageChunk
+
+    fence, rest = text.split("\n", 1)
+    turn.put(AgentMessageChunk(content=TextContent(text=f"{fence}\n")))
+    await turn.say(rest)
+
+
 def locate(call: ToolContext, places: Sequence[tuple[str, int | None]]) -> None:
     """Have the client follow to these places: each a path and a line, counted from 1."""
     from acp_server.schema.tool_call import ToolCallLocation
@@ -118,7 +132,7 @@ class _Message:
         if hits:
             finding.said += len(hits)
             lines = (f"{self._roots.display(hit.path)}:{hit.line}:{hit.column}: {hit.text}\n" for hit in hits)
-            await self._turn.say(f"{_FENCE}\n{''.join(lines)}{_FENCE}\n")
+            await _say_block(self._turn, f"{_FENCE}\n{''.join(lines)}{_FENCE}\n")
 
     def last_words(self, paths: Sequence[str | None]) -> str:
         """What is said at the end, however it comes."""
@@ -202,7 +216,7 @@ async def read(target: str, call: ToolContext) -> None:
             last_words = passage.left_out or ""
             call.raw_output = {"first": passage.first, "last": passage.last}
             locate(call, [(passage.path, passage.first)])
-            await call.turn.say(block("\n".join(map(shown, passage.text.split("\n")))))
+            await _say_block(call.turn, block("\n".join(map(shown, passage.text.split("\n")))))
     except Refusal:
         last_words = ""
         raise

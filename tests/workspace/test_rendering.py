@@ -42,6 +42,15 @@ async def test_no_update_comes_inside_of_a_fence(project: Path, command: str) ->
         assert not is_in_a_fence(said)
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_the_first_piece_of_what_is_said_is_one_line_or_all(project: Path, command: str) -> None:
+    # Textual's Markdown, and so Toad, begins the second piece with the last line of the first.
+    async with talking() as talk:
+        it = await told(talk, project, command)
+        first = next(u["content"]["text"] for u in it.updates if u["sessionUpdate"] == "agent_message_chunk")
+        assert first == it.text or first.count("\n") == 1
+
+
 async def test_hits_are_blocks_of_code_with_a_hit_a_line_and_what_it_came_to_stands_below(project: Path) -> None:
     async with talking() as talk:
         it = await told(talk, project, "/search needle")

@@ -36,7 +36,7 @@ async def test_hits_are_shown_while_the_search_goes_on(project: Path, monkeypatc
         session = await talk.open(str(project))
         id = await talk.prompt(session, "/search needle")
         first = await talk.client.expect(lambda m: "needle" in str(m) and "agent_message_chunk" in str(m))
-        assert first["params"]["update"]["content"]["text"] == "~~~~\nREADME.md:2:1: needle\n~~~~\n"
+        assert first["params"]["update"]["content"]["text"] == "README.md:2:1: needle\n~~~~\n"
         located = await talk.client.expect(lambda m: "locations" in str(m))
         assert located["params"]["update"]["locations"] == [{"path": str(project / "README.md"), "line": 2}]
         held.go_on.set()
@@ -152,7 +152,7 @@ async def test_hits_that_were_found_and_not_yet_shown_when_the_cancel_came_are_s
         session = await talk.open(str(project))
         id = await talk.prompt(session, "/search needle")
         await stuck.reached()
-        await talk.until(lambda: len(talk.said(session)) == 1)
+        await talk.until(lambda: "".join(talk.said(session)).count("~~~~") == 2)
         await talk.cancel(session)
         await talk.settled()
         stuck.go_on()
