@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, cast
 
 import anyio.lowlevel
 
-from acp_server.errors import (
-    RequestCancelled,
-    ToolCancelled,
-    ToolFailed,
-    ToolRejected,
-    TurnEnded,
-    UsageError,
-)
+from acp_server.errors import RequestCancelled, ToolCancelled, ToolFailed, ToolRejected, TurnEnded, UsageError
 from acp_server.peer.outcome import refusal
 from acp_server.session.state import TurnState
 from acp_server.store.records import Message, TurnError, TurnRecord, Usage
@@ -33,6 +26,7 @@ if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
     from acp_server.schema.updates import PlanEntry
     from acp_server.session.client import Client
+    from acp_server.session.compaction import Compaction
     from acp_server.session.hooks import Host
     from acp_server.session.session import Session
     from acp_server.session.updates import ChunkKind, Speech
@@ -42,11 +36,9 @@ if TYPE_CHECKING:
 _PACE: Final = 0.02
 """Seconds for which a handler may talk before the rest of the program gets a chance to run."""
 
-
 _NOTES: Final = 16
 _LONGEST_KEY: Final = 64
 _LONGEST_VALUE: Final = 512
-
 
 OwnStopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal"]
 """Why a turn ends of its own accord."""
@@ -220,6 +212,19 @@ class Turn:
         from acp_server.schema.updates import Plan
 
         await self.update(Plan(entries=list(entries)))
+
+    async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
+        """Tell the user something that is not part of the conversation, in plain text: `severity` is `info`, `warning`
+        or `error`. Clients need not show it, and many on version 1 cannot. Otherwise like `say`."""
+        from acp_server.schema.updates import Notice
+
+        await self.update(Notice(severity=severity, title=title, description=description))
+
+    def compaction(self) -> Compaction:
+        """`async with turn.compaction() as compaction:` around the work that shortens the agent's context."""
+        from acp_server.session.compaction import Compaction
+
+        return Compaction(self)
 
     async def update(self, update: Model) -> None:
         """Say any session update of `acp_server.schema`; otherwise like `say`.
