@@ -9,14 +9,13 @@ import argparse
 import sys
 
 from tests.flood import mixed
-from tests.flood.cases import CASES, cases, run
-from tests.flood.flooded import Flooded, Pipe
+from tests.flood.cases import PIPES, over, run
+from tests.flood.flooded import Flooded
 
 MOST = 300_000_000
 """Bytes of memory that a process may take."""
 
-_PIPES: dict[str, list[Pipe]] = {"pipe": ["64 KiB pipe"], "socket": ["socket pair"], "large-pipe": ["1 MiB pipe"]}
-_PIPES["all"] = [pipe for pipes in _PIPES.values() for pipe in pipes]
+_PIPES = dict(zip(("pipe", "socket", "large-pipe"), PIPES, strict=True))
 
 _HEAD = ("case", "backend", "sent", "peak", "gap", "cut", "answer", "what the peer got")
 _ROW = "{:47} {:8} {:>8} {:>8} {:>7} {:>7} {:>10}  {}"
@@ -27,19 +26,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.flood", description="Flood agents and clients.")
     parser.add_argument("words", nargs="*", metavar="WORD", help="only floods whose name has one of these")
     parser.add_argument("--backend", action="append", choices=["asyncio", "trio"], help="only on this one")
-    over = "each flood over this; otherwise over a pipe of 64 KiB, and an agent's bad lines over all"
-    parser.add_argument("--over", choices=list(_PIPES), help=over)
+    parser.add_argument(
+        "--over", choices=list(_PIPES), help="only over this: a pipe of 64 KiB, a socket pair, or a pipe of 1 MiB"
+    )
     parser.add_argument("--seconds", type=float, default=mixed.SECONDS, help="how long mixed traffic lasts (600)")
     options = parser.parse_args()
     mixed.SECONDS = options.seconds
     print(_ROW.format(*_HEAD), flush=True)
     bad = 0
-    for case in cases(_PIPES[options.over]) if options.over else CASES:
-        if options.words and not any(word in case.name for word in options.words):
+    for case in over([_PIPES[options.over]] if options.over else PIPES):
+        if options.words and not any(word in str(case) for word in options.words):
             continue
         for backend in options.backend or ("asyncio", "trio"):
             wire, error = run(case, backend, full=True)
-            print(_ROW.format(case.name, backend, *_figures(wire), _outcome(wire, error)), flush=True)
+            print(_ROW.format(str(case), backend, *_figures(wire), _outcome(wire, error)), flush=True)
             bad += error is not None or wire.peak > MOST
     return 1 if bad else 0
 

@@ -1,7 +1,8 @@
-"""All floods, each over a pipe; that of an agent with bad lines over each kind, where it makes the most difference."""
+"""All floods, and over what each of them runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from tempfile import TemporaryDirectory
 
 from tests.flood import agent_cases, client_cases
@@ -26,22 +27,34 @@ class Case:
     flood: Callable[[Flooded, bool], None]
     pipe: Pipe = "64 KiB pipe"
 
-    @property
-    def name(self) -> str:
-        """What it is called in reports."""
+    def __str__(self) -> str:
         return f"{self.side}: {self.flood.__name__.replace('_', ' ')}, {self.pipe}"
 
 
 CASES = [Case("agent", flood) for flood in agent_cases.CASES]
-CASES += [Case("agent", agent_cases.bad_lines, pipe) for pipe in ("socket pair", "1 MiB pipe")]
 CASES += [Case("agent with a store", mixed_traffic)]
 CASES += [Case("client", flood) for flood in (*client_cases.CASES, agent_cases.bad_lines)]
 
+PIPES: tuple[Pipe, ...] = ("64 KiB pipe", "socket pair", "1 MiB pipe")
 
-def cases(pipes: Sequence[Pipe]) -> list[Case]:
-    """Each flood over each of these."""
-    floods = dict.fromkeys(replace(case, pipe=pipes[0]) for case in CASES)
-    return [replace(case, pipe=pipe) for case in floods for pipe in pipes]
+
+def over(pipes: Sequence[Pipe]) -> list[Case]:
+    """Each flood over each of these; over one of them what takes ten minutes and does not fill them."""
+    return [
+        replace(case, pipe=pipe) for case in CASES for pipe in (pipes[:1] if case.flood is mixed_traffic else pipes)
+    ]
+
+
+def in_small(*sides: Side) -> Iterator[tuple[Case, str]]:
+    """The floods that are tested, each with a backend: each flood on both, and once over each kind of pipe. How much
+    fits into the pipe makes the most difference to an agent that gets bad lines, so that has every combination."""
+    backends = cycle(["asyncio", "trio"])
+    for case in CASES:
+        if case.side in sides:
+            every = case.side == "agent" and case.flood is agent_cases.bad_lines
+            for pipe in PIPES:
+                for backend in islice(backends, 2 if every else 1):
+                    yield replace(case, pipe=pipe), backend
 
 
 def run(case: Case, backend: str, *, full: bool) -> tuple[Flooded, Exception | None]:
