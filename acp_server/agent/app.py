@@ -19,7 +19,7 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
 from acp_server.session.hooks import Hooks
-from acp_server.session.routes import Service
+from acp_server.session.routes import AgentSide
 from acp_server.tools.tool import Tool, Toolbox
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Agent:
         self.tools.approvals = approvals
         self._hooks = Hooks(info, self.tools.of, mcp_host, accepts=accepts, mcp=mcp, versions=spoken, kept_in=store)
         self._hooks.second_prompts = second_prompts
-        self._services: dict[Peer, Service] = {}
+        self._sides: dict[Peer, AgentSide] = {}
         if self._connects:
             from acp_server.mcp.servers import need_extra
 
@@ -323,20 +323,20 @@ class Agent:
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
         """A connection to one client, ready to `run`. An agent serves any number of them."""
-        service = Service(self._hooks)
-        connection = service.connect(stream, limits)
-        self._services[connection] = service
+        side = AgentSide(self._hooks)
+        connection = side.connect(stream, limits)
+        self._sides[connection] = side
 
         async def forget() -> None:
-            self._services.pop(connection, None)
+            self._sides.pop(connection, None)
 
         connection.on_close(forget)
         return connection
 
     def interrupt(self, connection: Connection) -> bool:
         """Cancel all turns of a connection, as the user's interrupt at a terminal asks for. False if none ran."""
-        service = self._services.get(connection)
-        return service is not None and service.interrupt()
+        side = self._sides.get(connection)
+        return side is not None and side.interrupt()
 
     def run(
         self,
@@ -358,10 +358,10 @@ class Agent:
     def find_session(self, connection: Peer, session_id: str) -> Session:
         """An open session of a connection, for methods of your own that have to do with one:
         `agent.find_session(call.connection, sessionId)`. Raises ResourceNotFound, which is a good answer."""
-        service = self._services.get(connection)
-        if service is None:
+        side = self._sides.get(connection)
+        if side is None:
             raise ResourceNotFound("Session not found", data={"sessionId": session_id})
-        return service.find(session_id)
+        return side.find(session_id)
 
     def _add_method(self, name: str, route: Route) -> None:
         if name in self._hooks.methods:

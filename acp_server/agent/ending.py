@@ -45,7 +45,7 @@ _AT_EXIT: Final = 5.0
 """Seconds for what the program has registered for its end, after its threads."""
 
 
-def leave(code: int, why: str) -> NoReturn:
+def exit_now(code: int, why: str) -> NoReturn:
     """End the process now, with one line in the log, running no cleanup but what is `before_the_end`."""
 
     def speak() -> None:
@@ -85,7 +85,7 @@ class Deadline:
         """Leave in `seconds` with the exit code `code`, unless disarmed. No effect if it is armed already."""
         if self._timer is not None:
             return
-        self._timer = threading.Timer(seconds, leave, (code, why))
+        self._timer = threading.Timer(seconds, exit_now, (code, why))
         self._timer.daemon = True
         self._timer.start()
 
@@ -98,7 +98,7 @@ class Deadline:
 
 def outlast(code: int) -> None:
     """The program is through, apart from what it does at its end: have the others part from it, and if what it does, or
-    one of its threads, keeps the process alive, leave with `code`."""
+    one of its threads, keeps the process alive, exit with `code`."""
     through = threading.Event()
     # Python tells its own thread pools in this way, and waits for them in it, before it lets go of the main thread.
     register = getattr(threading, "_register_atexit", None)
@@ -120,9 +120,9 @@ def _outlast(through: threading.Event, code: int) -> None:
     for thread in _others():
         thread.join(max(0.0, end - time.monotonic()))
     if names := ", ".join(thread.name for thread in _others()):
-        leave(code, f"threads that do not end: {names}")
+        exit_now(code, f"threads that do not end: {names}")
     time.sleep(_AT_EXIT)
-    leave(code, "what is done at its end takes too long")
+    exit_now(code, "what is done at its end takes too long")
 
 
 def _others() -> list[threading.Thread]:
@@ -154,7 +154,7 @@ class Ending:
         """In the signal handler: if the loop is blocked, or through, this is all that will happen."""
         if self._code is not None:
             if time.monotonic() - self._ended > AGAIN:
-                leave(self._code, "signalled again at its end")
+                exit_now(self._code, "signalled again at its end")
             return
         if self._unheard or number != signal.SIGINT:
             self._hearing.arm(self._to_hear, 128 + number, "the event loop is blocked")

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import anyio
 
-from acp_server.agent.ending import AGAIN, Deadline, Ending, end_children_with_us, leave, outlast
+from acp_server.agent.ending import AGAIN, Deadline, Ending, end_children_with_us, exit_now, outlast
 from acp_server.agent.loading import current
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
 from acp_server.agent.signals import Signals
-from acp_server.agent.standard_io import Claim
+from acp_server.agent.standard_io import StandardIO
 from acp_server.errors import UsageError
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
@@ -83,10 +83,10 @@ async def serve_stdio(agent: Servable, *, limits: Limits | None = None, record: 
     limits = limits or Limits()
     ending = Ending(limits)
     signals = Signals(ending.alarm)
-    with Claim() as claim, UnblockedLog():
+    with StandardIO() as standard_io, UnblockedLog():
         signals.take()
         try:
-            return (await _Program(agent, claim, limits, record, ending).serve(signals))[0]
+            return (await _Program(agent, standard_io, limits, record, ending).serve(signals))[0]
         finally:
             signals.release()
             ending.stop()
@@ -98,7 +98,7 @@ def run(
     backend: str | None = None,
     limits: Limits | None = None,
     record: Path | None = None,
-    claim: Claim | None = None,
+    standard_io: StandardIO | None = None,
 ) -> int:
     """Serve one client over standard input and output as this program's only purpose; the code to exit with.
 
@@ -119,7 +119,7 @@ def run(
         raise UsageError(f"there is no backend {backend!r}: asyncio and trio are supported")
     if backend == "trio" and importlib.util.find_spec("trio") is None:
         raise UsageError("the backend trio is not installed: pip install 'acp-server[trio]'")
-    claim = claim or Claim()
+    standard_io = standard_io or StandardIO()
     # For good: what is logged at the very end does not wait either.
     log = UnblockedLog()
     limits = limits or Limits()
@@ -129,10 +129,10 @@ def run(
 
     async def main() -> None:
         nonlocal code
-        code, leaked = await _Program(agent, claim, limits, record, ending).serve(signals)
-        claim.close()
+        code, leaked = await _Program(agent, standard_io, limits, record, ending).serve(signals)
+        standard_io.close()
         if leaked:
-            leave(code, f"{leaked} handlers did not end")
+            exit_now(code, f"{leaked} handlers did not end")
         ending.served(code)
 
     # What is loaded by now stays for the life of the program, and a request leaves no circles behind. To look for
@@ -153,10 +153,10 @@ def run(
         if isinstance(error, UsageError):
             # No client was served, so standard error, which may be one pipe with the output, is for saying why.
             log.restore()
-            claim.release()
+            standard_io.release()
         raise
     finally:
-        claim.close()
+        standard_io.close()
         ending.through(code)
     outlast(code)
     return code
@@ -165,9 +165,11 @@ def run(
 class _Program:
     """One process with one client."""
 
-    def __init__(self, agent: Servable, claim: Claim, limits: Limits, record: Path | None, ending: Ending) -> None:
-        stream = self._stream = _open(claim)
-        self._input = claim.input
+    def __init__(
+        self, agent: Servable, standard_io: StandardIO, limits: Limits, record: Path | None, ending: Ending
+    ) -> None:
+        stream = self._stream = _open(standard_io)
+        self._input = standard_io.input
         self._agent = agent
         self._ending = ending
         self._connection = agent.connect(stream if record is None else _recorded(stream, record), limits)
@@ -249,18 +251,18 @@ class _Program:
             self._ending.begin(128 + number)
             self._connection.close(Cause.SHUTDOWN)
         elif now - self._signalled > _AGAIN:
-            leave(128 + self._signal, "signalled again while closing")
+            exit_now(128 + self._signal, "signalled again while closing")
 
 
-def _open(claim: Claim) -> FdStream | ThreadedStream:
+def _open(standard_io: StandardIO) -> FdStream | ThreadedStream:
     if sys.platform == "win32":
         from acp_server.agent.threaded_stream import ThreadedStream
 
-        return ThreadedStream(claim.input, claim.output)
+        return ThreadedStream(standard_io.input, standard_io.output)
     else:
         from acp_server.agent.fd_stream import FdStream
 
-        return FdStream(claim.input, claim.output)
+        return FdStream(standard_io.input, standard_io.output)
 
 
 def _recorded(stream: Stream, record: Path) -> Stream:

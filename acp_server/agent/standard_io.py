@@ -21,9 +21,9 @@ _FIRST_PRIVATE: Final = 3
 """Below it are the descriptors that programs expect to have a fixed meaning."""
 
 
-class Claim:
-    """The claimed descriptors: `input` and `output`, private to this process. Its children do not inherit them, forked
-    ones included.
+class StandardIO:
+    """Standard input and output, taken for the protocol: `input` and `output` are descriptors that are private to this
+    process. Its children do not inherit them, forked ones included.
 
     As a context manager it gives back at its end what it took. Without that (`close` alone), the program's standard
     output stays where it is: on standard error.
@@ -34,7 +34,7 @@ class Claim:
     _taken: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        if Claim._taken:
+        if StandardIO._taken:
             # What is there now is empty, or standard error: it would be served for nothing, and the log be lost.
             raise UsageError("standard input and output serve an agent already")
         if sys.__stdin__ is None or not _is_open(0):
@@ -47,11 +47,11 @@ class Claim:
         self._stdout: TextIO | None = None
         self._line_buffering = False
         self._redirect()
-        Claim._taken = True
+        StandardIO._taken = True
         # A child would keep the peer from seeing the end.
         undo_in_forks(self.close)
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> StandardIO:
         return self
 
     def __exit__(
@@ -72,7 +72,7 @@ class Claim:
         if self._stderr is not None:
             os.dup2(self._stderr, 2)
         self.close()
-        Claim._taken = False
+        StandardIO._taken = False
 
     def close(self) -> None:
         """Let go of the private descriptors, so that the peer sees the end. Idempotent."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.agent.log import LogHandler, LogStream, drain, standard_error
-from acp_server.agent.standard_io import Claim
+from acp_server.agent.standard_io import StandardIO
 from acp_server.errors import UsageError
 from acp_server.store.private import lax_rights
 
@@ -65,7 +65,7 @@ def launch(
     kept that would be kept in memory. `record` and `backend`: if not what the target itself asks for, where it calls
     `run`. Raises UsageError."""
     # First of all, so that nothing that the module prints when it is imported reaches the client.
-    claim = Claim()
+    standard_io = StandardIO()
     options: dict[str, Any] = {}
     try:
         configure_log(log_level, log_file)
@@ -92,16 +92,16 @@ def launch(
     except UsageError:
         # No client is served, so standard error, which may be one pipe with the output, is for saying why.
         drain()
-        claim.release()
+        standard_io.release()
         raise
-    if os.isatty(claim.input):
+    if os.isatty(standard_io.input):
         sys.stderr.write("Serving on this terminal: type JSON-RPC, or leave with Ctrl-D and try `acp-server chat`.\n")
 
     from acp_server.agent.serve import run
 
     said = {"backend": backend, "record": record}
     options |= {name: value for name, value in said.items() if value is not None}
-    return run(agent, **options, claim=claim)
+    return run(agent, **options, standard_io=standard_io)
 
 
 def _outlive_process(agent: Servable, file: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from acp_server.agent.log import UNSAFE
-from acp_server.cli.screen_call import Call, CommandOutput, argument_lines, place_of, shown
+from acp_server.cli.screen_call import Call, CommandOutput, argument_lines, place_of, text_of
 from acp_server.schema import (
     AgentThoughtChunk,
     AvailableCommand,
@@ -155,7 +155,7 @@ class Screen:
             if isinstance(chunk, UserMessageChunk):
                 self.say("> ")
         style = {"dim": True} if isinstance(chunk, AgentThoughtChunk) else {}
-        self.text(shown(chunk.content), **style)
+        self.text(text_of(chunk.content), **style)
 
     def text(self, text: str, **style: Any) -> None:
         """A piece of a message."""
@@ -195,7 +195,7 @@ class Screen:
         for text, style in call.news(call.contents):
             self.line(f"    {text}", **style)
 
-    def settle(self) -> None:
+    def turn_over(self) -> None:
         """The turn is over: nothing of it will change any more."""
         self.fresh()
 

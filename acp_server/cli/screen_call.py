@@ -130,7 +130,7 @@ class Call:
         self._left_out = 0
         for content in contents:
             if isinstance(content, Content):
-                lines += [line for line in shown(content.content).splitlines() if not _FENCE.fullmatch(line)]
+                lines += [line for line in text_of(content.content).splitlines() if not _FENCE.fullmatch(line)]
             elif isinstance(content, Terminal) and (output := self._outputs.get(content.terminal_id)):
                 lines += output.lines
                 self._left_out += output.left_out
@@ -221,7 +221,7 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-def shown(block: Any) -> str:
+def text_of(block: Any) -> str:
     """A content block as text."""
     if isinstance(block, TextContent):
         return block.text

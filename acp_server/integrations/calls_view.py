@@ -9,7 +9,7 @@ from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, PermissionOption, ToolCall, ToolCallProgress, ToolCallUpdate
 from acp_server.session.turn import Turn
 from acp_server.tools.approval import ALLOW, REJECT, unexplained
-from acp_server.tools.output import shown
+from acp_server.tools.output import snapshot
 
 REFUSED: Final = "The user did not allow it, so it was not run."
 
@@ -35,7 +35,9 @@ class CallsView:
             # Models count their calls from 0 again.
             shown_id = self.turn.session.tools.shown_id(id)
             self._open[id] = (shown_id, name, arguments)
-            call = ToolCall(tool_call_id=shown_id, title=name, name=name, status="pending", raw_input=shown(arguments))
+            call = ToolCall(
+                tool_call_id=shown_id, title=name, name=name, status="pending", raw_input=snapshot(arguments)
+            )
             await self.turn.update(call)
 
     async def run(self, id: str) -> None:
@@ -58,7 +60,7 @@ class CallsView:
 
     async def permit(self, name: str, arguments: Any, question: str | None = None) -> bool:
         """Whether the user allows something, which is a call that was shown if it has its name and arguments."""
-        raw = shown(arguments)
+        raw = snapshot(arguments)
         id = next((call[0] for call in self._open.values() if call[1:] == (name, arguments)), f"ask_{self.turn.id}")
         call = ToolCallUpdate(
             tool_call_id=id,

@@ -52,7 +52,7 @@ class Server:
         self.state: Literal["connecting", "connected", "failed"] = "connecting"
         self.problem: str | None = None
         self.instructions = ""
-        self.settled: Final = anyio.Event()
+        self.tried: Final = anyio.Event()
         """It is connected, or has failed."""
         self._spec = spec
         self._session = session
@@ -93,7 +93,7 @@ class Server:
                     self._client = client
                     self.instructions = shortened(client.instructions or "", _INSTRUCTIONS)
                     self.state = "connected"
-                    self.settled.set()
+                    self.tried.set()
                     await self._follow(client)
             if scope.cancelled_caught:
                 problem = f"it did not answer within {timeout:g} s"
@@ -187,7 +187,7 @@ class Server:
     def _fail(self, problem: str) -> None:
         self.state = "failed"
         self.problem = problem
-        self.settled.set()
+        self.tried.set()
         logger.warning("the MCP server %r: %s", self.name, problem)
         self._on_failure(self)
 

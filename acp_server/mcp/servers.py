@@ -60,7 +60,7 @@ class Servers:
         """See `McpHost`."""
         with anyio.move_on_after(self._since + patience - anyio.current_time()):
             for server in self._servers:
-                await server.settled.wait()
+                await server.tried.wait()
         while turn is not None and self._untold:
             await turn.update(_shown(self._untold.pop(0)))
 

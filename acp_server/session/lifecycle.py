@@ -143,9 +143,9 @@ class Lifecycle:
     @asynccontextmanager
     async def _opened(self, call: Call, record: SessionRecord, request: Setup) -> AsyncGenerator[Session]:
         """A session that the client may use once the block is through; if anything fails before, there is none."""
-        leave = self._room.take(call.params, call.connection.limits)
+        give_back = self._room.take(call.params, call.connection.limits)
         session = self.SESSION(record, call.connection, self._profile, self._hooks, self._servers(request.mcp_servers))
-        session.on_close(leave)
+        session.on_close(give_back)
         try:
             for hook in self._hooks.open_session:
                 await hook(session)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from acp_server.session.settings import Choosing
 
 
-class Service:
+class AgentSide:
     """One client, served by one agent."""
 
     def __init__(self, hooks: Hooks) -> None:

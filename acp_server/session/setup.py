@@ -41,11 +41,11 @@ class Room:
         self._sessions += 1
         self._size += size
 
-        def leave() -> None:
+        def give_back() -> None:
             self._sessions -= 1
             self._size -= size
 
-        return leave
+        return give_back
 
 
 def setup_size(params: dict[str, Any]) -> int:

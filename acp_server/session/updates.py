@@ -80,7 +80,7 @@ class Updates:
         self._put = self._refuse
 
     def replay(self) -> Updates:
-        """A way around what is kept back, for saying again what a loaded session's client is owed before the answer."""
+        """A way around what is kept back: what is said again for a load reaches the client before the answer."""
         replay = Updates(self._connection, self._profile, self._session_id)
         replay.open()
         return replay

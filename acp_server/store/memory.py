@@ -231,9 +231,9 @@ class Shelf:
     def _move(self, id: str, before: tuple[Place, str] | None) -> None:
         self._moved.setdefault(id, before)
         if len(self._moved) > _MOST_MOVED:
-            self._settle()
+            self._apply_moves()
 
-    def _settle(self) -> None:
+    def _apply_moves(self) -> None:
         for id, before in self._moved.items():
             now = self._where.get(id)
             if now == before:
@@ -255,7 +255,7 @@ class Shelf:
 
     def page(self, cwd: str | None, behind: tuple[float, str] | None, size: int) -> tuple[list[Place], bool]:
         """Up to `size` places, the latest first, those behind a place if one is given; and whether there are more."""
-        self._settle()
+        self._apply_moves()
         places = self._all if cwd is None else self._by_cwd.get(cwd, [])
         end = len(places) if behind is None else bisect_left(places, behind)
         start = max(0, end - size)
@@ -264,7 +264,7 @@ class Shelf:
     @property
     def last(self) -> str | None:
         """The session that was not used for the longest time."""
-        self._settle()
+        self._apply_moves()
         return self._all[0].id if self._all else None
 
     def __len__(self) -> int:

@@ -75,7 +75,7 @@ def _is_content(value: Any) -> bool:
     return any(isinstance(piece, Record) and hasattr(piece, "type") for piece in pieces)
 
 
-def shown(value: Any) -> Any:
+def snapshot(value: Any) -> Any:
     """The value as JSON can express it at this moment, or None. What becomes of `value` later does not change it."""
     try:
         return _expressed(value)

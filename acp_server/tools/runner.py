@@ -23,7 +23,7 @@ from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
 from acp_server.tasks.work import Job
 from acp_server.tools.context import ToolContext
-from acp_server.tools.output import Output, Pieces, problems_in, shown, yields, yields_async
+from acp_server.tools.output import Output, Pieces, problems_in, snapshot, yields, yields_async
 from acp_server.tools.permission import Permission
 from acp_server.tools.session_tools import Calls
 from acp_server.tools.tool import Tool
@@ -77,7 +77,7 @@ class Execution(Job):
         # First, for the client is told with its beginning that it can be cancelled.
         calls.add(self)
         try:
-            title, arguments = self._title(), shown(self._arguments)
+            title, arguments = self._title(), snapshot(self._arguments)
             # If a function for the title has cancelled it, the client is not told of it.
             if not self.is_cancelled:
                 self._view.begin(title, self._tool.kind, self._tool.name, arguments)
@@ -126,7 +126,7 @@ class Execution(Job):
         title = self._title(arguments)
         if tool.approval:
             permission = Permission(tool, context, self._view, self._approvals)
-            await permission.prepare(arguments, title, shown(self._arguments))
+            await permission.prepare(arguments, title, snapshot(self._arguments))
             if self.is_cancelled:
                 return None
             self._permission = permission
@@ -289,7 +289,7 @@ class Execution(Job):
         self._result = ToolResult(self.given, self._tool.name, status, message, value, error)
         self._turn.tool_ended(self._result, self.id)
         if self._context.raw_output is not None:
-            changes.setdefault("raw_output", shown(self._context.raw_output))
+            changes.setdefault("raw_output", snapshot(self._context.raw_output))
         if status in ("rejected", "cancelled"):
             # The protocol has no status for these.
             changes["meta"] = {"outcome": status}

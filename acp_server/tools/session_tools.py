@@ -47,7 +47,7 @@ class Calls:
         self._shown.pop(execution.id, None)
         self._given.pop(execution.given, None)
 
-    def shown(self, id: str) -> Execution | None:
+    def by_tool_call_id(self, id: str) -> Execution | None:
         """The call with this `toolCallId`."""
         return self._shown.get(id)
 
@@ -147,12 +147,12 @@ class SessionTools:
 
     def is_running(self, turn: Turn, id: str) -> bool:
         """See `ToolHost.is_running`."""
-        return Calls.of(turn).shown(id) is not None
+        return Calls.of(turn).by_tool_call_id(id) is not None
 
     def cancel_shown(self, turn: Turn, id: str) -> bool:
         """The same for the client, which knows a call by its `toolCallId` only. True, too, if it still ends of a cancel
         before that."""
-        execution = Calls.of(turn).shown(id)
+        execution = Calls.of(turn).by_tool_call_id(id)
         return execution is not None and (execution.cancel(Cause.USER) or execution.is_cancelled)
 
     def shown_id(self, id: str | None) -> str:
@@ -169,13 +169,13 @@ class SessionTools:
         return self._own.get(tool) or self._agents.get(tool)
 
     def _unknown(self, turn: Turn, name: str, arguments: Mapping[str, Any], id: str, given: str) -> ToolResult:
-        from acp_server.tools.output import shown
+        from acp_server.tools.output import snapshot
         from acp_server.tools.view import PACE, View
 
         known = ", ".join(tool.name for tool in self) or "none"
         words = f"There is no tool named {name!r}. There are: {known}."
         view = View(turn, id, turn.client.connection.ticker(PACE))
-        view.begin(name, "other", name, shown(arguments))
+        view.begin(name, "other", name, snapshot(arguments))
         view.end("failed", last=words)
         result = ToolResult(given, name, "failed", words)
         turn.tool_ended(result)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from acp_server.workspace.shown import Refusal
+from acp_server.workspace.printable import Refusal
 from acp_server.workspace.textfile import open_regular
 from acp_server.workspace.walk import reason_of
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import regex
 
-from acp_server.workspace.shown import Refusal, quoted
+from acp_server.workspace.printable import Refusal, quoted
 from acp_server.workspace.textfile import Block
 
 LONGEST_PATTERN = 10_000
@@ -149,7 +149,7 @@ class Matcher:
         self._slow_blocks = 0
         self._tail = ""  # of an over-long line: the end of what has been searched of it
         self._column = 0  # where in the line `_tail` begins
-        self._settled = False  # whether the over-long line has matched or was too slow
+        self._decided = False  # whether the over-long line has matched or was too slow
 
     def find(self, block: Block) -> Generator[Found]:
         """The lines that match and those that are too slow, in order; None now and then, so that a caller can stop."""
@@ -211,21 +211,21 @@ class Matcher:
     def _in_piece(self, block: Block) -> Found:
         """A piece of an over-long line, together with the end of the piece before it."""
         if not block.continues:
-            self._tail, self._column, self._settled = "", 0, False
-        if self._settled:
+            self._tail, self._column, self._decided = "", 0, False
+        if self._decided:
             return None
         text = self._tail + block.text
         try:
             # The first character of a tail has been tried before; now it only shows that the line does not begin there.
             match = self._search(text, 1 if self._column else 0)
         except TimeoutError:
-            self._settled = True
+            self._decided = True
             return SlowLine(0)
         tail = max(0, len(text) - _OVERLAP)
         # A match that ends with the piece may only end there because the piece does: it is tried again with the next.
         cut = match and block.unfinished and match.end() == len(text)
         if match and not (cut and (match.start() > tail or self._column + tail == 0)):
-            self._settled = True
+            self._decided = True
             return Match(0, self._column + match.start(), text, match.start())
         self._tail, self._column = text[tail:], self._column + tail
         return None

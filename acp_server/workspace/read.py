@@ -10,8 +10,8 @@ import re
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
+from acp_server.workspace.printable import Refusal, quoted
 from acp_server.workspace.roots import Roots
-from acp_server.workspace.shown import Refusal, quoted
 from acp_server.workspace.textfile import BinaryFile, Block, blocks
 from acp_server.workspace.walk import reason_of
 

@@ -22,11 +22,11 @@ from acp_server.tools.context import ToolContext
 from acp_server.tools.markdown import block, code
 from acp_server.workspace.batches import Batches
 from acp_server.workspace.matcher import Matcher
+from acp_server.workspace.printable import Refusal, printable, quoted
 from acp_server.workspace.read import Passage, Reading
 from acp_server.workspace.roots import Roots
 from acp_server.workspace.scan import Scan
 from acp_server.workspace.search import Hit, Search
-from acp_server.workspace.shown import Refusal, quoted, shown
 
 if TYPE_CHECKING:
     from acp_server.schema.updates import PlanEntryStatus
@@ -216,7 +216,7 @@ async def read(target: str, call: ToolContext) -> None:
             last_words = passage.left_out or ""
             call.raw_output = {"first": passage.first, "last": passage.last}
             locate(call, [(passage.path, passage.first)])
-            await _say_block(call.turn, block("\n".join(map(shown, passage.text.split("\n")))))
+            await _say_block(call.turn, block("\n".join(map(printable, passage.text.split("\n")))))
     except Refusal:
         last_words = ""
         raise

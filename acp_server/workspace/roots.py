@@ -20,7 +20,7 @@ from anyio import to_thread
 from acp_server.schema.params import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
-from acp_server.workspace.shown import Refusal, quoted, shown
+from acp_server.workspace.printable import Refusal, printable, quoted
 
 # Linux opens no longer ones, and resolving them would take a while.
 LONGEST_PATH = 4096
@@ -82,7 +82,7 @@ class Roots:
             text = text[len(self.cwd) :].lstrip(os.sep) or "."
         if os.sep != "/":
             text = text.replace(os.sep, "/")
-        return shown(text)
+        return printable(text)
 
 
 def _root(given: str) -> _Root:

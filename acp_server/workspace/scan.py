@@ -13,8 +13,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from acp_server.workspace.printable import printable
 from acp_server.workspace.roots import Roots
-from acp_server.workspace.shown import shown
 from acp_server.workspace.textfile import BinaryFile, Block, blocks
 from acp_server.workspace.walk import Skipped, files_below, reason_of
 
@@ -295,4 +295,4 @@ def _todos(path: str, line: int, block: Block) -> Generator[Todo]:
             line += text.count("\n", counted, begin)
             counted = begin
             said = text[word.start() : min(end, word.start() + SHOWN_CHARACTERS)]
-            yield Todo(path, line, shown(said.rstrip()))
+            yield Todo(path, line, printable(said.rstrip()))

@@ -9,8 +9,8 @@ from collections.abc import Generator
 from typing import NamedTuple
 
 from acp_server.workspace.matcher import Match, Matcher, SlowLine
+from acp_server.workspace.printable import printable
 from acp_server.workspace.roots import Roots
-from acp_server.workspace.shown import shown
 from acp_server.workspace.textfile import BinaryFile, blocks
 from acp_server.workspace.walk import Skipped, files_below, reason_of
 
@@ -117,8 +117,8 @@ class Search:
 def _excerpt(match: Match) -> str:
     text, start = match.text, match.start
     if len(text) <= SHOWN_CHARACTERS and match.column == start:
-        return shown(text.rstrip())
+        return printable(text.rstrip())
     first = max(0, min(start - _SHOWN_BEFORE, len(text) - SHOWN_CHARACTERS))
     last = first + SHOWN_CHARACTERS
     before = "…" if first or match.column > start else ""
-    return before + shown(text[first:last]) + ("…" if last < len(text) else "")
+    return before + printable(text[first:last]) + ("…" if last < len(text) else "")

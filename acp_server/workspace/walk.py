@@ -12,8 +12,8 @@ from collections.abc import Collection, Generator, Iterator
 from typing import NamedTuple
 
 from acp_server.workspace.ignore import IgnoreScope, directory_scope, repository_scope, scope_above
+from acp_server.workspace.printable import Refusal, quoted
 from acp_server.workspace.roots import Roots
-from acp_server.workspace.shown import Refusal, quoted
 
 # What version control systems keep for themselves (in a worktree of git it is a file) does not belong
 # to the project.

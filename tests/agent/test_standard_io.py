@@ -37,8 +37,8 @@ def test_nobody_else_in_the_program_can_read_what_the_client_sends(backend: str)
 def test_children_do_not_inherit_the_protocol() -> None:
     code = """
 import os, subprocess, sys
-from acp_server.agent.standard_io import Claim
-with Claim():
+from acp_server.agent.standard_io import StandardIO
+with StandardIO():
     seen = subprocess.run(["ls", "-l", "/proc/self/fd"], capture_output=True, close_fds=False).stdout
     sys.stderr.write(seen.decode())
 """
@@ -54,13 +54,13 @@ with Claim():
 def test_standard_output_comes_back_after_a_claim_that_is_released_and_only_then(how: str) -> None:
     code = f"""
 import sys
-from acp_server.agent.standard_io import Claim
+from acp_server.agent.standard_io import StandardIO
 printed_to = sys.stdout
-claim = Claim()
+standard_io = StandardIO()
 print("one")
 print("two", file=printed_to)
-claim.{how}()
-claim.{how}()
+standard_io.{how}()
+standard_io.{how}()
 print("three")
 print(repr(sys.stdin.read()), file=sys.stderr)
 """
@@ -76,9 +76,9 @@ print(repr(sys.stdin.read()), file=sys.stderr)
 def test_what_is_printed_arrives_at_once_also_from_those_who_took_hold_of_standard_output_earlier() -> None:
     code = """
 import os, sys
-from acp_server.agent.standard_io import Claim
+from acp_server.agent.standard_io import StandardIO
 printed_to = sys.stdout
-claim = Claim()
+standard_io = StandardIO()
 print("one")
 print("two", file=printed_to)
 os._exit(0)  # before anything could be flushed
@@ -89,15 +89,15 @@ os._exit(0)  # before anything could be flushed
 
 
 @pytest.mark.behaviour("A13")
-@pytest.mark.parametrize("end", ["", "claim.close()", "claim.release()"])
+@pytest.mark.parametrize("end", ["", "standard_io.close()", "standard_io.release()"])
 def test_what_is_claimed_cannot_be_claimed_again_before_it_is_given_back(end: str) -> None:
     code = f"""
 import sys
-from acp_server.agent.standard_io import Claim
-claim = Claim()
+from acp_server.agent.standard_io import StandardIO
+standard_io = StandardIO()
 {end}
 try:
-    Claim().release()
+    StandardIO().release()
 except Exception as error:
     sys.exit(str(error))
 """
@@ -133,7 +133,7 @@ Agent("printing").run(backend={backend!r})
 
 @pytest.mark.parametrize(("closed", "word"), [(0, "input"), (1, "output")])
 def test_a_closed_standard_input_or_output_is_said_in_one_line(closed: int, word: str) -> None:
-    code = "from acp_server.agent.standard_io import Claim; Claim()"
+    code = "from acp_server.agent.standard_io import StandardIO; StandardIO()"
     command = f'exec "$0" -c "$1" {closed}<&-' if closed == 0 else 'exec "$0" -c "$1" 1>&-'
     done = subprocess.run(
         ["sh", "-c", command, sys.executable, code], env=environment(), capture_output=True, text=True, timeout=20

@@ -21,7 +21,7 @@ while True: time.sleep(100)
 START = """
 import os, sys, threading, time
 import anyio
-from acp_server.agent.ending import leave
+from acp_server.agent.ending import exit_now
 from acp_server.processes.child import ChildProcess
 
 async def main():
@@ -34,9 +34,9 @@ anyio.run(main, backend=sys.argv[2])
 
 ENDS = {
     "by itself": "sys.exit(3)",
-    "by force": "leave(3, 'stuck')",
+    "by force": "exit_now(3, 'stuck')",
     "by force from another thread while its loop is blocked": (
-        "threading.Thread(target=leave, args=(3, 'stuck')).start(); time.sleep(100)"
+        "threading.Thread(target=exit_now, args=(3, 'stuck')).start(); time.sleep(100)"
     ),
 }
 

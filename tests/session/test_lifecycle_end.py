@@ -179,11 +179,11 @@ async def test_a_closed_session_is_forgotten_by_its_connection() -> None:
             session = await editor.open()
             await editor.ask(session)
             await editor.client.ask("session/close", {"sessionId": session})
-        (service,) = agent._services.values()
-        assert not service._lifecycle.sessions
-        assert not service._lifecycle._locks
+        (side,) = agent._sides.values()
+        assert not side._lifecycle.sessions
+        assert not side._lifecycle._locks
         assert not any(session.turns for session in sessions)
-    assert not agent._services
+    assert not agent._sides
 
 
 @pytest.mark.parametrize("by", ["session/close", "session/delete", "session/list", "session/set_mode"])

@@ -15,8 +15,8 @@ def test_a_call_is_found_by_either_id_while_it_runs_and_shown_by_its_own_only() 
     calls = Calls()
     one = call("call_1", "a")
     calls.add(one)
-    assert calls.find("call_1") is calls.find("a") is calls.shown("call_1") is one
-    assert calls.shown("a") is None
+    assert calls.find("call_1") is calls.find("a") is calls.by_tool_call_id("call_1") is one
+    assert calls.by_tool_call_id("a") is None
     assert len(calls) == 1
     calls.remove(one)
     assert calls.find("call_1") is calls.find("a") is None

@@ -15,7 +15,7 @@ from acp_server.workspace.commands import (
     parse_command,
     replacement,
 )
-from acp_server.workspace.shown import Refusal
+from acp_server.workspace.printable import Refusal
 
 
 @pytest.mark.parametrize(

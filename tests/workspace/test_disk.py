@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from acp_server.workspace import disk
-from acp_server.workspace.shown import Refusal
+from acp_server.workspace.printable import Refusal
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and signals as POSIX has them")
 NAMED = pytest.mark.parametrize("named", [False, True], ids=["without a name", "named"])

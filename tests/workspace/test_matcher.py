@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from acp_server.workspace import matcher as matcher_module
 from acp_server.workspace.matcher import Match, Matcher, Sight, SlowLine, sight
-from acp_server.workspace.shown import Refusal
+from acp_server.workspace.printable import Refusal
 from acp_server.workspace.textfile import Block
 
 # No way to match this line is found quickly: each comma doubles the work.

@@ -3,7 +3,7 @@
 import pytest
 
 from acp_server.workspace.matcher import Sight, compile_pattern, sight
-from acp_server.workspace.shown import Refusal
+from acp_server.workspace.printable import Refusal
 
 
 @pytest.mark.parametrize(

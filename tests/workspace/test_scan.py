@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from acp_server.workspace.printable import Refusal
 from acp_server.workspace.roots import OutsideRoots, Roots
 from acp_server.workspace.scan import Scan, Tally, Todo
-from acp_server.workspace.shown import Refusal
 
 from .trees import plant
 

@@ -82,7 +82,7 @@ class Conversation:
                 await self._converse()
         except AcpError as error:
             self.user.waiting(None)
-            self._screen.settle()
+            self._screen.turn_over()
             self._screen.error(opening.without_last_words(error) if self._heard else error)
             self._exit = of_error(error)
 
@@ -137,10 +137,10 @@ class Conversation:
         except ConnectionClosed:
             raise
         except AcpError as error:
-            self._screen.settle()
+            self._screen.turn_over()
             self._screen.error(error)
         else:
-            self._screen.settle()
+            self._screen.turn_over()
             if answer.stop_reason != "end_turn":
                 self._screen.line(f"  ({answer.stop_reason})", fg="yellow")
         finally:
@@ -159,7 +159,7 @@ class Conversation:
                 self.session = await opening.take_up(self.agent, info, self._updated)
         finally:
             self.user.waiting(None)
-        self._screen.settle()
+        self._screen.turn_over()
         if before is not None and before is not self.session:
             before.on_update = None
         self._offer()

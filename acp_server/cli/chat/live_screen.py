@@ -137,7 +137,7 @@ class LiveScreen(Screen):
             return
         super().update(update)
 
-    def settle(self) -> None:
+    def turn_over(self) -> None:
         """See `Screen`."""
         self.fresh()
         for call, since in self._running.values():

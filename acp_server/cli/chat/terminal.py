@@ -88,7 +88,7 @@ class TerminalUser:
                 try:
                     yield
                 finally:
-                    self.screen.settle()
+                    self.screen.turn_over()
                     self._write()
                     tasks.cancel_scope.cancel()
         finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import anyio
 
-from acp_server.agent.standard_io import Claim
+from acp_server.agent.standard_io import StandardIO
 from acp_server.cli.reload.relay import Relay
 from acp_server.cli.target import COMMAND, place_of
 from acp_server.errors import UsageError
@@ -41,7 +41,7 @@ def serve_reloading(target: str | None, options: Sequence[str]) -> int:
     async def serve() -> int:
         with tempfile.TemporaryDirectory(prefix="acp-server-") as private:
             command = [*COMMAND, target, *options, "--memory-file", str(Path(private, "sessions.db"))]
-            relay, stop = Relay(_stream(claim), command), anyio.Event()
+            relay, stop = Relay(_stream(standard_io), command), anyio.Event()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watch, relay, stop)
                 # With its first step it watches, so that no change after the start of a process is missed.
@@ -50,11 +50,11 @@ def serve_reloading(target: str | None, options: Sequence[str]) -> int:
                 stop.set()
             return relay.code
 
-    claim = Claim()
+    standard_io = StandardIO()
     try:
         return anyio.run(serve)
     finally:
-        claim.close()
+        standard_io.close()
 
 
 def _watched(target: str) -> Path:
@@ -66,12 +66,12 @@ def _watched(target: str) -> Path:
     return folder
 
 
-def _stream(claim: Claim) -> Stream:
+def _stream(standard_io: StandardIO) -> Stream:
     if sys.platform == "win32":
         from acp_server.agent.threaded_stream import ThreadedStream
 
-        return ThreadedStream(claim.input, claim.output)
+        return ThreadedStream(standard_io.input, standard_io.output)
     else:
         from acp_server.agent.fd_stream import FdStream
 
-        return FdStream(claim.input, claim.output)
+        return FdStream(standard_io.input, standard_io.output)

@@ -49,7 +49,7 @@ class Relay:
         self._conversation = Conversation()
         self._news = anyio.Event()
         self._state: Literal["starting", "running", "ended"] = "starting"
-        self._settled = anyio.Event()
+        self._started = anyio.Event()
         """Set as long as the state is not `starting`."""
         self._held: deque[tuple[Line, Any]] = deque()
         self._held_bytes = 0
@@ -114,7 +114,7 @@ class Relay:
 
     async def _serve_with_one_process(self) -> None:
         self._changed, self._gone = (), False
-        self._state, self._settled = "starting", anyio.Event()
+        self._state, self._started = "starting", anyio.Event()
         agent = self._agent = await ChildProcess.start(self._command, on_stderr=standard_error().write)
         hearing, starting = anyio.CancelScope(), anyio.CancelScope()
         async with anyio.create_task_group() as tasks:
@@ -122,7 +122,7 @@ class Relay:
             tasks.start_soon(self._bring_up, agent, starting)
             await self._until(lambda: self._gone or self._over or bool(self._changed and self._conversation.is_quiet))
             if not self._over:
-                self._state, self._settled = "starting", anyio.Event()
+                self._state, self._started = "starting", anyio.Event()
             starting.cancel()
             await agent.stream.aclose()
             with anyio.move_on_after(_END):
@@ -136,7 +136,7 @@ class Relay:
             hearing.cancel()
         await agent.aclose()
         self._agent = None
-        await self._settle_with_client()
+        await self._finish_with_client()
         self.code = code = _as_shell(agent.exit_code)
         if any(code == 128 + number for number in self._signals):
             self._end()
@@ -146,7 +146,7 @@ class Relay:
 
     async def _wait_for_change(self) -> None:
         self._state = "ended"
-        self._settled.set()
+        self._started.set()
         while self._held:
             await self._refuse(self._held.popleft()[1])
         self._held_bytes = 0
@@ -160,7 +160,7 @@ class Relay:
                 self._held_bytes -= len(line)
                 await self._to_agent(line, value)
             self._state = "running"
-            self._settled.set()
+            self._started.set()
 
     async def _replay(self, agent: ChildProcess) -> None:
         """Tell a new process what the one before it knew."""
@@ -199,7 +199,7 @@ class Relay:
             logger.warning("%s fails in the new process: %s", method, answer.error.get("message"))
         return answer
 
-    async def _settle_with_client(self) -> None:
+    async def _finish_with_client(self) -> None:
         """Answer what the process has left open, and withdraw what it has asked."""
         left, asked = self._conversation.forget_process()
         for id in left:
@@ -231,7 +231,7 @@ class Relay:
             self._held.append((line, value))
             self._held_bytes += len(line)
             if self._held_bytes > _MOST_HELD:
-                await self._settled.wait()
+                await self._started.wait()
         else:
             await self._refuse(value)
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, cast
 from pydantic import AfterValidator, Field, StrictBool, ValidationError, field_validator
 
 from acp_server.errors import InvalidParams, UsageError
-from acp_server.tools.assistant.manifest_parameter import Name, Parameter, Part, shown
+from acp_server.tools.assistant.manifest_parameter import Name, Parameter, Part, excerpt
 
 logger = logging.getLogger("acp_server.tools")
 
@@ -117,7 +117,7 @@ class Manifest(Part):
         `{"problems": [{"path": ..., "message": ...}]}`.
         """
         if arguments is not None and not isinstance(arguments, Mapping):
-            raise self._refusal([("", f"should be an object, not {shown(arguments)}")])
+            raise self._refusal([("", f"should be an object, not {excerpt(arguments)}")])
         given: dict[str, Any] = dict(cast("Mapping[str, Any]", arguments or {}))
         problems: list[tuple[str, str]] = []
         params: dict[str, Any] = {}
@@ -205,7 +205,7 @@ def _explain(error: ValidationError) -> Iterator[dict[str, str]]:
                 "Value error, "
             )
             if not isinstance(given, dict | list):
-                message += f", not {shown(given)}"
+                message += f", not {excerpt(given)}"
         yield {"path": path, "message": message}
 
 

@@ -73,9 +73,9 @@ class Value(Part):
     def problems(self, value: Any, path: str) -> Iterator[tuple[str, str]]:
         """Where `value`, a parsed JSON value, is not as expected: pairs of a place and a sentence without a subject."""
         if not _TYPES[self.type](value):
-            yield path, f"should be {_ARTICLES[self.type]}, not {shown(value)}"
+            yield path, f"should be {_ARTICLES[self.type]}, not {excerpt(value)}"
         elif self.enum is not None and value not in self.enum:
-            yield path, f"should be one of {', '.join(map(shown, self.enum))}, not {shown(value)}"
+            yield path, f"should be one of {', '.join(map(excerpt, self.enum))}, not {excerpt(value)}"
         elif self.items is not None:
             for index, item in enumerate(value):
                 yield from self.items.problems(item, f"{path}[{index}]")
@@ -130,7 +130,7 @@ class Parameter(Value):
         return schema
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """A value in an error message: as JSON, and not more than fits."""
     try:
         text = json.dumps(value, ensure_ascii=False)

@@ -19,7 +19,7 @@ from acp_server.tools.assistant.functions import ApprovalRequest, Execution, Reg
 from acp_server.tools.assistant.manifest import Manifest
 from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import Editor, EditResult
-from acp_server.tools.output import shown
+from acp_server.tools.output import snapshot
 from acp_server.tools.tool import Tool
 
 logger = logging.getLogger("acp_server.tools")
@@ -197,7 +197,7 @@ class AssistantTool:
     async def _ask(self, params: dict[str, Any], context: ToolContext) -> Approval:
         editor = self._editor_of(context, may_write=False)
         if self._request is None:
-            return unexplained(self.manifest.display_name, shown(params))
+            return unexplained(self.manifest.display_name, snapshot(params))
         request = ApprovalRequest.read(await self._request.call(params, editor, call=context))
         preview: list[Any] = []
         if request.preview_button is not None:

@@ -7,7 +7,7 @@ from tests.agent.processes.driver import environment
 
 
 def run(code: str) -> "subprocess.CompletedProcess[str]":
-    imports = "import logging, sys, threading, time\nfrom acp_server.agent.ending import Deadline, leave, outlast\n"
+    imports = "import logging, sys, threading, time\nfrom acp_server.agent.ending import Deadline, exit_now, outlast\n"
     return subprocess.run(
         [sys.executable, "-c", imports + code], env=environment(), capture_output=True, text=True, timeout=20
     )
@@ -18,7 +18,7 @@ def test_leaving_ends_the_process_from_any_thread_with_its_reason_in_the_log() -
         """
 logging.basicConfig(format="%(levelname)s %(message)s")
 sys.stderr.write("said before. ")
-threading.Thread(target=leave, args=(7, "because")).start()
+threading.Thread(target=exit_now, args=(7, "because")).start()
 time.sleep(3600)
 """
     )
@@ -32,7 +32,7 @@ class Stuck(logging.Handler):
     def emit(self, record):
         time.sleep(3600)
 logging.getLogger().addHandler(Stuck())
-leave(7, "because")
+exit_now(7, "because")
 """
     )
     assert done.returncode == 7

@@ -26,14 +26,14 @@ _LONGEST_QUOTE = 200
 _INSTEAD = "\N{REPLACEMENT CHARACTER}"
 
 
-def shown(text: str) -> str:
-    """The text on one line, each character that must not be shown as U+FFFD."""
+def printable(text: str) -> str:
+    """The text on one line. U+FFFD stands for each character that must not be shown."""
     return _UNFIT.sub(_INSTEAD, text)
 
 
 def quoted(text: str) -> str:
-    """What a user typed, to be named in a message, as code: `shown`, and cut if it is very long."""
-    return code(shown(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"))
+    """What a user typed, to be named in a message, as code: `printable`, and cut if it is very long."""
+    return code(printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"))
 
 
 class Printed:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_server.workspace.shown import Printed, quoted, shown
+from acp_server.workspace.printable import Printed, printable, quoted
 
 
 @pytest.mark.parametrize(
@@ -16,8 +16,8 @@ from acp_server.workspace.shown import Printed, quoted, shown
     ],
 )
 def test_what_would_move_the_cursor_or_cannot_be_written_is_replaced(text: str, expected: str) -> None:
-    assert shown(text) == expected
-    shown(text).encode("utf-8")
+    assert printable(text) == expected
+    printable(text).encode("utf-8")
 
 
 def test_a_long_quotation_is_cut_and_says_so() -> None:
