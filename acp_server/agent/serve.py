@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import anyio
 
+from acp_server.agent.captured_run import current
 from acp_server.agent.ending import AGAIN, Deadline, Ending, end_children_with_us, exit_now, outlast
-from acp_server.agent.loading import current
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
 from acp_server.agent.signals import Signals
@@ -110,7 +110,7 @@ def run(
     signal. So what the program runs at its end still runs. In a container, where the first process is not killed by a
     signal, it is the same.
 
-    In a program that is only loaded (see `acp_server.agent.loading`) nothing is served, and it raises SystemExit.
+    In a program that is only loaded (see `acp_server.agent.captured_run`) nothing is served, and it raises SystemExit.
     """
     if (load := current()) is not None:
         load.stop(agent, backend=backend, limits=limits, record=record)

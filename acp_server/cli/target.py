@@ -20,7 +20,7 @@ from traceback import walk_tb
 from types import ModuleType
 from typing import Any, Final
 
-from acp_server.agent.loading import Loading, loading
+from acp_server.agent.captured_run import CapturedRun, capture_run
 from acp_server.agent.serve import Servable
 from acp_server.errors import UsageError
 
@@ -121,14 +121,14 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def load(target: str) -> tuple[Servable, dict[str, Any]]:
-    """The agent of `module:attribute` or `file.py:attribute`, and how it wants to be served (see `Loading.options`).
+    """The agent of `module:attribute` or `file.py:attribute`, and how it wants to be served: `CapturedRun.options`.
 
     Where it itself calls `run`, as a program does, it is loaded up to there, and that is the agent if no attribute is
     named. Raises UsageError, with one line that says what is wrong.
     """
     place, attribute = _split(target)
     sys.path.insert(0, os.getcwd())
-    with loading() as noted:
+    with capture_run() as noted:
         module = _from_file(Path(place), noted) if _is_file(place) else _from_name(place, noted)
     if attribute is None and noted.agent is not None:
         return noted.agent, noted.options
@@ -155,7 +155,7 @@ def _is_file(place: str) -> bool:
     return place.endswith(".py") or "/" in place or os.sep in place
 
 
-def _from_name(name: str, noted: Loading) -> ModuleType:
+def _from_name(name: str, noted: CapturedRun) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(f"{name!r} is neither the name of a module nor of a file that ends in .py")
     try:
@@ -170,7 +170,7 @@ def _from_name(name: str, noted: Loading) -> ModuleType:
         raise _failed(name, error) from None
 
 
-def _from_file(path: Path, noted: Loading) -> ModuleType:
+def _from_file(path: Path, noted: CapturedRun) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     # As `python path/to/file.py` does it, so that its neighbours can be imported.
@@ -189,7 +189,7 @@ def _from_file(path: Path, noted: Loading) -> ModuleType:
     return module
 
 
-def _attribute(module: ModuleType, place: str, attribute: str, noted: Loading) -> Any:
+def _attribute(module: ModuleType, place: str, attribute: str, noted: CapturedRun) -> Any:
     value: Any = module
     for name in attribute.split("."):
         try:
@@ -220,7 +220,7 @@ def _servable(value: Any, name: str) -> tuple[Servable, dict[str, Any]]:
             inspect.signature(value).bind()
         except TypeError:
             raise UsageError(f"{name} is not an agent, and cannot be called without arguments to make one") from None
-        with loading() as noted:
+        with capture_run() as noted:
             try:
                 value = value()
             except (Exception, SystemExit) as error:

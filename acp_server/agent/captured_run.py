@@ -1,4 +1,4 @@
-"""What becomes of `run` in a program that is only loaded: it is noted, and the loading program serves the agent."""
+"""What becomes of `run` in a program that is only loaded: it is captured, and the loading program serves the agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Loading:
+class CapturedRun:
     """What a program would have had served, and how."""
 
     agent: Servable | None = None
@@ -40,19 +40,19 @@ class _Stop(SystemExit):
     pass
 
 
-_current: ContextVar[Loading | None] = ContextVar("acp_server loading", default=None)
+_current: ContextVar[CapturedRun | None] = ContextVar("acp_server captured run", default=None)
 
 
 @contextmanager
-def loading() -> Generator[Loading]:
+def capture_run() -> Generator[CapturedRun]:
     """A block that loads a program."""
-    token = _current.set(noted := Loading())
+    token = _current.set(noted := CapturedRun())
     try:
         yield noted
     finally:
         _current.reset(token)
 
 
-def current() -> Loading | None:
+def current() -> CapturedRun | None:
     """The block that this is executed in."""
     return _current.get()
