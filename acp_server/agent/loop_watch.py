@@ -17,7 +17,7 @@ from time import perf_counter
 from types import CodeType, FrameType
 from typing import Final
 
-from acp_server.tasks.steps import Steps
+from acp_server.tasks.spawn import Steps
 
 logger = logging.getLogger("acp_server.agent")
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from acp_server.peer.peer import Peer
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.grace import Work
 from acp_server.tasks.tree import NOTHING, Node
-from acp_server.tasks.work import Work
 from acp_server.wire.messages import Request, RequestId
 
 

@@ -24,8 +24,7 @@ from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation, program_end
 from acp_server.tasks.grace import Watch
 from acp_server.tasks.scopes import Scopes
-from acp_server.tasks.spawn import Spawner
-from acp_server.tasks.steps import Steps
+from acp_server.tasks.spawn import Spawner, Steps
 from acp_server.tasks.threads import Threads
 from acp_server.tasks.tree import Node
 from acp_server.wire.state_machine import Endpoint

@@ -15,8 +15,8 @@ import anyio
 from acp_server.errors import ConnectionClosed
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import program_end
+from acp_server.tasks.grace import Job
 from acp_server.tasks.tree import NOTHING
-from acp_server.tasks.work import Job
 
 if TYPE_CHECKING:
     from acp_server.peer.peer import Peer

@@ -1,20 +1,27 @@
-"""Time for cleaning up: shielded scopes with an end, and a watch over what does not end.
+"""Time for cleaning up, and what becomes of work that takes more: shielded scopes with an end, and work in nodes.
 
-The only module with shielded scopes. It does not decide what happens to work that overstays; its owner does.
+Work has one deadline, however often and from however many sides it is cut. Then those who wait go on without it, for
+what cannot end must not hold them up; and if it takes no notice at all, it is left alone.
 """
 
 from __future__ import annotations
 
+import logging
 import math
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
-from typing import Final
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
 
+from acp_server.tasks.cause import Cause
 from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.tree import NOTHING, Node
+
+logger = logging.getLogger("acp_server.tasks")
 
 DEFAULT_GRACE: Final = 5.0
 """Seconds that cancelled work gets for its cleanup before it is answered for."""
@@ -31,25 +38,11 @@ def grace(seconds: float = DEFAULT_GRACE) -> Generator[anyio.CancelScope]:
         yield scope
 
 
-def let_be(scope: anyio.CancelScope) -> None:
-    """From now on, a cancel from outside of `scope` does not reach what runs in it.
-
-    For work that was cancelled and does not end. Its cancel would be delivered anew in every turn of the event loop, or
-    at every checkpoint, and that can take all of the processor for as long as the work lasts.
-    """
-    scope.shield = True
-    # On asyncio, work that has just looked for its cancel (anyio's `checkpoint_if_cancelled`) waits for that alone, in
-    # every turn of the loop, and does not see the shield: it gets the cancel once more. anyio has no public way.
-    deliver = getattr(scope, "_deliver_cancellation", None)
-    outside = getattr(scope, "_parent_scope", None)
-    if deliver is not None and outside is not None:
-        # anyio delivers recursively; nothing can be delivered where that is too deep.
-        with suppress(RecursionError):
-            deliver(outside)
-
-
 _AT_ONCE: Final = 64
 """How many are called for in one go. Each may have to write and log, and the rest of the program runs meanwhile."""
+
+_SLACK: Final = 1.0
+"""Seconds more than the watch's patience, for a caller that waits although it was cancelled itself."""
 
 
 class Watch:
@@ -124,3 +117,104 @@ class Watch:
         finally:
             self._scope = None
             self._running = False
+
+
+class Work(ABC):
+    """What runs in `node`: a request of the peer's, a tool call, what a session holds."""
+
+    __slots__ = ("_reached", "_watch", "_watched", "node", "task")
+
+    def __init__(self, node: Node, watch: Watch) -> None:
+        self.node = node
+        node.on_cut = self.was_cut
+        self.task: object = None
+        """The task that it runs in, once it has begun."""
+        self._watch = watch
+        self._watched = False
+        self._reached = False
+
+    @abstractmethod
+    def give_up(self) -> None:
+        """It was cut, its time for cleaning up is over, and it still runs: it is waited for no longer. Idempotent."""
+
+    def was_cut(self, _node: Node) -> None:
+        """The node, or one that is nested in it and that counts, was cut: its time to clean up begins, once."""
+        if not self._watched:
+            self._watched = True
+            self._watch.add(self.overdue)
+
+    def overdue(self) -> None:
+        """For the watch: give it up, and see to it that it does not take all of the processor.
+
+        If its cut had a hold of it at two looks in a row, it takes no notice, and is left alone from then on.
+        """
+        self.give_up()
+        if self.node.closed:
+            return
+        reached = self.task is not None and self._watch.spawner.is_reached(self.task)
+        if reached and self._reached:
+            self.node.let_be()
+        else:
+            # What is shielded now, for long cleanup or a thread, is still to be cut behind that.
+            self._reached = reached
+            self._watched = True
+            self._watch.add(self.overdue)
+
+    def ended(self) -> None:
+        """It is through: it is not looked after any more."""
+        if self._watched:
+            self._watch.drop(self.overdue)
+
+
+class Job(Work):
+    """Work that has a task of its own, and a caller that waits for it."""
+
+    __slots__ = ("_done", "_patience", "_spawner")
+
+    def __init__(self, node: Node, spawner: Spawner, watch: Watch, patience: float) -> None:
+        """`watch` calls back `patience` seconds after it is told to."""
+        super().__init__(node, watch)
+        self._spawner = spawner
+        self._done = anyio.Event()
+        self._patience = patience
+
+    @abstractmethod
+    def over(self, value: Any, error: BaseException | None) -> None:
+        """The body has ended with this (see `Node.run`), and no cut can reach it any more."""
+
+    def start(self, body: Callable[[], Awaitable[Any]]) -> None:
+        """Begin to execute `body`."""
+        self._spawner.spawn(self._run, body)
+
+    async def wait(self, event: anyio.Event | None = None) -> None:
+        """Wait until it has ended, or was given up; or for an event that is set by then.
+
+        Being cancelled cuts the node; then its time for cleaning up is waited for all the same.
+        """
+        try:
+            await (event or self._done).wait()
+        except BaseException:
+            self.node.cut(Cause.FINISHED)
+            with grace(self._patience + _SLACK):
+                await self._done.wait()
+            raise
+
+    def give_up(self) -> None:
+        """Its caller goes on without it."""
+        if not self._done.is_set():
+            logger.warning("%s does not end although it was cancelled; going on without it", self.node.label)
+            self._done.set()
+
+    async def _run(self, body: Callable[[], Awaitable[Any]]) -> None:
+        self.task = self._spawner.current()
+        try:
+            try:
+                value, error = await self.node.run(body)
+            except GeneratorExit as closed:
+                # See `Spawner`: what it awaited has failed with this.
+                value, error = NOTHING, closed
+            self.over(value, error)
+        finally:
+            self.node.close()
+            self.ended()
+            self._done.set()

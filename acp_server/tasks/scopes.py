@@ -8,12 +8,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
-
-from acp_server.tasks.grace import let_be
 
 _STRIDE: Final = 20
 """How many scopes within one another anyio is given to cancel at a time. While a cancel has not taken effect, it is
@@ -134,6 +133,23 @@ def _every_so_deep(inner: anyio.CancelScope) -> Iterable[anyio.CancelScope]:
             # Not an innermost one: what runs right in it could not be left alone any more, see `let_be_in`.
             marked += [scope for scope in level if _children(scope)]
     return reversed(marked)
+
+
+def let_be(scope: anyio.CancelScope) -> None:
+    """From now on, a cancel from outside of `scope` does not reach what runs in it.
+
+    For work that was cancelled and does not end. Its cancel would be delivered anew in every turn of the event loop, or
+    at every checkpoint, and that can take all of the processor for as long as the work lasts.
+    """
+    scope.shield = True
+    # On asyncio, work that has just looked for its cancel (anyio's `checkpoint_if_cancelled`) waits for that alone, in
+    # every turn of the loop, and does not see the shield: it gets the cancel once more. anyio has no public way.
+    deliver = getattr(scope, "_deliver_cancellation", None)
+    outside = getattr(scope, "_parent_scope", None)
+    if deliver is not None and outside is not None:
+        # anyio delivers recursively; nothing can be delivered where that is too deep.
+        with suppress(RecursionError):
+            deliver(outside)
 
 
 def let_be_in(scope: anyio.CancelScope) -> None:

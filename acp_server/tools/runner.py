@@ -18,10 +18,9 @@ from acp_server.session.turn import Turn
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation, program_end
-from acp_server.tasks.grace import grace
+from acp_server.tasks.grace import Job, grace
 from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
-from acp_server.tasks.work import Job
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output, Pieces, problems_in, snapshot, yields, yields_async
 from acp_server.tools.permission import Permission

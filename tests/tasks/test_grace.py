@@ -4,7 +4,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.tasks.grace import grace, let_be
+from acp_server.tasks.grace import grace
+from acp_server.tasks.scopes import let_be
 
 pytestmark = pytest.mark.anyio
 

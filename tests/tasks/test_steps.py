@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.tasks.steps import Steps
+from acp_server.tasks.spawn import Steps
 
 pytestmark = pytest.mark.anyio
 

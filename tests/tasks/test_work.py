@@ -7,12 +7,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.tasks import work as module
+from acp_server.tasks import grace as module
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.grace import Watch, grace
+from acp_server.tasks.grace import Job, Watch, grace
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, Node
-from acp_server.tasks.work import Job
 
 pytestmark = pytest.mark.anyio
 

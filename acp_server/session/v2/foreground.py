@@ -15,8 +15,8 @@ from acp_server.peer.outcome import outcome
 from acp_server.session import prompting as v1
 from acp_server.session.v2.turn import Turn
 from acp_server.tasks.failure import program_end
+from acp_server.tasks.grace import Job
 from acp_server.tasks.tree import NOTHING, Node
-from acp_server.tasks.work import Job
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
