@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import codecs
 import logging
 import os
 import shutil
-import signal
-import subprocess
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
@@ -17,7 +14,7 @@ import anyio.abc
 import anyio.lowlevel
 
 from acp_server.errors import InternalError, InvalidParams, ResourceNotFound
-from acp_server.processes.group import ProcessGroup, own_group
+from acp_server.processes.command import STARTING, Command, Output, open_command
 from acp_server.schema import (
     CreateTerminalRequest,
     CreateTerminalResponse,
@@ -33,39 +30,6 @@ from acp_server.schema import (
 )
 from acp_server.schema.params import absolute
 from acp_server.tasks.grace import grace
-from acp_server.tasks.spawn import Spawner
-
-
-class Output:
-    """Bytes in, text out: at most `limit` bytes of it in UTF-8. What is not UTF-8 is replaced."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept = bytearray()
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.truncated = False
-        """Whether older output has been dropped."""
-
-    def feed(self, data: bytes, final: bool = False) -> str:
-        """Add what the command has written, and return it as text; `final`: no more will come, so half a character
-        stays half."""
-        text = self._decoder.decode(data, final)
-        self._kept += text.encode()
-        excess = len(self._kept) - self._limit
-        if excess <= 0:
-            return text
-        self.truncated = True
-        # The bytes of a character after its first are 10xxxxxx.
-        while excess < len(self._kept) and self._kept[excess] & 0xC0 == 0x80:
-            excess += 1
-        del self._kept[:excess]
-        return text
-
-    @property
-    def text(self) -> str:
-        """What is kept."""
-        return self._kept.decode()
-
 
 logger = logging.getLogger("acp_server.client")
 
@@ -73,13 +37,6 @@ OUTPUT_BYTES: Final = 1024 * 1024
 """How much output is kept of a command, by default."""
 COMMANDS: Final = 100
 """How many terminals there are at once, by default."""
-_STARTING: Final = 30.0
-_LINGER: Final = 0.5
-"""Seconds that a command's output may stay open after its end before it counts as complete: something that it left
-running may hold it open for ever."""
-_TERMINATED: Final = 1.0
-_KILLED: Final = 2.0
-
 
 _OnText: TypeAlias = "Callable[[str], object] | None"
 
@@ -190,8 +147,8 @@ class LocalTerminals:
     ) -> _Terminal:
         try:
             # A cancel in the middle would leave a process without an owner.
-            with grace(_STARTING):
-                return await _Terminal.start(words, cwd, env, limit, on_text)
+            with grace(STARTING):
+                return _Terminal(await open_command(words, cwd, env), limit, on_text)
         except (OSError, ValueError) as error:
             what = error.strerror if isinstance(error, OSError) else "not a possible command"
             raise InvalidParams(f"The command cannot be started: {what}") from None
@@ -204,93 +161,26 @@ class LocalTerminals:
         return [self._shell, "-c", request.command]
 
 
-class _Terminal:
+class _Terminal(Command):
     """One command."""
 
     def __init__(self, process: anyio.abc.Process, limit: int, on_text: _OnText) -> None:
         self.output = Output(limit)
         self._on_text = on_text
-        self.ended = anyio.Event()
-        """Set when the command has ended and its output is complete."""
-        self._process = process
-        self._exited = anyio.Event()
-        self._read_out = anyio.Event()
-        self._group = ProcessGroup(process, self._exited)
-        self._tasks = Spawner(_crashed)
-        self._tasks.spawn(self._read)
-        self._tasks.spawn(self._wait)
-
-    @classmethod
-    async def start(
-        cls, words: list[str], cwd: str | None, env: dict[str, str], limit: int, on_text: _OnText
-    ) -> _Terminal:
-        process = await anyio.open_process(
-            words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cwd, env=env, **own_group()
-        )
-        return cls(process, limit, on_text)
+        super().__init__(process)
 
     @property
     def status(self) -> TerminalExitStatus:
-        code = self._process.returncode
-        if code is None:
-            return TerminalExitStatus()
-        if code >= 0:
+        code, signal = self.exit
+        if code is not None:
             return TerminalExitStatus(exit_code=code)
-        try:
-            return TerminalExitStatus(signal=signal.Signals(-code).name)
-        except ValueError:  # A real-time signal has a number only.
-            return TerminalExitStatus(signal=f"SIG{-code}")
+        return TerminalExitStatus() if signal is None else TerminalExitStatus(signal=signal)
 
-    async def kill(self) -> None:
-        """End the command and what it started, by force if need be. A cancel does not interrupt it."""
-        try:
-            with grace(_TERMINATED + 1):
-                self._group.terminate()
-                await self._group.gone(_TERMINATED)
-        finally:
-            if self._group.is_there:
-                self._group.kill()
-            with grace(_KILLED):
-                await self._exited.wait()
-                await self.ended.wait()
-
-    async def end(self) -> None:
-        """Kill it and let go of it."""
-        try:
-            await self.kill()
-        finally:
-            with grace(_KILLED):
-                if self._exited.is_set():
-                    await self._process.aclose()
-                    await self._tasks.wait_idle()
-                else:
-                    logger.error("the command %d does not end although it was killed", self._process.pid)
-
-    async def _read(self) -> None:
-        assert self._process.stdout is not None
-        try:
-            async for data in self._process.stdout:
-                self._heard(self.output.feed(data))
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            pass
-        self._heard(self.output.feed(b"", final=True))
-        self._read_out.set()
-
-    def _heard(self, text: str) -> None:
+    async def take(self, data: bytes) -> None:
+        """See `Command`."""
+        text = self.output.feed(data, final=not data)
         if self._on_text is not None and text:
             try:
                 self._on_text(text)
             except Exception:
                 logger.exception("the callback for the output of a command failed")
-
-    async def _wait(self) -> None:
-        await self._process.wait()
-        self._exited.set()
-        with anyio.move_on_after(_LINGER):
-            await self._read_out.wait()
-        self.ended.set()
-
-
-def _crashed(error: BaseException) -> None:
-    if not isinstance(error, anyio.get_cancelled_exc_class()):
-        logger.error("watching over a command failed", exc_info=error)

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_server.client.terminals import Output
 from acp_server.processes.child import Tail
+from acp_server.processes.command import Output
 
 pieces = st.lists(st.one_of(st.binary(max_size=20), st.text(max_size=10).map(str.encode)), max_size=20)
 

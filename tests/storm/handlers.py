@@ -116,7 +116,8 @@ class Player:
 
     async def _do_terminal(self, tolerant: bool, plan: Plan) -> None:
         assert self._turn is not None
-        if not self._turn.client.capabilities.terminal:
+        if not self._turn.client.capabilities.fs.read_text_file:
+            # On version 2 a terminal is a process of the agent's.
             await self.play(plan)
             return
         try:

@@ -1,22 +1,47 @@
-"""What an agent can ask a client that speaks version 2: permission and information. Its files and terminals are its own
-matter there (ACP v2, permission requests)."""
+"""What an agent can ask a client that speaks version 2: permission and information. It runs commands itself, and the
+client shows them (ACP v2, permission requests and terminals)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
+from acp_server.errors import SessionClosed
 from acp_server.session import client as v1
 from acp_server.session.v2.forms import tool_content
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from acp_server.schema.base import Model
     from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
+    from acp_server.session.v2.session import Session
+    from acp_server.session.v2.terminal import Terminal
 
 _TITLE: Final = "May this tool run?"
 
 
 class Client(v1.Client):
     """The client, as one session sees it."""
+
+    async def create_terminal(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        env: dict[str, str] | None = None,
+        cwd: str | None = None,
+        output_byte_limit: int | None = None,
+    ) -> Terminal:
+        """Start a command on this machine, in a terminal that the client shows. Raises InvalidParams, if it cannot be
+        started, and SessionClosed."""
+        from acp_server.session.v2.terminal import Terminal
+
+        session = cast("Session", self._session)
+        if session.closed:
+            raise SessionClosed
+        terminal = Terminal(self.connection, session.id, session.updates, session.terminals)
+        await terminal.start(command, args, env, cwd or session.cwd, output_byte_limit)
+        return terminal
 
     def _question(self, tool_call: ToolCallUpdate, options: list[PermissionOption]) -> Model:
         from acp_server.schema.v2.permission import RequestPermissionRequest

@@ -52,6 +52,7 @@ class Methods:
             )
             requests["session/set_config_option"] = Route(self._choosing.set_option, direct=True)
             requests["tool_call/cancel"] = Route(_nothing, admit=self._cancel_tool_call, urgent=True, direct=True)
+            requests["terminal/cancel"] = Route(_nothing, admit=self._cancel_terminal, urgent=True, direct=True)
             routes.on_notice("session/cancel", self._cancel)
             if hooks.steer is not None:
                 requests["_session/steering"] = Route(self._prompting.steer, direct=True)
@@ -75,6 +76,16 @@ class Methods:
         session = cast("Session", self._find(request.session_id))
         if not session.cancel_tool_call(request.tool_call_id):
             raise problem("toolCallId", "is not a tool call that can be cancelled now")
+
+    def _cancel_terminal(self, call: Call) -> None:
+        """`terminal/cancel`: the command ends, and its terminal stays."""
+        from acp_server.schema.params import problem, read
+        from acp_server.schema.v2.terminal import CancelTerminalRequest
+
+        request = read(CancelTerminalRequest, call.params)
+        terminal = cast("Session", self._find(request.session_id)).terminals.get(request.terminal_id)
+        if terminal is None or not terminal.cancel():
+            raise problem("terminalId", "is not a terminal whose command can be cancelled now")
 
 
 async def _nothing(_call: Call) -> dict[str, Any]:

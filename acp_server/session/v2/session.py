@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
+import anyio
+
 from acp_server.session import session as v1
 from acp_server.session.v2.client import Client
 from acp_server.session.v2.updates import Updates
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from acp_server.session.hooks import Hooks
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.turn import Turn as AnyTurn
+    from acp_server.session.v2.terminal import Terminal
     from acp_server.session.v2.turn import Turn
     from acp_server.store.records import SessionRecord
 
@@ -38,6 +41,9 @@ class Session(v1.Session):
         super().__init__(record, connection, profile, hooks, mcp_servers)
         self.updates.settings = self.settings
         self.node: Final = connection.tree.child(f"session {record.id}")
+        self.terminals: Final[dict[str, Terminal]] = {}
+        """Its terminals that were not released, by id."""
+        self.on_close(self._end_terminals)
 
     def insert(self, turn: AnyTurn) -> None:
         """The user's message is part of the conversation from now on."""
@@ -54,6 +60,11 @@ class Session(v1.Session):
                 self.tools.cancel_shown(turn, id)
                 return True
         return False
+
+    async def _end_terminals(self) -> None:
+        async with anyio.create_task_group() as group:
+            for terminal in list(self.terminals.values()):
+                group.start_soon(terminal.let_go)
 
     async def close(self) -> None:
         """See `acp_server.session.session.Session`."""

@@ -1,0 +1,144 @@
+"""A command without a terminal device: it gets no input, its output is read, and what it has started ends with it."""
+
+from __future__ import annotations
+
+import codecs
+import logging
+import signal
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import anyio
+import anyio.abc
+
+from acp_server.processes.group import ProcessGroup, own_group
+from acp_server.tasks.grace import grace
+from acp_server.tasks.spawn import Spawner
+
+logger = logging.getLogger("acp_server.processes")
+
+STARTING: Final = 30.0
+"""Seconds that a command may take to start."""
+_LINGER: Final = 0.5
+"""Seconds that a command's output may stay open after its end before it counts as complete: something that it left
+running may hold it open for ever."""
+_TERMINATED: Final = 1.0
+_KILLED: Final = 2.0
+
+
+class Output:
+    """Bytes in, text out: at most `limit` bytes of it in UTF-8. What is not UTF-8 is replaced."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.truncated = False
+        """Whether older output has been dropped."""
+
+    def feed(self, data: bytes, final: bool = False) -> str:
+        """Add what the command has written, and return it as text; `final`: no more will come, so half a character
+        stays half."""
+        text = self._decoder.decode(data, final)
+        self._kept += text.encode()
+        excess = len(self._kept) - self._limit
+        if excess <= 0:
+            return text
+        self.truncated = True
+        # The bytes of a character after its first are 10xxxxxx.
+        while excess < len(self._kept) and self._kept[excess] & 0xC0 == 0x80:
+            excess += 1
+        del self._kept[:excess]
+        return text
+
+    @property
+    def text(self) -> str:
+        """What is kept."""
+        return self._kept.decode()
+
+
+async def open_command(words: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> anyio.abc.Process:
+    """Start a command, with both of its outputs in one. A cancel in the middle would leave a process without an owner,
+    so do it in `grace`. Raises OSError and ValueError."""
+    return await anyio.open_process(
+        words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cwd, env=env, **own_group()
+    )
+
+
+class Command(ABC):
+    """A command that runs."""
+
+    def __init__(self, process: anyio.abc.Process) -> None:
+        self.ended = anyio.Event()
+        """Set when the command has ended and its output is complete."""
+        self._process = process
+        self._exited = anyio.Event()
+        self._read_out = anyio.Event()
+        self._group = ProcessGroup(process, self._exited)
+        self._tasks = Spawner(_crashed)
+        self._tasks.spawn(self._read)
+        self._tasks.spawn(self._wait)
+
+    @abstractmethod
+    async def take(self, data: bytes) -> None:
+        """It has written this; nothing at the end."""
+
+    @property
+    def exit(self) -> tuple[int | None, str | None]:
+        """Its exit code, or the name of the signal that has ended it; neither while it runs."""
+        code = self._process.returncode
+        if code is None or code >= 0:
+            return code, None
+        try:
+            return None, signal.Signals(-code).name
+        except ValueError:  # A real-time signal has a number only.
+            return None, f"SIG{-code}"
+
+    async def kill(self) -> None:
+        """End the command and what it started, by force if need be. A cancel does not interrupt it."""
+        try:
+            with grace(_TERMINATED + 1):
+                self._group.terminate()
+                await self._group.gone(_TERMINATED)
+        finally:
+            if self._group.is_there:
+                self._group.kill()
+            with grace(_KILLED):
+                await self._exited.wait()
+                await self.ended.wait()
+
+    async def end(self) -> None:
+        """Kill it and let go of it."""
+        try:
+            await self.kill()
+        finally:
+            with grace(_KILLED):
+                if self._exited.is_set():
+                    await self._process.aclose()
+                    await self._tasks.wait_idle()
+                else:
+                    logger.error("the command %d does not end although it was killed", self._process.pid)
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            async for data in self._process.stdout:
+                await self.take(data)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            pass
+        await self.take(b"")
+        self._read_out.set()
+
+    async def _wait(self) -> None:
+        await self._process.wait()
+        self._exited.set()
+        with anyio.move_on_after(_LINGER):
+            await self._read_out.wait()
+        self.ended.set()
+
+
+def _crashed(error: BaseException) -> None:
+    if not isinstance(error, anyio.get_cancelled_exc_class()):
+        logger.error("watching over a command failed", exc_info=error)

@@ -1,0 +1,152 @@
+"""A terminal of the agent's own, which the client shows (ACP v2, terminals): what `Client.create_terminal` makes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio.lowlevel
+
+from acp_server.errors import ConnectionClosed, InvalidParams, SessionClosed
+from acp_server.processes.command import STARTING, Command, Output, open_command
+from acp_server.session import terminal as v1
+from acp_server.tasks.grace import grace
+from acp_server.wire import codec
+
+if TYPE_CHECKING:
+    import anyio.abc
+
+    from acp_server.peer.peer import Peer
+    from acp_server.schema.client_methods import TerminalExitStatus, TerminalOutputResponse
+    from acp_server.session.v2.updates import Updates
+
+OUTPUT_BYTES: Final = 1024 * 1024
+"""How much output is kept of a command, if its author does not say."""
+
+
+class _Shown(Command):
+    """A command whose output is shown as it comes, as fast as the client reads."""
+
+    def __init__(self, process: anyio.abc.Process, terminal: Terminal, limit: int) -> None:
+        self.output = Output(limit)
+        self._terminal = terminal
+        super().__init__(process)
+
+    async def take(self, data: bytes) -> None:
+        """See `Command`."""
+        self.output.feed(data, final=not data)
+        if data:
+            await self._terminal.show(data)
+
+    async def _wait(self) -> None:
+        await super()._wait()
+        self._terminal.end()
+
+
+class Terminal(v1.Terminal):
+    """One terminal, see `acp_server.session.terminal.Terminal`. `terminals`: those of its session that were not
+    released."""
+
+    def __init__(self, connection: Peer, session_id: str, updates: Updates, terminals: dict[str, Terminal]) -> None:
+        super().__init__(connection, session_id, f"term_{os.urandom(12).hex()}")
+        self._updates = updates
+        self._terminals = terminals
+        self._command: _Shown
+
+    async def start(
+        self, command: str, args: Sequence[str], env: Mapping[str, str] | None, cwd: str, limit: int | None
+    ) -> None:
+        """Start a command in it. Raises InvalidParams."""
+        words = [command, *args]
+        process = await _opened(words, cwd, {**os.environ, **(env or {})})
+        self._terminals[self.id] = self
+        self._tell(command=shlex.join(words), cwd=cwd, capabilities={"cancel": {}})
+        self._command = _Shown(process, self, OUTPUT_BYTES if limit is None else limit)
+        try:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        except BaseException:
+            await self.release()
+            raise
+
+    def cancel(self) -> bool:
+        """End its command, and do not wait for that. False if it has ended."""
+        if self._ended:
+            return False
+        self._connection.background(self._command.kill)
+        return True
+
+    async def output(self) -> TerminalOutputResponse:
+        """See `acp_server.session.terminal.Terminal`."""
+        from acp_server.schema.client_methods import TerminalOutputResponse
+
+        output = self._command.output
+        status = self._status() if self._command.ended.is_set() else None
+        return TerminalOutputResponse(output=output.text, truncated=output.truncated, exit_status=status)
+
+    async def wait_for_exit(self) -> TerminalExitStatus:
+        """See `acp_server.session.terminal.Terminal`."""
+        await self._command.ended.wait()
+        return self._status()
+
+    async def kill(self) -> None:
+        """See `acp_server.session.terminal.Terminal`."""
+        await self._command.kill()
+
+    async def release(self) -> None:
+        """See `acp_server.session.terminal.Terminal`."""
+        if not self._released:
+            self._released = True
+            await self._command.end()
+            self.end()
+            self._terminals.pop(self.id, None)
+
+    async def let_go(self) -> None:
+        """See `acp_server.session.terminal.Terminal`. What ends the command has time limits of its own."""
+        try:
+            await self.release()
+        except BaseException:
+            self._connection.background(self._command.end)
+            raise
+
+    async def show(self, data: bytes) -> None:
+        """Its command has written this."""
+        if not self._ended:
+            self._say("terminal_output_chunk", data=b64encode(data).decode())
+            if self._updates.crowded:
+                with suppress(ConnectionClosed):
+                    await self._updates.room()
+
+    def end(self) -> None:
+        """The client is told how its command has ended, once, and that it can be cancelled no more."""
+        if not self._ended:
+            self._ended = True
+            self._tell(exitStatus=self._status().to_wire(), capabilities=None)
+
+    def _status(self) -> TerminalExitStatus:
+        from acp_server.schema.client_methods import TerminalExitStatus
+
+        code, signal = self._command.exit
+        return TerminalExitStatus(exit_code=code) if signal is None else TerminalExitStatus(signal=signal)
+
+    def _tell(self, **changes: Any) -> None:
+        self._say("terminal_update", **changes)
+
+    def _say(self, kind: str, **more: Any) -> None:
+        # A session that was closed tells nothing any more.
+        with suppress(SessionClosed):
+            update = {"sessionUpdate": kind, "terminalId": self.id, **more}
+            self._updates.put(codec.encode(update)[:-1])
+
+
+async def _opened(words: Sequence[str], cwd: str, env: Mapping[str, str]) -> anyio.abc.Process:
+    try:
+        with grace(STARTING):
+            return await open_command(words, cwd, env)
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else "not a possible command"
+        raise InvalidParams(f"The command cannot be started: {what}") from None
+    raise TimeoutError("the command could not be started in time")
