@@ -1,7 +1,7 @@
 """`Agent`: what an agent author writes against.
 
-Decorators fill in hooks; nothing runs before `run`, `serve` or `connect`. Methods exist only for what is registered,
-and the announced capabilities are derived from that.
+The decorators fill in `Hooks`. Nothing runs before `run`, `serve` or `connect`. Methods exist only for what is
+registered, and the announced capabilities are derived from that.
 """
 
 from __future__ import annotations
