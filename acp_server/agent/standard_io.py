@@ -106,8 +106,8 @@ class StandardIO:
         finally:
             os.close(nowhere)
         if sys.stdout is sys.__stdout__:
-            # What was printed earlier and is still in its buffer goes the new way too, and what comes does so at once,
-            # also from those who took hold of it earlier.
+            # What was printed earlier and is still in its buffer goes the new way too. What is printed from now on does
+            # so at once, also by code that took hold of this object earlier.
             self._stdout = sys.stdout
             self._line_buffering = bool(sys.stdout.line_buffering)
             _flush(sys.stdout, line_buffering=True)

@@ -129,7 +129,7 @@ class ToolHost(Protocol):
         ...
 
     def cancel_shown(self, turn: Turn, id: str) -> bool:
-        """The same for the client, which knows a call by its `toolCallId` only."""
+        """Cancel a call that the client names by its `toolCallId`. False if no such call is running or ending."""
         ...
 
 

@@ -57,7 +57,7 @@ class Lifecycle:
         self.sessions = sessions
         """Those that are open, by id."""
         self.login: Final = Login(hooks)
-        # What is done to a session that exists is done one after the other, or two loads would leave two of them. A
+        # Two loads at once would leave two sessions of one id. So requests that concern one id wait for each other. A
         # lock lives as long as a task holds it or waits for it.
         self._room = Room()
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
@@ -227,9 +227,9 @@ class Lifecycle:
         try:
             await self._quiet(session)
             if keep:
-                # Whatever there is to save: a store that is out of order is noticed while there is a way back.
+                # Also if nothing has changed: a store that is out of order is noticed while the session can go on.
                 await _save(session)
-            # For the same reason: a cancel that came meanwhile is heard here.
+            # A cancel that came meanwhile takes effect here, for the same reason.
             await anyio.lowlevel.checkpoint()
             yield
             self.sessions.pop(session_id, None)

@@ -249,7 +249,8 @@ class Session:
         self.record.updated_at = time()
 
     async def save(self) -> None:
-        """Keep it in the store as it is now, in a scope that no cancel cuts; nothing, unless it is open.
+        """Keep the session in the store as it is now. No cancel cuts that. Before the session has been opened, and from
+        its close on, this does nothing.
 
         Raises TimeoutError if that takes too long, and what the store raises.
         """
@@ -299,7 +300,7 @@ class Session:
 
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
         """Enter an async context manager (a connection, a server, a task group) and leave it when the session is closed
-        or its connection ends: its value. Both happen in one task of its own, so that it does not matter who asks.
+        or its connection ends: its value. Both happen in one task of its own, whichever task asks.
 
         Being cancelled meanwhile cuts it, and waits for its cleanup. When the session ends it has the time that
         `on_close` has. Raises what it raises on entering; what it raises later is logged. Raises SessionClosed and
@@ -318,7 +319,7 @@ class Session:
         return value
 
     async def close(self) -> None:
-        """Let go of what the session holds. Idempotent; never raises. Its turns must be through or cut."""
+        """Let go of what the session holds. Its turns must be through or cut by then. Idempotent. Never raises."""
         if self.move(SessionEvent.CLOSED):
             with grace(self._patience) as scope:
                 await self._closers.aclose()

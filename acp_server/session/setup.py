@@ -32,7 +32,8 @@ class Room:
         self._size = 0
 
     def take(self, params: dict[str, Any], limits: Limits) -> Callable[[], None]:
-        """Room for a session with these parameters: what leaves it again. Raises InvalidRequest if there is none."""
+        """Take room for a session with these parameters: what gives it back. Raises InvalidRequest if there is no
+        room."""
         size = setup_size(params)
         if self._sessions >= limits.sessions:
             raise InvalidRequest("Too many sessions are open", data={"limit": limits.sessions})

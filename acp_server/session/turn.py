@@ -112,7 +112,7 @@ class Turn:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the turn is being cancelled, by whomever."""
+        """Whether the turn is being cancelled, for any cause."""
         return self.node.cause is not None
 
     @property
@@ -319,7 +319,7 @@ class Turn:
         return tuple(self._results or ())
 
     def tool_ended(self, result: ToolResult, shown_id: str | None = None) -> None:
-        """For the one who carries out the tool calls: this came of one. No effect once the turn has ended."""
+        """What carries out tool calls says that this came of one of them. No effect once the turn has ended."""
         if self.record.ended_at is None:
             if self._results is None:
                 self._results = []
@@ -385,7 +385,7 @@ class Turn:
             self.move(TurnState.REQUIRES_ACTION)
 
     def question_over(self, _tool_call_id: str | None) -> None:
-        """One that was asked is answered, or withdrawn."""
+        """A question was answered, or withdrawn."""
         self._questions -= 1
         if not self._questions and self.node.cause is None:
             self.move(TurnState.IN_PROGRESS)

@@ -1,4 +1,4 @@
-"""What a user is asked before a tool runs, and what a user can say: plain data."""
+"""What a user is asked before a tool runs (`Approval`), and what a user can say (`UserAction`). Plain data."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class ToolContext:
         self._take(math.inf)
 
     def _take(self, most: float) -> bool:
-        """The same for about as many characters of it. Whether there is more."""
+        """Hand over about so many characters of what was said. True if there is more."""
         pieces, lost, more = self._backlog.take(most)
         if lost:
             self._view.say(LEFT_OUT)

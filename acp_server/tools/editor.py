@@ -157,7 +157,7 @@ class Editor:
 
 
 class BlockingEditor:
-    """The same for plain functions, in the thread that they run in: each method waits for the one of `Editor`.
+    """The editor for plain functions, in the thread that they run in: each method waits for the same one of `Editor`.
 
     They raise RequestCancelled, too, once the function's call is cancelled.
     """

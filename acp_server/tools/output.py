@@ -173,5 +173,5 @@ def yields(value: Any) -> bool:
 
 
 def yields_async(value: Any) -> bool:
-    """The same for an async one."""
+    """Whether what a function returned is an async generator."""
     return isinstance(value, AsyncGenerator)

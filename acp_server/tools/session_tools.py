@@ -150,8 +150,7 @@ class SessionTools:
         return Calls.of(turn).by_tool_call_id(id) is not None
 
     def cancel_shown(self, turn: Turn, id: str) -> bool:
-        """The same for the client, which knows a call by its `toolCallId` only. True, too, if it still ends of a cancel
-        before that."""
+        """See `ToolHost.cancel_shown`."""
         execution = Calls.of(turn).by_tool_call_id(id)
         return execution is not None and (execution.cancel(Cause.USER) or execution.is_cancelled)
 

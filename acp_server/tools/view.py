@@ -168,8 +168,8 @@ class View:
             self._soon("content")
 
     def keep(self, *content: ToolCallContent) -> None:
-        """The same for what the client is shown in another way; it is in the updates that follow. If it is too much,
-        what was there before has to go."""
+        """Content that the client is shown in another way at this moment, and that later updates repeat. If it is too
+        much, what was there before has to go."""
         self._fixed += content
         self._fixed_size += sum(map(size_of, content))
         while self._fixed_size > self._limits.content and len(self._fixed) > max(1, len(content)):

@@ -103,7 +103,7 @@ class _Finding:
         return {"hits": self.hits, "files": self._search.files, "partial": not self._search.complete}
 
     def __str__(self) -> str:
-        """The same for users."""
+        """What the search has come to, in words for users."""
         search = self._search
         hits, files = _count(self.hits, "hit"), _count(search.files, "file")
         if search.complete:
@@ -266,7 +266,7 @@ class _Counting:
         return {"files": scan.files, "lines": scan.lines, "languages": languages, "partial": not scan.complete}
 
     def words(self) -> str:
-        """The same for users, in short."""
+        """What the scan has come to, in a few words for users."""
         scan = self._scan
         numbers = f"{_count(scan.files, 'file')}, {_count(scan.bytes, 'byte')}, {_count(scan.lines, 'line')}\n"
         if scan.complete:

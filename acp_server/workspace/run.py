@@ -117,7 +117,7 @@ class Ended(NamedTuple):
     output: str
 
     def __str__(self) -> str:
-        """The same for users."""
+        """How the command ended, in words for users."""
         if self.code is not None:
             return f"It ended with exit code {self.code}."
         return f"It was ended by {self.signal or 'something else'}."
