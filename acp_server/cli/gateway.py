@@ -7,9 +7,10 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -74,6 +75,16 @@ class _Store(click.Path):
     help="What conversations are kept in: a file, or a database (postgresql://...); without it, memory.",
 )
 @click.option(
+    "--node-url",
+    metavar="URL",
+    help="Where other gateways with the same database reach this one; by default this machine's name and the port.",
+)
+@click.option(
+    "--shared-sessions",
+    is_flag=True,
+    help="The agents of all gateways with the same database keep their sessions in one place.",
+)
+@click.option(
     "--cancel",
     type=click.Choice(["stop", "drain"]),
     default="stop",
@@ -132,12 +143,12 @@ def gateway(ctx: click.Context, **given: Any) -> int:
         return _check(settings)
     host: str = given["host"]
     with server.listen(host, given["port"]) as listening:
-        made = Gateway(settings, tokens)
+        url = given["node_url"] or _url(socket.gethostname() if _is_any(host) else host, listening)
+        made = Gateway(replace(settings, url=url), tokens)
         configure_log(given["log_level"], given["log_file"])
 
         def started() -> None:
-            shown = f"[{host}]" if ":" in host else host
-            click.echo(f"Listening on http://{shown}:{listening.getsockname()[1]}", err=True)
+            click.echo(f"Listening on {_url(host, listening)}", err=True)
             if token is not None:
                 click.echo(f"Token: {token}", err=True)
 
@@ -146,6 +157,15 @@ def gateway(ctx: click.Context, **given: Any) -> int:
         except KeyboardInterrupt:
             return 130
     return 0
+
+
+def _url(host: str, listening: socket.socket) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listening.getsockname()[1]}"
+
+
+def _is_any(host: str) -> bool:
+    return host in ("", "0.0.0.0", "::")
 
 
 def _settings(given: Mapping[str, Any]) -> Settings:
@@ -164,6 +184,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         agent=_command(agent) if agent is not None else None if bots else COMMAND,
         cwd=os.path.abspath(given["cwd"]),
         store=given["store"],
+        shared_sessions=given["shared_sessions"],
         cancel="drain" if given["cancel"] == "drain" else "stop",
         elicitation="reply_message" if given["elicitation"] == "reply_message" else "function",
         file_urls=given["allow_file_urls"],

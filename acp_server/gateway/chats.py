@@ -1,36 +1,42 @@
-"""The chats: which of them live, and the moves that requests make.
+"""The chats that this gateway works for, and the moves that requests make, here or on the node that has the chat.
 
-Which chat has a conversation, and whether there is room for another, is decided for one request after another. Each
-check and the change that follows from it are made under one lock, so two requests cannot both win.
+What becomes of a chat is decided by its row alone (`acp_server.gateway.rows`): which node has it, whether another one
+runs in the conversation, and which of two moves was first. What is here is the work.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Literal
 
 import anyio
 from anyio.abc import TaskGroup
 
 from acp_server.gateway import new_chat
+from acp_server.gateway.adopted import adopt
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bot, Bots
-from acp_server.gateway.conversations import Conversations
-from acp_server.gateway.errors import ApiError, Code, log_fault
+from acp_server.gateway.chat_rows import NotOurs, Occupied
+from acp_server.gateway.conversations import Conversations, Lease
+from acp_server.gateway.errors import ApiError, Code, log_fault, outline
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.live_chat import Also, Keep, LiveChat, kept_nowhere, not_cancellable
+from acp_server.gateway.live_chat import OCCUPIED, LiveChat, not_cancellable, not_waiting
 from acp_server.gateway.messages import Message
 from acp_server.gateway.new_chat import NewChat
+from acp_server.gateway.nodes import ENDED, Node
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import CallType
-from acp_server.gateway.records import RUNNING, Chat, Failure, Status, Usage
+from acp_server.gateway.records import RUNNING, Chat, Status, Usage
 from acp_server.gateway.rows import Rows
+from acp_server.gateway.steps import keep_steps
 from acp_server.gateway.store import Store
+
+logger = logging.getLogger("acp_server.gateway")
 
 Cancel = Literal["stop", "drain"]
 """What a cancel does to the agent: stop it, or let it end its reply."""
@@ -39,20 +45,25 @@ Begun = tuple[dict[str, Any], Listener | None]
 """The chat as a request left it, and its events if the client wants them."""
 
 _UNKNOWN = "the chat does not exist"
-_OCCUPIED = (
-    "Conversation occupied: Another chat is currently active. Please wait for the ongoing chat to complete or create a"
-    " new conversation. Ensure only one chat runs at a time within the same conversation."
-)
-_RESTARTED = Failure(Code.INTERNAL, "the gateway ended before the chat did")
+
+
+class Elsewhere(Exception):
+    """Another node works for the chat."""
+
+    def __init__(self, chat: Chat, node: int) -> None:
+        super().__init__(f"chat {chat.id} is at node {node}")
+        self.chat = chat
+        self.node = node
 
 
 class Chats:
-    """All chats."""
+    """The chats of this node."""
 
     def __init__(
         self,
         store: Store,
         ids: Ids,
+        node: Node,
         conversations: Conversations,
         bots: Bots,
         limits: Limits,
@@ -62,6 +73,7 @@ class Chats:
     ) -> None:
         self._store = store
         self._ids = ids
+        self._node = node
         self._conversations = conversations
         self._bots = bots
         self._limits = limits
@@ -72,6 +84,7 @@ class Chats:
         self._unstored: dict[str, Chat] = {}
         """Chats whose ends could not be stored."""
         self._admission = anyio.Lock()
+        """Held while a chat is taken, so that no task works for what is in the store and not in `_alive`."""
         self._group: TaskGroup | None = None
         self.on_end: Callable[[Status, float], object] | None = None
         """Is told of each chat that is over: how it ended, and after how many seconds."""
@@ -85,6 +98,11 @@ class Chats:
         """How many chats have not ended, or have agents that still work for them."""
         return len(self._alive)
 
+    @property
+    def working(self) -> int:
+        """How many of these do not just wait for tool outputs."""
+        return sum(turn.live.chat.status is not Status.REQUIRES_ACTION for turn in self._alive.values())
+
     def statuses(self) -> Counter[Status]:
         """How many of these there are, by their status."""
         return Counter(alive.live.chat.status for alive in self._alive.values())
@@ -97,63 +115,70 @@ class Chats:
         if not body.auto_save_history and not body.stream:
             raise ApiError(Code.NOT_SAVED_NOT_STREAMED, "without stream, auto_save_history has to be true")
         async with self._admission:
-            if self._group is None:
-                raise _ending()
-            refusal, late = self._occupied(conversation_id) or self._full(caller), dict(self._unstored)
-            new = await self._store.do(self._add, late.values(), caller, conversation_id, body, bot.name, refusal)
+            self._check_running()
+            late = dict(self._unstored)
+            try:
+                new = await self._store.do(self._add, late.values(), caller, conversation_id, body, bot.name)
+            except Occupied:
+                raise ApiError(Code.OCCUPIED, OCCUPIED) from None
+            except NotOurs:
+                raise _ending() from None
             for id in late:
-                del self._unstored[id]
-            turn = self._turn(new, bot, body)
+                self._unstored.pop(id, None)
+            prompt = new.given or [new.query] if new.query is not None else new.given
+            turn = self._turn(new.chat, new.query, new.lease, prompt, bot, _meta(new.chat, body))
             listener = turn.live.feed.listen() if body.stream else None
             turn.live.begin(new.running)
-            if not self._start(turn):
-                await turn.live.finish(Usage(), _RESTARTED)
-                raise _ending()
+            await self._start(turn)
             return turn.live.chat.to_wire(), listener
 
     async def retrieve(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
         """One of the caller's chats. Raises ApiError 4001, for those of others as well."""
-        id = known_id(chat_id, "chat_id", Code.BAD_CHAT, _UNKNOWN)
-        conversation = known_id(conversation_id, "conversation_id", Code.BAD_CHAT, _UNKNOWN)
-        alive = self._alive.get(id)
-        if alive is not None:
-            chat = None if alive.live.discarded else alive.live.chat
-        else:
-            chat = await self._store.do(_find, id, self._unstored.get(id))
-        if chat is None or chat.owner != caller.name or chat.conversation_id != conversation:
-            raise ApiError(Code.BAD_CHAT, _UNKNOWN)
-        return chat
+        return (await self._find(caller, conversation_id, chat_id))[0]
 
     async def messages(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> list[Message]:
         """What a chat has produced so far."""
         chat = await self.retrieve(caller, conversation_id, chat_id)
         alive = self._alive.get(chat.id)
-        return await self._store.do(Rows.produced, chat.id) if alive is None else list(alive.live.messages)
+        if alive is not None and not chat.saved:
+            return list(alive.live.messages)
+        return await self._store.do(Rows.produced, chat.id)
 
     async def submit(self, caller: Caller, conversation_id: str | None, chat_id: str | None, body: SubmitBody) -> Begun:
-        """Answer what a chat waits for."""
-        async with self._admission:
-            chat = await self.retrieve(caller, conversation_id, chat_id)
-            if not chat.saved:
-                raise ApiError(Code.INTERNAL, "a chat without auto_save_history cannot be continued")
-            alive = self._alive.get(chat.id)
-            if alive is None:
-                raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {chat.status.value}")
-            refusal = self._occupied(chat.conversation_id)
-            if chat.status is Status.REQUIRES_ACTION and refusal is not None:
-                raise refusal
-            return await alive.live.submit(body.tool_outputs, body.stream)
+        """Answer what a chat waits for. Raises Elsewhere."""
+        chat, node = await self._find(caller, conversation_id, chat_id)
+        if not chat.saved:
+            raise ApiError(Code.INTERNAL, "a chat without auto_save_history cannot be continued")
+        alive = self._alive.get(chat.id)
+        try:
+            if alive is not None and node is not None:
+                return await alive.live.submit(body.tool_outputs, body.stream)
+            if chat.status is not Status.REQUIRES_ACTION:
+                raise not_waiting(chat)
+            if node is not None:
+                raise Elsewhere(chat, node)
+            return await self._adopt(chat, body)
+        except Occupied:
+            raise ApiError(Code.OCCUPIED, OCCUPIED) from None
+        except NotOurs:
+            raise not_waiting(await self.retrieve(caller, conversation_id, chat_id)) from None
 
     async def cancel(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
         """Cancel a running chat. Returns when the agent has stopped, or did not within its time; with `drain` at once.
+        Raises Elsewhere.
 
         The status is final before the agent is waited for.
         """
-        chat = await self.retrieve(caller, conversation_id, chat_id)
+        chat, node = await self._find(caller, conversation_id, chat_id)
         alive = self._alive.get(chat.id)
         if alive is None:
-            raise not_cancellable(chat)
-        await alive.live.cancel()
+            if node is None or chat.status not in RUNNING:
+                raise not_cancellable(chat)
+            raise Elsewhere(chat, node)
+        try:
+            await alive.live.cancel()
+        except NotOurs:
+            raise not_cancellable(await self.retrieve(caller, conversation_id, chat_id)) from None
         if self._cancel == "stop":
             alive.stop()
             # Longer than the work itself waits for the agent, so that what was used is known.
@@ -163,84 +188,133 @@ class Chats:
             self._group.start_soon(alive.drain)
         return alive.live.chat
 
-    async def delete_conversation(self, caller: Caller, id: str) -> None:
-        """Delete a conversation. What runs in it is cancelled; what waits in it is dismissed."""
-        async with self._admission:
-            was_used = bool(self._of(id))
-            await self._store.do(self._delete, caller, id, purge=not was_used)
-            # It is gone now, and nothing from here on can be refused.
-            for alive in self._of(id):
+    async def delete_conversation(self, caller: Caller, id: str) -> list[tuple[str, int]]:
+        """Delete a conversation. What runs in it is cancelled; what waits in it is dismissed. Returns what other nodes
+        have to discard: chats, with their nodes."""
+        there = await self._store.do(self._delete, caller, id)
+        for chat_id, _ in there:
+            await self.discard(chat_id)
+        return [(chat_id, node) for chat_id, node in there if chat_id not in self._alive]
+
+    async def discard(self, chat_id: str) -> None:
+        """The conversation of a chat is deleted. No effect if this node does not have it."""
+        alive = self._alive.get(chat_id)
+        if alive is not None:
+            try:
                 await alive.live.discard()
-                alive.stop()
-        if was_used:
-            await self._purge(id)
+            except Exception as error:
+                # The conversation is gone, and nothing from here on can be refused.
+                logger.info("chat %s of a deleted conversation: %s", chat_id, outline(error))
+            alive.stop()
 
-    # -- from one run of the gateway to the next
-
-    def recover(self, rows: Rows) -> None:
-        """Chats that were alive when the gateway ended have failed."""
-        for chat in rows.chats_that_live():
-            running = chat.moved(Status.IN_PROGRESS) or chat
-            failed = running.moved(Status.FAILED, error=_RESTARTED)
-            assert failed is not None
-            rows.change_chat(failed)
-        for conversation in rows.deleted_conversations():
-            rows.purge(conversation.id)
+    # -- the life of the node
 
     def stop(self) -> None:
-        """The gateway ends: all work is stopped, and the chats fail. Never waits."""
+        """The gateway ends: all work is stopped, and the chats fail or are left waiting. Never waits."""
         group, self._group = self._group, None
         if group is not None:
             group.cancel_scope.cancel()
 
+    def abandon(self) -> None:
+        """These chats are another node's: all work for them is stopped. Never waits."""
+        for turn in list(self._alive.values()):
+            turn.abandon()
+
+    async def abandoned(self) -> None:
+        """Stop all work, and wait until it has ended."""
+        async with self._admission:
+            self.abandon()
+            await self.ended()
+            self._unstored.clear()
+
+    async def ended(self) -> None:
+        """Wait until all work that was stopped has ended."""
+        for turn in list(self._alive.values()):
+            await turn.done.wait()
+
+    async def tidy(self) -> None:
+        """Store late what could not be stored, and leave what the store has as this node's and is not."""
+        async with self._admission:
+            late, alive = dict(self._unstored), frozenset(self._alive)
+            await self._store.do(self._leave_others, late.values(), alive)
+            for id in late:
+                self._unstored.pop(id, None)
+
     # -- parts
 
-    def _add(self, rows: Rows, late: Iterable[Chat], *given: Any) -> NewChat:
-        """`late`: chats that could not be stored before."""
-        for chat in late:
-            rows.change_chat(chat)
-        return new_chat.add(rows, self._ids, self._conversations, *given)
+    def _check_running(self) -> None:
+        if self._group is None:
+            raise _ending()
+        if self.working >= self._limits.chats:
+            raise ApiError(Code.BUSY, "too many chats at once; try again later")
 
-    def _turn(self, new: NewChat, bot: Bot, body: ChatBody) -> PromptTurn:
-        chat, query = new.chat, new.query
+    async def _find(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> tuple[Chat, int | None]:
+        id = known_id(chat_id, "chat_id", Code.BAD_CHAT, _UNKNOWN)
+        conversation = known_id(conversation_id, "conversation_id", Code.BAD_CHAT, _UNKNOWN)
+        chat, node = await self._store.do(_look, id)
+        if chat is not None and not chat.ended:
+            chat = self._unstored.get(id, chat)
+        if chat is None or chat.owner != caller.name or chat.conversation_id != conversation:
+            raise ApiError(Code.BAD_CHAT, _UNKNOWN)
+        return chat, node
 
+    def _add(
+        self,
+        rows: Rows,
+        late: Iterable[Chat],
+        caller: Caller,
+        conversation_id: str | None,
+        body: ChatBody,
+        bot: str,
+    ) -> NewChat:
+        self._leave(rows, late)
+
+        def refuse(rows: Rows) -> None:
+            if rows.busy(caller.name) >= self._limits.chats_of_one:
+                raise ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
+
+        home, node = self._node.home(bot), self._node.id
+        return new_chat.add(rows, self._ids, self._conversations, caller, conversation_id, body, home, node, refuse)
+
+    async def _adopt(self, chat: Chat, body: SubmitBody) -> Begun:
+        bot = self._bots.find(chat.bot_id)
+        async with self._admission:
+            self._check_running()
+            home, node = self._node.home(bot.name), self._node.id
+            taken = await self._store.do(adopt, self._ids, chat, body.tool_outputs, home, node)
+            turn = self._turn(taken.chat, taken.query, taken.lease, taken.prompt, bot, _meta(chat))
+            listener = turn.live.go_on(taken.responses, body.stream)
+            await self._start(turn)
+            return turn.live.chat.to_wire(), listener
+
+    def _turn(
+        self, chat: Chat, query: Message | None, lease: Lease, prompt: list[Message], bot: Bot, meta: dict[str, Any]
+    ) -> PromptTurn:
         async def heard(session: str | None, most: int) -> tuple[list[str], list[Message]]:
             but = None if query is None else query.id
             place = chat.conversation_id, chat.section_id
             return await self._store.do(Rows.context, *place, session, but=but, most=most)
 
+        keep = keep_steps(self._store, self._conversations, self._node.id, query)
+        live = LiveChat(chat, self._ids, keep, self._limits.backlog, self._elicitation)
         return PromptTurn(
-            LiveChat(chat, self._ids, self._keep(new), self._limits.backlog, self._elicitation),
+            live,
             bot,
-            new.lease,
+            lease,
             self._conversations,
             self._waiting,
             self._limits,
             heard=heard,
-            prompt=new.given or [query] if query is not None else new.given,
-            meta=_meta(chat, body),
+            prompt=prompt,
+            meta=meta,
         )
 
-    def _keep(self, new: NewChat) -> Keep:
-        query = new.query
-        if new.chat.saved:
-            return partial(self._store.do, _keep_step)
-        if query is None:
-            return kept_nowhere
-
-        async def forget_if_cancelled(moved: Chat | None, _messages: list[Message], _also: Also | None) -> None:
-            # Of a chat that is not saved this is all that remains: there was no query, if it was cancelled.
-            if moved is not None and moved.status is Status.CANCELED:
-                await self._store.do(self._conversations.forget_message, query)
-
-        return forget_if_cancelled
-
-    def _start(self, turn: PromptTurn) -> bool:
+    async def _start(self, turn: PromptTurn) -> None:
         if self._group is None:
-            return False
+            await turn.live.finish(Usage(), ENDED)
+            raise _ending()
         self._alive[turn.live.chat.id] = turn
         self._group.start_soon(self._run, turn)
-        return True
 
     async def _run(self, turn: PromptTurn) -> None:
         began = anyio.current_time()
@@ -253,67 +327,56 @@ class Chats:
             if self.on_end is not None:
                 self.on_end(chat.status, anyio.current_time() - began)
             if live.discarded:
-                await self._purge(chat.conversation_id)
-            elif chat.saved and not live.stored:
+                await self._purge(chat)
+            elif not live.stored:
                 self._unstored[chat.id] = chat
 
-    def _delete(self, rows: Rows, caller: Caller, id: str, *, purge: bool) -> None:
+    def _delete(self, rows: Rows, caller: Caller, id: str) -> list[tuple[str, int]]:
         self._conversations.delete(rows, caller, id)
-        if purge:
-            rows.purge(id)
+        rows.purge(id)
+        return rows.chats_of(id)
 
-    async def _purge(self, conversation_id: str) -> None:
+    async def _purge(self, chat: Chat) -> None:
+        def purge(rows: Rows) -> None:
+            # Its end may be what could not be stored.
+            rows.remove_chat(chat.id, self._node.id)
+            rows.purge(chat.conversation_id)
+
         try:
-            if not self._of(conversation_id):
-                await self._store.do(Rows.purge, conversation_id)
+            await self._store.do(purge)
         except Exception as error:
             # Tried again at the next start.
-            log_fault(error, "what is left of conversation %s cannot be removed", conversation_id)
+            log_fault(error, "what is left of conversation %s cannot be removed", chat.conversation_id)
 
-    def _of(self, conversation_id: str) -> list[PromptTurn]:
-        return [alive for alive in self._alive.values() if alive.live.chat.conversation_id == conversation_id]
+    def _leave_others(self, rows: Rows, late: Iterable[Chat], alive: frozenset[str]) -> None:
+        self._leave(rows, late)
+        rows.leave_chats(self._node.id, ENDED, but=alive)
 
-    def _occupied(self, conversation_id: str | None) -> ApiError | None:
-        if conversation_id and any(alive.live.chat.status in RUNNING for alive in self._of(conversation_id)):
-            return ApiError(Code.OCCUPIED, _OCCUPIED)
-        return None
-
-    def _full(self, caller: Caller) -> ApiError | None:
-        # Nothing is done for a chat that waits for tool outputs; see `acp_server.gateway.prompt_turn`.
-        chats = (alive.live.chat for alive in self._alive.values())
-        busy = [chat.owner for chat in chats if chat.status is not Status.REQUIRES_ACTION]
-        if len(busy) >= self._limits.chats:
-            return ApiError(Code.BUSY, "too many chats at once; try again later")
-        if busy.count(caller.name) >= self._limits.chats_of_one:
-            return ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
-        return None
+    def _leave(self, rows: Rows, late: Iterable[Chat]) -> None:
+        for chat in late:
+            rows.end_late(chat, self._node.id)
 
 
 def _ending() -> ApiError:
     return ApiError(Code.BUSY, "the gateway is ending")
 
 
-def _find(rows: Rows, id: str, unstored: Chat | None) -> Chat | None:
-    chat = unstored or rows.chat(id)
+def _look(rows: Rows, id: str) -> tuple[Chat | None, int | None]:
+    chat = rows.chat(id)
     conversation = None if chat is None else rows.conversation(chat.conversation_id)
-    return None if conversation is None or conversation.deleted else chat
+    if conversation is None or conversation.deleted:
+        return None, None
+    return chat, rows.node_of(id)
 
 
-def _keep_step(rows: Rows, moved: Chat | None, messages: list[Message], also: Also | None) -> None:
-    for message in messages:
-        rows.add_message(message)
-    if moved is not None:
-        rows.change_chat(moved)
-    if also is not None:
-        also(rows)
-
-
-def _meta(chat: Chat, body: ChatBody) -> dict[str, Any]:
+def _meta(chat: Chat, body: ChatBody | None = None) -> dict[str, Any]:
     meta: dict[str, Any] = {
         "chat_id": chat.id,
         "conversation_id": chat.conversation_id,
         "bot_id": chat.bot_id,
-        "user_id": body.user_id,
     }
+    if body is None:
+        return meta
+    meta["user_id"] = body.user_id
     more = {"meta_data": body.meta_data, "custom_variables": body.custom_variables, "parameters": body.parameters}
     return meta | {key: value for key, value in more.items() if value}

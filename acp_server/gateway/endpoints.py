@@ -31,12 +31,14 @@ from acp_server.gateway.bodies import (
     SubmitBody,
     read,
 )
-from acp_server.gateway.chats import Begun
+from acp_server.gateway.chats import Begun, Elsewhere
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import EventStream, Listener
+from acp_server.gateway.forward import FORWARDED, Forwarded
 from acp_server.gateway.gateway import Gateway
 from acp_server.gateway.limits import PAGE
 from acp_server.gateway.messages import TooDeep, whole_json
+from acp_server.gateway.nodes import url_of
 from acp_server.gateway.rows import Rows
 from acp_server.wire.codec import DecodeError, decode
 
@@ -54,7 +56,7 @@ class Answer:
     more: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-Handler = Callable[["Call"], Awaitable["Answer | Listener"]]
+Handler = Callable[["Call"], Awaitable["Answer | Listener | Response"]]
 
 
 class Call:
@@ -85,6 +87,14 @@ class Call:
     def path(self, name: str) -> str:
         """A part of the URL's path."""
         return self._request.path_params[name]
+
+    async def forward(self, url: str, body: bytes) -> Forwarded:
+        """The same, asked of another node. Raises ApiError if it cannot be reached, or has handed it on itself."""
+        request = self._request
+        if FORWARDED in dict(request.scope["headers"]):
+            raise ApiError(Code.BUSY, "the chat changes from one gateway to another; try again later")
+        target = f"{request.url.path}?{request.url.query}"
+        return await Forwarded(url, target, request.headers["authorization"], body).connect()
 
     async def body(self, kind: type[_B]) -> _B:
         """The body, read as one of `bodies`. Raises ApiError."""
@@ -132,6 +142,8 @@ def endpoint(
         state["code"] = 0
         if isinstance(result, Listener):
             return EventStream(result)
+        if isinstance(result, Response):
+            return result
         return _json(errors.success(result.data, logid, **result.more))
 
     return respond
@@ -188,18 +200,24 @@ async def list_chat_messages(call: Call) -> Answer:
     return Answer([message.to_wire() for message in found])
 
 
-async def submit_tool_outputs(call: Call) -> Answer | Listener:
+async def submit_tool_outputs(call: Call) -> Answer | Listener | Response:
     """Answer what a chat waits for."""
     body = await call.body(SubmitBody)
-    chats = call.gateway.chats
-    return _begun(await chats.submit(call.caller, call.query("conversation_id"), call.query("chat_id"), body))
+    everywhere = call.gateway.everywhere
+    while True:
+        try:
+            return _begun(
+                await everywhere.submit(call.caller, call.query("conversation_id"), call.query("chat_id"), body)
+            )
+        except Elsewhere as elsewhere:
+            if (url := await call.gateway.store.do(url_of, elsewhere.node)) is not None:
+                return await call.forward(url, body.model_dump_json().encode())
 
 
 async def cancel_chat(call: Call) -> Answer:
     """Cancel a chat."""
     body = await call.body(CancelBody)
-    chat = await call.gateway.chats.cancel(call.caller, body.conversation_id, body.chat_id)
-    return Answer(chat.to_wire())
+    return Answer(await call.gateway.everywhere.cancel(call.caller, body.conversation_id, body.chat_id))
 
 
 def _begun(begun: Begun) -> Answer | Listener:
@@ -235,7 +253,7 @@ async def rename_conversation(call: Call) -> Answer:
 
 async def delete_conversation(call: Call) -> Answer:
     """Delete a conversation with everything in it."""
-    await call.gateway.chats.delete_conversation(call.caller, call.path("id"))
+    await call.gateway.everywhere.delete_conversation(call.caller, call.path("id"))
     return Answer({})
 
 

@@ -21,10 +21,12 @@ from acp_server.gateway.chats import Cancel, Chats
 from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.engines import Place, open_engine
 from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.everywhere import Everywhere
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.nodes import Node
 from acp_server.gateway.questions import CallType
-from acp_server.gateway.records import Status
+from acp_server.gateway.records import KnownSession, Status
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Store
 
@@ -43,6 +45,10 @@ class Settings:
     """The folder that the agents work in, an absolute path."""
     store: Place | None = None
     """Where conversations are kept; None: in memory."""
+    url: str = ""
+    """Where other gateways that share the store reach this one."""
+    shared_sessions: bool = False
+    """Whether the agents of all those gateways keep their sessions in one place."""
     cancel: Cancel = "stop"
     """What a cancel does to the agent."""
     elicitation: CallType = "function"
@@ -70,13 +76,23 @@ class Gateway:
         with ExitStack() as opened, engine.explained():
             opened.callback(engine.close)
             ids = Ids(engine.transact(Rows.highest_id))
+            self.node = node = Node(
+                store,
+                ids,
+                shared=engine.shared,
+                url=settings.url,
+                lease_seconds=settings.limits.lease_seconds,
+                shared_sessions=settings.shared_sessions,
+            )
+            node.joined(*engine.transact(node.join))
             make = partial(Bot, cwd=settings.cwd, ids=ids, limits=settings.limits, patience=settings.patience)
             self._bots = Bots(make)
             self._bots.set(settings.bots, settings.agent)
-            self.conversations = Conversations(ids, self._bots.release, self.limits, settings.file_urls)
+            self.conversations = Conversations(ids, self._release, self.limits, settings.file_urls)
             self.chats = Chats(
                 store,
                 ids,
+                node,
                 self.conversations,
                 self._bots,
                 self.limits,
@@ -85,8 +101,16 @@ class Gateway:
             )
             self.metrics = Metrics(_Present(self.chats, self._bots))
             self.chats.on_end = self.metrics.ended
-            engine.transact(self.chats.recover)
+            self.everywhere = Everywhere(store, engine, node, self.chats)
+            node.stop_work = self.chats.abandon
+            node.work_stopped = self.chats.abandoned
+            node.on_tick = self.chats.tidy
             opened.pop_all()
+
+    def _release(self, session: KnownSession) -> None:
+        own = self.node.own(session)
+        if own is not None:
+            self._bots.release(own)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -97,10 +121,15 @@ class Gateway:
                 group = await outer.start(_hold)
                 self._bots.use(group)
                 self.chats.use(group)
+                outer.start_soon(self.node.run)
+                outer.start_soon(self.everywhere.run)
                 try:
                     yield
                 finally:
                     self.stop()
+                    await self.chats.ended()
+                    outer.cancel_scope.cancel()
+            await self.node.leave()
         finally:
             self._engine.close()
 

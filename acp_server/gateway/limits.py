@@ -77,6 +77,9 @@ class Limits:
     linger_seconds: float = _limit(
         600.0, "SECONDS", "How long a cancelled reply may go on with --cancel drain; or chats of a distrusted agent."
     )
+    lease_seconds: float = _limit(
+        15.0, "SECONDS", "How long a gateway that shares its database may be silent before its chats are given up.", 1
+    )
     drain: float = _limit(30.0, "SECONDS", "How long chats may go on when the gateway is told to end (SIGTERM).", 0)
 
     def __post_init__(self) -> None:

@@ -9,16 +9,19 @@ the chat ended.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
 
 from acp_server.gateway import events
 from acp_server.gateway.bodies import ToolOutput
+from acp_server.gateway.chat_rows import NotOurs, Occupied
 from acp_server.gateway.errors import ApiError, Code, log_fault
 from acp_server.gateway.events import Feed, Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import Message
+from acp_server.gateway.nodes import ENDED
 from acp_server.gateway.questions import CallType, Question
 from acp_server.gateway.records import Chat, Failure, Status, Usage
 from acp_server.gateway.reply import Pieces, Reply
@@ -27,17 +30,33 @@ from acp_server.gateway.update_queue import Item, UpdateQueue
 from acp_server.schema import SessionUpdate
 
 UNSTORED: Final = Failure(Code.INTERNAL, "the gateway could not store the chat")
+OCCUPIED: Final = (
+    "Conversation occupied: Another chat is currently active. Please wait for the ongoing chat to complete or create a"
+    " new conversation. Ensure only one chat runs at a time within the same conversation."
+)
 
 Also = Callable[[Rows], None]
 """What belongs to a step, and is done in the same transaction."""
 
 
-Keep = Callable[[Chat | None, list[Message], Also | None], Awaitable[None]]
-"""Keeps a step as a whole: the chat, if its row changes, and the messages that it has produced. Raises what the store
-does."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is kept as a whole."""
+
+    before: Chat
+    after: Chat
+    messages: list[Message]
+    """What the chat has produced."""
+    also: Also | None = None
+    done: bool = False
+    """Whether nothing is done for the chat from here on, by this node."""
 
 
-async def kept_nowhere(_moved: Chat | None, _messages: list[Message], _also: Also | None) -> None:
+Keep = Callable[[Step], Awaitable[None]]
+"""Keeps a step. Raises NotOurs, Occupied, and what the store does."""
+
+
+async def kept_nowhere(_step: Step) -> None:
     """For a chat that is in memory only."""
 
 
@@ -77,6 +96,13 @@ class LiveChat:
         self.chat = running
         self.feed.emit(events.IN_PROGRESS, running.to_wire())
 
+    def go_on(self, responses: list[Message], stream: bool) -> Listener | None:
+        """Like `begin`, for a chat that was taken up: what was answered, and what follows if `stream`."""
+        listener = self.feed.listen() if stream else None
+        self.feed.emit(events.IN_PROGRESS, self.chat.to_wire())
+        self._tell([*responses])
+        return listener
+
     async def cancel(self) -> None:
         """Move to `canceled`. Raises ApiError 4104 if the chat is not running."""
         async with self._lock:
@@ -84,11 +110,16 @@ class LiveChat:
                 raise not_cancellable(self.chat)
 
     async def discard(self) -> None:
-        """Its conversation is deleted, so nothing of it is kept any more. It is cancelled if it runs."""
+        """Its conversation is deleted. It is cancelled if it runs."""
         self.discarded = True
         async with self._lock:
-            self._keep = kept_nowhere
             await self._move(Status.CANCELED)
+
+    async def park(self) -> None:
+        """Nothing more is done for it here. It goes on waiting for tool outputs, and any node may take it."""
+        async with self._lock:
+            self.over = True
+            await self._keep(Step(self.chat, self.chat, [], done=True))
 
     async def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
         """Answer what is asked: the chat as it is right then, and what follows if `stream`.
@@ -98,13 +129,8 @@ class LiveChat:
         async with self._lock:
             await self._go_on_if_unasked()
             if self.chat.status is not Status.REQUIRES_ACTION:
-                raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {self.chat.status}")
-            given = {output.tool_call_id: output.output for output in outputs}
-            if len(given) < len(outputs) or given.keys() != {question.id for question in self._asked}:
-                wanted = ", ".join(question.id for question in self._asked)
-                raise ApiError(
-                    Code.BAD_PARAMETER, f"exactly one output for each of these tool calls is needed: {wanted}"
-                )
+                raise not_waiting(self.chat)
+            given = check_outputs(outputs, [question.id for question in self._asked])
             answers = [(question, question.read(given[question.id])) for question in self._asked]
             responses = self._reply.answered([given[question.id] for question, _ in answers])
             listener = await self._go_on(responses, stream)
@@ -168,6 +194,10 @@ class LiveChat:
                 return
             try:
                 await self._finish(usage, failure, also)
+            except NotOurs:
+                # Its end is in the store already.
+                await self._fail(usage, failure or ENDED)
+                self.stored = True
             except Exception as error:
                 log_fault(error, "the end of chat %s cannot be stored", self.chat.id)
                 await self._fail(usage, failure or UNSTORED)
@@ -185,15 +215,18 @@ class LiveChat:
 
     async def _finish(self, usage: Usage, failure: Failure | None, also: Also | None) -> None:
         self.dismiss()
-        while await self._step():
-            pass
+        try:
+            while await self._step():
+                pass
+        except Occupied:
+            failure = failure or Failure(Code.OCCUPIED, OCCUPIED)
         self._pieces += self._reply.finish() if failure is None else self._reply.close()
         if self.chat.status is Status.CANCELED:
-            await self._write(self.chat.settled(usage))
+            await self._write(self.chat.settled(usage), done=True)
         elif failure is None:
-            await self._move(Status.COMPLETED, usage=usage, also=also)
+            await self._move(Status.COMPLETED, usage=usage, also=also, done=True)
         else:
-            await self._move(Status.FAILED, usage=usage, error=failure)
+            await self._write(self.chat.failed(failure, usage), done=True)
         self.over = True
         # The API has no event for a cancelled chat, so it is a completed one that says what it is.
         self.feed.emit(events.FAILED if self.chat.status is Status.FAILED else events.COMPLETED, self.chat.to_wire())
@@ -250,7 +283,7 @@ class LiveChat:
     async def _go_on(self, responses: Pieces, stream: bool = False) -> Listener | None:
         moved = self.chat.moved(Status.IN_PROGRESS)
         assert moved is not None
-        await self._keep(moved, _messages(responses), None)
+        await self._keep(Step(self.chat, moved, _messages(responses)))
         self.chat, self._asked = moved, []
         listener = self.feed.listen() if stream else None
         self.feed.emit(events.IN_PROGRESS, moved.to_wire())
@@ -258,19 +291,19 @@ class LiveChat:
         self._wake()
         return listener
 
-    async def _move(self, status: Status, also: Also | None = None, **changes: Any) -> bool:
+    async def _move(self, status: Status, also: Also | None = None, done: bool = False, **changes: Any) -> bool:
         """Keep and tell what is held with it. False if the chat cannot go there; then nothing has changed."""
         moved = self.chat.moved(status, **changes)
         if moved is None:
             return False
-        await self._write(moved, also)
+        await self._write(moved, also, done)
         return True
 
-    async def _write(self, moved: Chat | None = None, also: Also | None = None) -> None:
-        pieces = self._pieces
-        await self._keep(moved, _messages(pieces), also)
+    async def _write(self, moved: Chat | None = None, also: Also | None = None, done: bool = False) -> None:
+        pieces, after = self._pieces, moved or self.chat
+        await self._keep(Step(self.chat, after, _messages(pieces), also, done))
         self._pieces = []
-        self.chat = moved or self.chat
+        self.chat = after
         self._tell(pieces)
 
     def _tell(self, pieces: Pieces) -> None:
@@ -297,3 +330,17 @@ def _messages(pieces: Pieces) -> list[Message]:
 def not_cancellable(chat: Chat) -> ApiError:
     """What a cancel that comes too late is told."""
     return ApiError(Code.NOT_CANCELLABLE, f"the chat cannot be cancelled, it is {chat.status.value}")
+
+
+def not_waiting(chat: Chat) -> ApiError:
+    """What outputs that no chat waits for are told."""
+    return ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {chat.status.value}")
+
+
+def check_outputs(outputs: list[ToolOutput], asked: list[str]) -> dict[str, str]:
+    """The outputs by the ids of their tool calls. Raises ApiError 4000 unless they answer just what was asked."""
+    given = {output.tool_call_id: output.output for output in outputs}
+    if len(given) < len(outputs) or given.keys() != set(asked):
+        wanted = ", ".join(asked)
+        raise ApiError(Code.BAD_PARAMETER, f"exactly one output for each of these tool calls is needed: {wanted}")
+    return {id: given[id] for id in asked}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from acp_server.gateway.auth import Caller
@@ -36,13 +37,15 @@ def add(
     conversation_id: str | None,
     body: ChatBody,
     bot: str,
-    refusal: ApiError | None,
+    node: int,
+    refuse: Callable[[Rows], None],
 ) -> NewChat:
-    """Add a chat, in a new conversation without `conversation_id`. Raises ApiError: `refusal`, too, once it is clear
-    that the caller may know of the conversation."""
+    """Add a chat, in a new conversation without `conversation_id`. Raises ApiError, NotOurs, Occupied, and what
+    `refuse` does, once it is clear that the caller may know of the conversation."""
     conversation = conversations.find(rows, caller, conversation_id) if conversation_id else None
-    if refusal is not None:
-        raise refusal
+    if conversation is not None:
+        rows.check_free(conversation.id)
+    refuse(rows)
     query: Message | None = None
     if not body.additional_messages:
         query = _last_question(rows, conversation)
@@ -66,9 +69,9 @@ def add(
     given = [conversations.message(conversation, message) for message in body.additional_messages]
     for message in given:
         message.chat_id, message.bot_id = chat.id, chat.bot_id
+    rows.add_chat(running, node)
     if chat.saved:
         lease = conversations.take_session(rows, conversation, bot)
-        rows.add_chat(running)
         for message in given:
             rows.add_message(message)
     else:

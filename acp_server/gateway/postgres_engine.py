@@ -1,8 +1,7 @@
-"""The engine for a database server: PostgreSQL, with psycopg. One gateway at a time has a database.
+"""The engine for a database server: PostgreSQL, with psycopg. Many gateways may share a database.
 
-Each connection holds a lock of its session from its beginning to its end, and knows the run of the gateway that it was
-opened for. So whatever is cut, a gateway that another one has taken over from commits nothing any more, and no
-transaction pays for that.
+What two of them do at the same time, with the same rows, is done one after the other: a transaction that finds another
+one in its way is done again. Which gateway may change a chat is in the rows (`acp_server.gateway.nodes`).
 
 Connections are blocking ones, which threads use (`acp_server.gateway.store`): psycopg's others know asyncio alone.
 """
@@ -17,13 +16,16 @@ from functools import cache, partial
 from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import DeadlockDetected, SerializationFailure
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from acp_server.errors import UsageError
-from acp_server.gateway.rows import Cursor, Rows
+from acp_server.gateway.chat_rows import Cursor
+from acp_server.gateway.rows import Rows
+from acp_server.gateway.store import Ear, Unsure
 
 logger = logging.getLogger("acp_server.gateway")
 
@@ -55,13 +57,33 @@ _MIGRATIONS: Final = (
         "CREATE TABLE purged (id TEXT NOT NULL)",
         "INSERT INTO purged VALUES ('0')",
     ),
+    (
+        """CREATE TABLE nodes (
+            id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, slot INTEGER NOT NULL, url TEXT NOT NULL,
+            channel TEXT NOT NULL, ends DOUBLE PRECISION NOT NULL
+        )""",
+        "CREATE UNIQUE INDEX nodes_slot ON nodes (slot)",
+        "ALTER TABLE chats ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE chats ADD COLUMN node BIGINT REFERENCES nodes (id)",
+        """CREATE UNIQUE INDEX running_in ON chats (conversation_id)
+            WHERE node IS NOT NULL AND status IN ('created', 'in_progress')""",
+        "CREATE INDEX chats_at ON chats (node) WHERE node IS NOT NULL",
+        "CREATE INDEX busy_of ON chats (owner) WHERE node IS NOT NULL",
+        """CREATE TABLE commands (
+            id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, node BIGINT NOT NULL, asker BIGINT NOT NULL,
+            doc TEXT NOT NULL, answer TEXT
+        )""",
+        "CREATE INDEX commands_for ON commands (node)",
+        "CREATE INDEX commands_of ON commands (asker)",
+    ),
 )
 """The statements that make each version of the tables from the one before."""
 
 _GATE: Final = 0x4143504700
 """The advisory lock of those that open the database, one after another."""
-_USE: Final = 0x4143504701
-"""The advisory lock of those that use it: shared by the connections of one gateway, exclusive for the next one."""
+_CLOCK: Final = "extract(epoch FROM clock_timestamp())::float8"
+_RACES: Final = frozenset({"running_in", "nodes_slot", "chats_node_fkey"})
+"""What refuses the second of two transactions that did not see each other. Done again, it sees the first one."""
 
 _PATIENCE: Final = 30.0
 """Seconds for which a transaction waits for the server, and is tried again when another one was in its way."""
@@ -80,71 +102,59 @@ _SETTINGS: Final[dict[str, Any]] = {
 }
 
 
-class TakenOver(Exception):
-    """Another gateway has the database."""
-
-
 class PostgresEngine:
     """See `acp_server.gateway.store.Engine`."""
 
     at_once = 4
+    shared = True
 
     def __init__(self, url: str) -> None:
         """Connect, and make the tables if they are not there. Raises UsageError if the database cannot be used."""
-        self._taken_over = False
+        self._url = url
         try:
             conninfo_to_dict(url)
         except psycopg.ProgrammingError:
             # libpq repeats the URL, which may have a password.
             raise UsageError("--store: this is not the URL of a database") from None
         with ExitStack() as opened, self.explained():
-            first: _Connection = psycopg.connect(url, autocommit=True, **_SETTINGS)
-            opened.callback(first.close)
-            self._run = _take(first)
+            with psycopg.connect(url, autocommit=True, **_SETTINGS) as first:
+                _migrate(first)
             self._pool = ConnectionPool(
-                url,
-                kwargs={"autocommit": True, **_SETTINGS},
-                min_size=self.at_once,
-                configure=self._join,
-                open=False,
+                url, kwargs={"autocommit": True, **_SETTINGS}, min_size=self.at_once, open=False
             )
             opened.callback(self._pool.close)
-            # While the first one holds the lock, so that there is no gap for another gateway.
             self._pool.open(wait=True, timeout=_PATIENCE)
             opened.pop_all()
-            first.close()
 
     def transact(self, work: Callable[[Rows], T]) -> T:
-        """See Engine. Raises TakenOver. `work` is done again if what it has read was changed meanwhile, or if the
-        connection was cut before it was to be committed."""
+        """See Engine. `work` is done again if what it has read was changed meanwhile, or if the connection was cut
+        before it was to be committed."""
         ends = time.monotonic() + _PATIENCE
         while True:
-            if self._taken_over:
-                raise TakenOver("another gateway has the database")
             connection, committing = None, False
             try:
                 with self._pool.connection(_LOOK) as connection, _rolled_back(connection):
                     connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ")
-                    value = work(Rows(partial(_execute, connection)))
+                    value = work(Rows(partial(_execute, connection), _CLOCK))
                     committing = True
                     connection.execute(b"COMMIT")
                     return value
+            except psycopg.IntegrityError as error:
+                if error.diag.constraint_name not in _RACES or time.monotonic() > ends:
+                    raise
             except psycopg.OperationalError as error:
                 in_the_way = isinstance(error, SerializationFailure | DeadlockDetected | PoolTimeout)
-                cut = connection is not None and connection.closed and not committing
+                cut = connection is not None and connection.closed
+                if cut and committing:
+                    raise Unsure from error
                 if not (in_the_way or cut) or time.monotonic() > ends:
                     raise
 
-    def _join(self, connection: _Connection) -> None:
-        """Make it a connection of this run."""
-        shared = _first(connection.execute(b"SELECT pg_try_advisory_lock_shared(%s)", (_USE,)))
-        if shared and _first(connection.execute(b"SELECT run FROM acp_gateway")) == self._run:
-            return
-        connection.close()
-        if not self._taken_over:
-            self._taken_over = True
-            logger.error("another gateway has taken the database over, so this one can keep nothing any more: end it")
-        raise TakenOver("another gateway has the database")
+    def listen(self, channel: str) -> Ear:
+        """See Engine."""
+        connection: _Connection = psycopg.connect(self._url, autocommit=True, **_SETTINGS)
+        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        return _PostgresEar(connection)
 
     @contextmanager
     def explained(self) -> Generator[None]:
@@ -161,29 +171,37 @@ class PostgresEngine:
         self._pool.close()
 
 
-def _take(connection: _Connection) -> int:
-    """Keep other gateways out for as long as the connection lives, and bring the tables to the newest version. The
-    number of this run of a gateway. Raises UsageError."""
+def _migrate(connection: _Connection) -> None:
+    """Bring the tables to the newest version: one gateway does it, and others wait. Raises UsageError."""
     connection.execute(b"SELECT pg_advisory_lock(%s)", (_GATE,))
-    if not _first(connection.execute(b"SELECT pg_try_advisory_lock(%s)", (_USE,))):
-        raise UsageError("the database cannot be used: another gateway uses it")
     with connection.transaction():
-        connection.execute(b"CREATE TABLE IF NOT EXISTS acp_gateway (version INTEGER NOT NULL, run BIGINT NOT NULL)")
+        connection.execute(b"CREATE TABLE IF NOT EXISTS acp_gateway (version INTEGER NOT NULL)")
         found = connection.execute(b"SELECT version FROM acp_gateway").fetchone()
         if found is None:
-            connection.execute(b"INSERT INTO acp_gateway VALUES (0, 0)")
+            connection.execute(b"INSERT INTO acp_gateway (version) VALUES (0)")
         version = 0 if found is None else found[0]
         if version > (known := len(_MIGRATIONS)):
             newer = f"it was made by a newer version of this program (format {version}, this one knows {known})"
             raise UsageError(f"the database cannot be used: {newer}")
         for statement in (statement for migration in _MIGRATIONS[version:] for statement in migration):
             connection.execute(statement.encode())
-        sql = b"UPDATE acp_gateway SET version = %s, run = run + 1 RETURNING run"
-        run: int = _first(connection.execute(sql, (known,)))
-    # From here on it shares the lock with the connections of its gateway.
-    connection.execute(b"SELECT pg_advisory_lock_shared(%s), pg_advisory_unlock(%s)", (_USE, _USE))
-    connection.execute(b"SELECT pg_advisory_unlock(%s)", (_GATE,))
-    return run
+        connection.execute(b"UPDATE acp_gateway SET version = %s", (known,))
+
+
+class _PostgresEar:
+    """See `acp_server.gateway.store.Ear`."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def hear(self) -> list[str]:
+        return [notice.payload for notice in self._connection.notifies(timeout=0)]
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 @contextmanager
@@ -196,19 +214,13 @@ def _rolled_back(connection: _Connection) -> Generator[None]:
             connection.execute(b"ROLLBACK")
 
 
-def _first(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Any:
-    row = cursor.fetchone()
-    assert row is not None
-    return row[0]
-
-
-def _execute(connection: _Connection, sql: str, values: tuple[Any, ...]) -> Cursor:
-    return connection.execute(_query(sql), [_fit(value) for value in values])
+def _execute(connection: _Connection, text: str, values: tuple[Any, ...] = ()) -> Cursor:
+    return connection.execute(_query(text), [_fit(value) for value in values])
 
 
 @cache
-def _query(sql: str) -> bytes:
-    return sql.replace("%", "%%").replace("?", "%s").encode()
+def _query(text: str) -> bytes:
+    return text.replace("%", "%%").replace("?", "%s").encode()
 
 
 def _fit(value: Any) -> Any:

@@ -15,10 +15,11 @@ import anyio.lowlevel
 from acp_server.client import AgentExited, RemoteTurn
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RequestCancelled, RpcError
 from acp_server.gateway.bots import Bot
+from acp_server.gateway.chat_rows import NotOurs, Occupied
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import Code, log_fault, outline
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.live_chat import UNSTORED, LiveChat
+from acp_server.gateway.live_chat import OCCUPIED, UNSTORED, LiveChat
 from acp_server.gateway.messages import Message, as_context, blocks, context, is_command
 from acp_server.gateway.process import OpenSession
 from acp_server.gateway.questions import Question
@@ -68,6 +69,7 @@ class PromptTurn:
         self._prompt = prompt
         self._meta = meta
         self._scope = anyio.CancelScope()
+        self._whole = anyio.CancelScope()
         self._held: OpenSession | None = None
         self._told: list[str] = []
         self._turn: RemoteTurn | None = None
@@ -79,10 +81,11 @@ class PromptTurn:
     async def run(self) -> None:
         """The whole turn. Nothing is raised from here but a cancel."""
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._catch_up)
-                await self._run()
-                group.cancel_scope.cancel()
+            with self._whole:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._catch_up)
+                    await self._run()
+                    group.cancel_scope.cancel()
         finally:
             # It waits for nothing but the store.
             with grace(_LAST):
@@ -113,6 +116,10 @@ class PromptTurn:
         else:
             self._turn.cancel()
             self._scope.deadline = min(self._scope.deadline, anyio.current_time() + self._limits.settle_seconds)
+
+    def abandon(self) -> None:
+        """The chat is not this gateway's any more, or will not be. As at the end of the gateway. Never waits."""
+        self._whole.cancel()
 
     async def drain(self) -> None:
         """The chat is cancelled, and the agent may end its reply in peace. If that takes too long, it is stopped."""
@@ -196,9 +203,16 @@ class PromptTurn:
             self._break_off(_TOO_MUCH)
 
     async def _step(self) -> bool:
-        """See `LiveChat.step`. A chat of which something could not be stored has failed."""
+        """See `LiveChat.step`. A chat of which something could not be stored has failed, and so has one that cannot go
+        on since another one runs in its conversation."""
         try:
             return await self.live.step()
+        except NotOurs:
+            self.abandon()
+            return False
+        except Occupied:
+            self._break_off(Failure(Code.OCCUPIED, OCCUPIED))
+            return False
         except Exception as error:
             log_fault(error, "a part of chat %s cannot be stored", self.live.chat.id)
             self._break_off(UNSTORED)
@@ -219,6 +233,9 @@ class PromptTurn:
     async def _end(self) -> None:
         held = self._held
         failure = self._broken or self._failure
+        if failure is _STOPPED and self.live.chat.status is Status.REQUIRES_ACTION:
+            await self._park(held)
+            return
         if held is None:
             await self.live.finish(self._usage, failure)
             if self._lease.known is not None:
@@ -239,6 +256,16 @@ class PromptTurn:
             held.process.idle(held.key)
         else:
             self._bot.discard(held)
+
+    async def _park(self, held: OpenSession | None) -> None:
+        if held is not None:
+            held.process.end_turn(held.session, self)
+            held.session.on_update = None
+            self._bot.discard(held)
+        try:
+            await self.live.park()
+        except NotOurs:
+            pass  # It is parked already.
 
 
 def _outcome(response: PromptResponse) -> Failure | None:

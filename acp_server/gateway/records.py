@@ -165,6 +165,12 @@ class Chat:
             last_error=error,
         )
 
+    def failed(self, error: Failure, usage: Usage | None = None) -> Chat:
+        """As it is when it has failed, also while it waits for tool outputs."""
+        failed = (self.moved(Status.IN_PROGRESS) or self).moved(Status.FAILED, error=error, usage=usage)
+        assert failed is not None, "the chat has ended"
+        return failed
+
     def settled(self, usage: Usage) -> Chat:
         """With what it has used, which is known of a cancelled chat when the work behind it has ended."""
         return replace(self, usage=usage)

@@ -1,4 +1,4 @@
-"""The SQL of conversations, chats and messages: rows in, rows out, in one transaction.
+"""The SQL of conversations and messages, beside that of chats: rows in, rows out, in one transaction.
 
 The statements are the same for every engine of `acp_server.gateway.store`. Whose things are is not looked at here.
 """
@@ -6,25 +6,12 @@ The statements are the same for every engine of `acp_server.gateway.store`. Whos
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
-from typing import Any, Final, Protocol
+from collections.abc import Iterable
+from typing import Final
 
+from acp_server.gateway.chat_rows import ChatRows, doc_of
 from acp_server.gateway.messages import ANSWER, QUESTION, Message, as_context
-from acp_server.gateway.records import Chat, Conversation, Failure, Status, Usage
-
-
-class Cursor(Protocol):
-    """What a statement has found."""
-
-    def __iter__(self) -> Iterator[Any]: ...
-
-    def fetchone(self) -> Any:
-        """The next row; None if there is none."""
-
-
-Execute = Callable[[str, tuple[Any, ...]], Cursor]
-"""Runs a statement, whose values stand for `?`. Raises what the engine does."""
+from acp_server.gateway.records import Conversation, Status
 
 
 def _said(*statuses: Status) -> str:
@@ -47,13 +34,8 @@ _LISTED: Final = _said(Status.COMPLETED, Status.FAILED)
 _CONTEXT: Final = _said(Status.COMPLETED)
 
 
-class Rows:
+class Rows(ChatRows):
     """The rows, inside of one transaction. Used by one thread at a time, and never after the transaction."""
-
-    def __init__(self, execute: Execute) -> None:
-        self._execute = execute
-        self.afterwards: list[Callable[[], object]] = []
-        """What is called when the transaction is committed, in the event loop, if one runs. It must not wait."""
 
     # -- ids
 
@@ -64,33 +46,33 @@ class Rows:
     def _highest(self, table: str, where: str = "TRUE", *values: str) -> int:
         # Decimal digits without leading zeros: the longer one is the higher one.
         sql = f"SELECT id FROM {table} WHERE {where} ORDER BY length(id) DESC, id DESC LIMIT 1"
-        row = self._execute(sql, values).fetchone()
+        row = self.execute(sql, values).fetchone()
         return 0 if row is None else int(row[0])
 
     # -- conversations
 
     def add_conversation(self, conversation: Conversation) -> None:
         """Add it. Raises the engine's error if there is one with its id."""
-        self._execute(
+        self.execute(
             "INSERT INTO conversations (id, owner, bot_id, deleted, doc) VALUES (?, ?, ?, ?, ?)",
-            (conversation.id, conversation.owner, conversation.bot_id, int(conversation.deleted), _doc(conversation)),
+            (conversation.id, conversation.owner, conversation.bot_id, int(conversation.deleted), doc_of(conversation)),
         )
 
     def change_conversation(self, conversation: Conversation) -> None:
         """Keep it as it is now."""
-        self._execute(
+        self.execute(
             "UPDATE conversations SET bot_id = ?, deleted = ?, doc = ? WHERE id = ?",
-            (conversation.bot_id, int(conversation.deleted), _doc(conversation), conversation.id),
+            (conversation.bot_id, int(conversation.deleted), doc_of(conversation), conversation.id),
         )
 
     def conversation(self, id: str) -> Conversation | None:
         """One of them, deleted or not."""
-        return self._one(Conversation, "SELECT doc FROM conversations WHERE id = ?", id)
+        return self.one(Conversation, "SELECT doc FROM conversations WHERE id = ?", id)
 
     def conversations(self, owner: str, bot_id: str | None, offset: int, limit: int) -> list[Conversation]:
         """Those of one owner, the newest first."""
         where, values = ("", ()) if bot_id is None else (" AND bot_id = ?", (bot_id,))
-        return self._all(
+        return self.all(
             Conversation,
             f"SELECT doc FROM conversations WHERE owner = ? AND deleted = 0{where}"
             " ORDER BY length(id) DESC, id DESC LIMIT ? OFFSET ?",
@@ -99,68 +81,51 @@ class Rows:
 
     def deleted_conversations(self) -> list[Conversation]:
         """Those that are deleted and still there."""
-        return self._all(Conversation, "SELECT doc FROM conversations WHERE deleted = 1")
+        return self.all(Conversation, "SELECT doc FROM conversations WHERE deleted = 1")
 
     def purge(self, conversation_id: str) -> None:
-        """Remove a conversation with everything in it. Its ids are not given again."""
+        """Remove a conversation with everything in it, unless a node works in it. Its ids are not given again."""
+        if self.chats_of(conversation_id):
+            return
         highest = self._highest("purged")
         for table, column in (("messages", "conversation_id"), ("chats", "conversation_id"), ("conversations", "id")):
             highest = max(highest, self._highest(table, f"{column} = ?", conversation_id))
-            self._execute(f"DELETE FROM {table} WHERE {column} = ?", (conversation_id,))
-        self._execute("UPDATE purged SET id = ?", (str(highest),))
-
-    # -- chats
-
-    def add_chat(self, chat: Chat) -> None:
-        """Add it. Raises the engine's error if there is one with its id."""
-        self._execute(
-            "INSERT INTO chats (id, conversation_id, query_id, status, doc) VALUES (?, ?, ?, ?, ?)",
-            (chat.id, chat.conversation_id, chat.query_id, chat.status.value, _doc(chat)),
-        )
-
-    def change_chat(self, chat: Chat) -> None:
-        """Keep it as it is now."""
-        sql = "UPDATE chats SET status = ?, doc = ? WHERE id = ?"
-        self._execute(sql, (chat.status.value, _doc(chat), chat.id))
-
-    def chat(self, id: str) -> Chat | None:
-        """One of them."""
-        return self._one(_chat, "SELECT doc FROM chats WHERE id = ?", id)
-
-    def chats_that_live(self) -> list[Chat]:
-        """Those whose status is not final."""
-        return self._all(_chat, "SELECT doc FROM chats WHERE status IN ('created', 'in_progress', 'requires_action')")
+            self.execute(f"DELETE FROM {table} WHERE {column} = ?", (conversation_id,))
+        self.execute("UPDATE purged SET id = ?", (str(highest),))
 
     # -- messages
 
     def add_message(self, message: Message) -> None:
         """Add it at the end."""
-        self._execute(
+        self.execute(
             "INSERT INTO messages (id, conversation_id, section_id, chat_id, type, doc) VALUES (?, ?, ?, ?, ?, ?)",
-            (message.id, message.conversation_id, message.section_id, message.chat_id, message.type, _doc(message)),
+            (message.id, message.conversation_id, message.section_id, message.chat_id, message.type, doc_of(message)),
         )
 
     def change_message(self, message: Message) -> None:
         """Keep it as it is now."""
-        self._execute("UPDATE messages SET doc = ? WHERE id = ?", (_doc(message), message.id))
+        self.execute("UPDATE messages SET doc = ? WHERE id = ?", (doc_of(message), message.id))
 
     def delete_message(self, id: str) -> None:
         """Remove it. Its place stays, for a client that pages may go on from there."""
-        self._execute("UPDATE messages SET type = '', chat_id = NULL, doc = '' WHERE id = ?", (id,))
+        self.execute("UPDATE messages SET type = '', chat_id = NULL, doc = '' WHERE id = ?", (id,))
 
     def has_place(self, conversation_id: str, id: str) -> bool:
         """Whether a message with this id is in the conversation, or was until it was deleted."""
         sql = "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ? AND id = ?)"
-        return bool(self._execute(sql, (conversation_id, id)).fetchone()[0])
+        return bool(self.execute(sql, (conversation_id, id)).fetchone()[0])
 
     def message(self, conversation_id: str, id: str) -> Message | None:
         """One of those that are listed."""
-        return self._one(Message, f"SELECT doc FROM messages WHERE {_LISTED} AND id = ?", conversation_id, id)
+        return self.one(Message, f"SELECT doc FROM messages WHERE {_LISTED} AND id = ?", conversation_id, id)
+
+    def messages_of(self, chat_id: str) -> list[Message]:
+        """What a chat's client brought with it and what came of it, in order."""
+        return self.all(Message, "SELECT doc FROM messages WHERE chat_id = ? ORDER BY seq", chat_id)
 
     def produced(self, chat_id: str) -> list[Message]:
         """What came of a chat, in order; not what its client brought."""
-        messages = self._all(Message, "SELECT doc FROM messages WHERE chat_id = ? ORDER BY seq", chat_id)
-        return [message for message in messages if not message.given]
+        return [message for message in self.messages_of(chat_id) if not message.given]
 
     def listed(
         self, conversation_id: str, *, descending: bool, chat_id: str, before: str, after: str, limit: int, most: int
@@ -179,7 +144,7 @@ class Rows:
         sql = f"SELECT doc FROM messages WHERE {where} ORDER BY seq {order} LIMIT ?"
         messages: list[Message] = []
         size, more = 0, False
-        for (doc,) in self._execute(sql, (*values, limit + 1)):
+        for (doc,) in self.execute(sql, (*values, limit + 1)):
             size += len(doc)
             more = len(messages) == limit or (size > most and bool(messages))
             if more:
@@ -200,7 +165,7 @@ class Rows:
         if but is not None:
             where, values = f"{where} AND id <> ?", [*values, but]
         # Not the documents of all of them, for an engine may hand out everything that it has found at once.
-        found = self._execute(f"SELECT id FROM messages WHERE {where} ORDER BY seq DESC", tuple(values))
+        found = self.execute(f"SELECT id FROM messages WHERE {where} ORDER BY seq DESC", tuple(values))
         ids: list[str] = [id for (id,) in found]
         messages: list[Message] = []
         for first in range(0, len(ids), _READ_AT_ONCE):
@@ -213,39 +178,14 @@ class Rows:
 
     def _newest(self, ids: list[str]) -> list[Message]:
         places = ", ".join("?" * len(ids))
-        return self._all(Message, f"SELECT doc FROM messages WHERE id IN ({places}) ORDER BY seq DESC", *ids)
+        return self.all(Message, f"SELECT doc FROM messages WHERE id IN ({places}) ORDER BY seq DESC", *ids)
 
     def last_said(self, conversation_id: str, section_id: str) -> Message | None:
         """The last message that a chat in this section builds on."""
         sql = f"SELECT doc FROM messages WHERE {_CONTEXT} AND section_id = ? ORDER BY seq DESC LIMIT 1"
-        return self._one(Message, sql, conversation_id, section_id)
+        return self.one(Message, sql, conversation_id, section_id)
 
     def mark_known(self, session: str, ids: Iterable[str]) -> None:
         """The agent's session with this key has heard these messages."""
         for id in ids:
-            self._execute("UPDATE messages SET known_to = ? WHERE id = ?", (session, id))
-
-    # -- rows
-
-    def _one(self, make: Any, sql: str, *values: Any) -> Any:
-        row = self._execute(sql, values).fetchone()
-        return None if row is None else make(**json.loads(row[0]))
-
-    def _all(self, make: Any, sql: str, *values: Any) -> list[Any]:
-        return [make(**json.loads(doc)) for (doc,) in self._execute(sql, values)]
-
-
-def _doc(record: Any) -> str:
-    # Escaped, for a text may hold half of a surrogate pair, which no engine takes.
-    return json.dumps(record, default=_fields, separators=(",", ":"))
-
-
-def _fields(record: Any) -> dict[str, Any]:
-    return {each.name: getattr(record, each.name) for each in fields(record)}
-
-
-def _chat(**doc: Any) -> Chat:
-    doc["status"] = Status(doc["status"])
-    doc["usage"] = None if doc["usage"] is None else Usage(**doc["usage"])
-    doc["last_error"] = None if doc["last_error"] is None else Failure(**doc["last_error"])
-    return Chat(**doc)
+            self.execute("UPDATE messages SET known_to = ? WHERE id = ?", (session, id))

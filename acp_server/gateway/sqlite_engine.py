@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from acp_server.errors import UsageError
 from acp_server.gateway.rows import Rows
+from acp_server.gateway.store import Ear
 from acp_server.store.sqlite_file import PROBLEMS, Format, make_private, migrate, reason, transaction
 
 T = TypeVar("T")
@@ -41,14 +42,34 @@ _FORMAT: Final = Format(
             "CREATE TABLE purged (id TEXT NOT NULL)",
             "INSERT INTO purged VALUES ('0')",
         ),
+        (
+            """CREATE TABLE nodes (
+                id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL, url TEXT NOT NULL, channel TEXT NOT NULL,
+                ends REAL NOT NULL
+            )""",
+            """CREATE TABLE commands (
+                id INTEGER PRIMARY KEY AUTOINCREMENT, node INTEGER NOT NULL, asker INTEGER NOT NULL, doc TEXT NOT NULL,
+                answer TEXT
+            )""",
+            "ALTER TABLE chats ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+            "ALTER TABLE chats ADD COLUMN node INTEGER",
+            """CREATE UNIQUE INDEX running_in ON chats (conversation_id)
+                WHERE node IS NOT NULL AND status IN ('created', 'in_progress')""",
+            "CREATE INDEX chats_at ON chats (node) WHERE node IS NOT NULL",
+            "CREATE INDEX busy_of ON chats (owner) WHERE node IS NOT NULL",
+        ),
     ),
 )
+
+
+_CLOCK: Final = "(julianday('now') - 2440587.5) * 86400.0"
 
 
 class SqliteEngine:
     """See `acp_server.gateway.store.Engine`."""
 
     at_once = 1
+    shared = False
 
     def __init__(self, path: Path | None = None) -> None:
         """Open the file, or memory for None. Raises UsageError if it cannot be used."""
@@ -79,7 +100,11 @@ class SqliteEngine:
         """See Engine."""
         # The file is this program's alone, so a transaction that only reads needs no lock of it.
         with self._lock, transaction(self._db, "BEGIN"):
-            return work(Rows(self._db.execute))
+            return work(Rows(self._db.execute, _CLOCK))
+
+    def listen(self, channel: str) -> Ear:
+        """See Engine."""
+        raise NotImplementedError("there is no other gateway")
 
     def close(self) -> None:
         """Let go of the file."""

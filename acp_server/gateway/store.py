@@ -23,23 +23,49 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class Unsure(Exception):
+    """It is not known whether the transaction was committed: the connection was cut in that moment."""
+
+
 class Engine(Protocol):
     """What runs transactions. Its methods may be called by any thread, and wait as long as a disk or a server takes."""
 
     at_once: int
     """How many transactions it can run at the same time."""
+    shared: bool
+    """Whether other gateways may use it at the same time."""
 
     def transact(self, work: Callable[[Rows], T]) -> T:
-        """What `work` does with the rows is kept as a whole, or not at all. Raises what it raises, and the engine's
-        own errors."""
+        """What `work` does with the rows is kept as a whole, or not at all. Raises what it raises, Unsure,
+        and the engine's own errors."""
         ...
 
     def explained(self) -> AbstractContextManager[None]:
         """Raise UsageError for an engine that fails, with the reason."""
         ...
 
+    def listen(self, channel: str) -> Ear:
+        """Hear what transactions tell on a channel, those of other gateways as well. Only if it is `shared`."""
+        ...
+
     def close(self) -> None:
         """No transaction from here on."""
+        ...
+
+
+class Ear(Protocol):
+    """Hears what is told on a channel."""
+
+    def fileno(self) -> int:
+        """Can be read when something was told, or the connection is cut."""
+        ...
+
+    def hear(self) -> list[str]:
+        """What was told meanwhile. Never waits. Raises the engine's error if the connection is cut."""
+        ...
+
+    def close(self) -> None:
+        """Hear no more."""
         ...
 
 

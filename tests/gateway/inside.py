@@ -13,6 +13,7 @@ from acp_server.client import Patience
 from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import read_tokens
 from acp_server.gateway.chats import Cancel
+from acp_server.gateway.engines import Place
 from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.questions import CallType
@@ -28,7 +29,7 @@ async def gateway_in(
     folder: Path,
     agent: list[str] | None = BUSY,
     bots: dict[str, list[str]] | None = None,
-    store: Path | None = None,
+    store: Place | None = None,
     cancel: Cancel = "stop",
     patience: Patience = PATIENT,
     allow_origins: Sequence[str] = (),

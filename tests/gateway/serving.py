@@ -109,11 +109,15 @@ def serving(
     token_file: bool = True,
     env: dict[str, str] | None = None,
     errors: bool = False,
+    ear: Ear | None = None,
+    log: Path | None = None,
 ) -> Iterator[Server]:
     """Run a gateway; at the end see it leave properly, with nothing left of it and no fault in its log, or at least no
     traceback if `errors`."""
     folder.mkdir(parents=True, exist_ok=True)
-    ear, log, tokens = Ear(folder), folder / "log", folder / "tokens"
+    own_ear = None if ear is not None else Ear(folder)
+    ear, log, tokens = ear or own_ear, log or folder / "log", folder / "tokens"
+    assert ear is not None
     tokens.write_text(TOKENS)
     words = [sys.executable, "-m", "acp_server", "gateway", "--port", "0", "--drain", "0", "--log-file", str(log)]
     words += ["--agent", " ".join(agent or BUSY)] if agent != [] else []
@@ -139,7 +143,8 @@ def serving(
         process.kill()
         process.wait()
         process.stderr.close()
-        ear.close()
+        if own_ear is not None:
+            own_ear.close()
 
 
 @contextmanager

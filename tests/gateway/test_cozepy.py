@@ -123,6 +123,7 @@ def test_an_agent_that_refuses_fails_the_chat(coze: Any) -> None:
     assert "refused" in chat.last_error.msg
 
 
+@pytest.mark.one_gateway("the agent that dies")
 def test_an_agent_that_dies_fails_its_chats_and_is_started_anew(coze: Any, server: Server) -> None:
     kept = coze.chat.create_and_poll(**ask("echo before")).chat
     bystander = coze.chat.create(**ask("hang beside"))
@@ -150,6 +151,7 @@ def test_what_the_client_says_of_a_chat_reaches_the_agent(coze: Any) -> None:
 # Context
 
 
+@pytest.mark.one_gateway("the agent's session")
 def test_the_agent_hears_each_message_of_a_conversation_once(coze: Any) -> None:
     chat = coze.chat.create_and_poll(**ask("echo one")).chat
     coze.conversations.messages.create(
@@ -203,6 +205,7 @@ def test_without_a_message_the_last_saved_one_is_the_query(coze: Any) -> None:
     assert code(error) == 4000
 
 
+@pytest.mark.one_gateway("the agent's session")
 def test_a_chat_that_is_not_saved_leaves_nothing(coze: Any) -> None:
     chat = coze.chat.create_and_poll(**ask("echo kept")).chat
     ids = {"conversation_id": chat.conversation_id}

@@ -76,7 +76,7 @@ def test_records_come_back_as_they_were_put_there(engine: Engine) -> None:
     assert running is not None
     failed = running.moved(Status.FAILED, usage=Usage(1, 2, 3), error=Failure(5000, ODD))
     assert failed is not None
-    engine.transact(lambda rows: (rows.change_conversation(one), rows.change_chat(failed)))
+    engine.transact(lambda rows: (rows.change_conversation(one), rows.overwrite_chat(failed)))
     assert engine.transact(lambda rows: (rows.conversation("1"), rows.chat("2"))) == (one, failed)
 
 
@@ -117,14 +117,6 @@ def test_a_row_with_an_id_that_there_is_already_is_refused_and_changes_nothing(e
         with pytest.raises(Exception, match=r"(?i)unique"):
             engine.transact(add)
     assert engine.transact(lambda rows: (rows.conversation("1"), rows.chat("2"))) == (ada, chat)
-
-
-def test_the_chats_that_live_are_those_whose_status_is_not_final(engine: Engine) -> None:
-    for number, status in enumerate(Status):
-        chat = Chat(str(number), "1", "1", "1", "ada", status=status)
-        engine.transact(lambda rows, chat=chat: rows.add_chat(chat))
-    found = {chat.status for chat in engine.transact(Rows.chats_that_live)}
-    assert found == {Status.CREATED, Status.IN_PROGRESS, Status.REQUIRES_ACTION}
 
 
 # -- ids

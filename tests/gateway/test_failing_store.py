@@ -145,7 +145,7 @@ async def test_what_could_not_be_stored_is_stored_when_the_store_works_again(api
     api.fail(False)
     again = await api.begin("recall", conversation_id=chat["conversation_id"])
     assert again["code"] == 0
-    assert [chat.id for chat in await api.gateway.store.do(Rows.chats_that_live)] == [again["data"]["id"]]
+    assert [chat.id for chat in await api.gateway.store.do(Rows.chats_at, api.gateway.node.id)] == [again["data"]["id"]]
     done = await api.until(again["data"], "completed")
     assert await api.retrieve(chat) == ended
     said = (await api.http.get("/v3/chat/message/list", params=ids(done))).json()["data"][0]["content"]

@@ -61,7 +61,11 @@ def test_a_store_of_the_first_version_gets_what_is_missing(tmp_path: Path) -> No
     path = tmp_path / "store"
     engine = SqliteEngine(path)
     engine.transact(lambda rows: rows.add_conversation(Conversation("7", "ada", "1", 0, 0)))
-    engine._db.executescript("DROP TABLE purged; PRAGMA user_version = 1")
+    engine._db.executescript(
+        "DROP TABLE purged; DROP TABLE nodes; DROP TABLE commands; DROP INDEX running_in; DROP INDEX chats_at;"
+        "DROP INDEX busy_of; ALTER TABLE chats DROP COLUMN node; ALTER TABLE chats DROP COLUMN owner;"
+        "PRAGMA user_version = 1"
+    )
     engine.close()
     engine = SqliteEngine(path)
     engine.transact(lambda rows: rows.purge("7"))

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from .heard import Event, last, output, types
 from .serving import Server, ask, client, cozepy, serving, until
 
 Status = cozepy.ChatStatus
 TERMINAL = {Status.COMPLETED, Status.FAILED, Status.CANCELED}
+LEFT = {*TERMINAL, Status.REQUIRES_ACTION}
 
 
 class Told:
@@ -95,7 +98,7 @@ def check(server: Server, told: Told) -> None:
             ]
         for id, (conversation, status) in told.chats.items():
             chat = coze.chat.retrieve(conversation_id=conversation, chat_id=id)
-            assert chat.status in TERMINAL
+            assert chat.status in LEFT
             if status in TERMINAL:
                 assert chat.status == status
             elif chat.status == Status.FAILED:
@@ -104,8 +107,8 @@ def check(server: Server, told: Told) -> None:
                 assert chat.failed_at
             told.see(chat)
             found = coze.conversations.messages.list(conversation_id=conversation, chat_id=id, order="asc")
-            # A cancelled chat is in no list; what else was accepted is there, however it ended.
-            expected = [] if chat.status == Status.CANCELED else [told.queries[id]]
+            # A cancelled chat is in no list, nor is one that waits; what else was accepted is there, however it ended.
+            expected = [told.queries[id]] if chat.status in (Status.COMPLETED, Status.FAILED) else []
             assert [message.content for message in found][:1] == expected
 
 
@@ -156,8 +159,21 @@ def test_a_gateway_goes_on_with_a_conversation_of_the_one_before(tmp_path: Path)
         first = coze.chat.create_and_poll(**ask("echo one")).chat
         stuck = coze.chat.create_and_poll(**ask("ask files"), conversation_id=first.conversation_id).chat
     with serving(tmp_path / "2", "--store", store) as server, client(server) as coze:
-        again = coze.chat.retrieve(conversation_id=stuck.conversation_id, chat_id=stuck.id)
-        assert again.status == Status.FAILED
+        ids = {"conversation_id": stuck.conversation_id, "chat_id": stuck.id}
+        assert coze.chat.retrieve(**ids).status == Status.REQUIRES_ACTION
         poll: Any = coze.chat.create_and_poll(**ask("recall"), conversation_id=first.conversation_id)
         assert "user: echo one\n\nassistant: one" in poll.messages[0].content
         assert "ask files" not in poll.messages[0].content
+        with pytest.raises(cozepy.CozeAPIError, match="exactly one output"):
+            coze.chat.submit_tool_outputs(
+                **ids, tool_outputs=[cozepy.ToolOutput(tool_call_id="x", output="yes")], stream=False
+            )
+        events: list[Any] = list(coze.chat.submit_tool_outputs(**ids, tool_outputs=output(stuck, "yes"), stream=True))
+        assert (events[0].event, last(events).status) == (Event.CONVERSATION_CHAT_IN_PROGRESS, Status.COMPLETED)
+        assert types(events) == ["tool_response", "verbose"]
+        poll = coze.chat.create_and_poll(**ask("recall"), conversation_id=first.conversation_id)
+        (_, told) = poll.messages[0].content.split("You were interrupted")
+        assert "user: echo one\n\nassistant: one" in poll.messages[0].content
+        assert "user: ask files" in poll.messages[0].content
+        assert "You asked (request_permission)" in told
+        assert "The answer: yes" in told

@@ -71,7 +71,7 @@ async def test_the_query_of_a_chat_that_was_killed_with_its_gateway_is_there_aft
     engine = SqliteEngine(tmp_path / "store")
     # As it is in the file of one that was killed.
     killed = Chat(chat["id"], chat["conversation_id"], chat["section_id"], "1", "ada", status=Status.IN_PROGRESS)
-    engine.transact(lambda rows: rows.change_chat(killed))
+    engine.transact(lambda rows: rows.overwrite_chat(killed))
     engine.close()
     async with api(store=tmp_path / "store") as http:
         assert "hang" in await listed(http, chat["conversation_id"])

@@ -21,7 +21,7 @@ from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.live_chat import Also, LiveChat
+from acp_server.gateway.live_chat import LiveChat, Step
 from acp_server.gateway.messages import Message, whole
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import Question
@@ -122,11 +122,11 @@ class Lives(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.loop.close()
 
-    async def _keep(self, moved: Chat | None, messages: list[Message], also: Also | None) -> None:
+    async def _keep(self, step: Step) -> None:
         await anyio.lowlevel.checkpoint()
-        self.kept += messages if self.life.chat.saved else []
-        if moved is not None and moved.status is not self.statuses[-1]:
-            self.statuses.append(moved.status)
+        self.kept += step.messages if self.life.chat.saved else []
+        if step.after.status is not self.statuses[-1]:
+            self.statuses.append(step.after.status)
 
     @property
     def chat(self) -> Chat:

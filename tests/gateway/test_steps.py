@@ -6,8 +6,7 @@ import pytest
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.errors import ApiError
 from acp_server.gateway.ids import Ids
-from acp_server.gateway.live_chat import UNSTORED, Also, LiveChat
-from acp_server.gateway.messages import Message
+from acp_server.gateway.live_chat import UNSTORED, LiveChat, Step
 from acp_server.gateway.records import Chat, Status, Usage
 from acp_server.schema import AgentMessageChunk, TextContent, ToolCall
 
@@ -29,13 +28,13 @@ class Choices:
         assert running is not None
         self.life.begin(running)
 
-    async def _keep(self, moved: Chat | None, messages: list[Message], also: Also | None) -> None:
+    async def _keep(self, step: Step) -> None:
         if self.full:
             raise OSError("disk full")
         if self.slow is not None:
             await self.slow.wait()
-        self.kept += [message.content for message in messages if message.type == "answer"]
-        self.kept += [moved.status] if moved is not None else []
+        self.kept += [message.content for message in step.messages if message.type == "answer"]
+        self.kept += [step.after.status] if step.after is not step.before else []
 
     async def asked(self) -> Choice:
         question = Choice("q")

@@ -151,6 +151,7 @@ def test_a_chat_that_waits_does_not_occupy_its_conversation(coze: Any, server: S
     until(lambda: coze.chat.retrieve(**ids).status == Status.COMPLETED)
 
 
+@pytest.mark.one_gateway("the agent's sessions")
 def test_the_session_of_a_chat_that_waited_takes_the_place_of_a_later_one_which_is_closed(
     server: Server, coze: Any
 ) -> None:

@@ -1,0 +1,49 @@
+"""Three gateways over one PostgreSQL, behind a proxy, as if they were one."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from .postgres import postgres
+from .proxy import Backend, Proxy, proxying
+from .serving import Ear, Server, serving
+
+
+def backend(server: Server) -> Backend:
+    """Where a proxy finds it."""
+    parts = urlsplit(server.url)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    return parts.hostname, parts.port
+
+
+class Several(Server):
+    """Gateways behind a proxy."""
+
+    def __init__(self, proxy: Proxy, servers: list[Server]) -> None:
+        one = servers[0]
+        super().__init__(one.process, proxy.url, one.log, one.ear, one.drains)
+        self.servers = servers
+
+    def agents(self) -> list[psutil.Process]:
+        return [agent for server in self.servers for agent in server.agents()]
+
+
+@contextmanager
+def serving_three(folder: Path, *options: str, url: str | None = None) -> Iterator[Several]:
+    """Run them; at the end see each leave properly."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as opened:
+        place = url or opened.enter_context(postgres()).database()
+        proxy = opened.enter_context(proxying())
+        ear = Ear(folder)
+        opened.callback(ear.close)
+        servers = [
+            opened.enter_context(serving(folder / str(number), "--store", place, *options, ear=ear, log=folder / "log"))
+            for number in range(3)
+        ]
+        proxy.backends = [backend(server) for server in servers]
+        yield Several(proxy, servers)
