@@ -45,20 +45,24 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     end = 0
     while end < most - start and old[-1 - end] == new[-1 - end]:
         end += 1
+    # With what is around the change for context: without it, git takes a hunk for the end of the file.
+    first = max(start - _CONTEXT, 0)
+    last = max(end - _CONTEXT, 0)
     if len(old) + len(new) - 2 * (start + end) <= _COMPARED:
-        # With what is around the change for context, and numbers counted from there.
-        first = max(start - _CONTEXT, 0)
-        last = max(end - _CONTEXT, 0)
+        # The numbers are counted from there.
         found = unified_diff(old[first : len(old) - last], new[first : len(new) - last], n=_CONTEXT, lineterm="")
         for line in list(found)[2:]:
             yield from (_moved(line, first),) if line.startswith("@@") else _shown(line)
         return
-    taken, put = old[start : len(old) - end], new[start : len(new) - end]
-    yield f"@@ -{_range(start, len(taken))} +{_range(start, len(put))} @@"
-    for line in taken:
-        yield from _shown(f"-{line}")
-    for line in put:
-        yield from _shown(f"+{line}")
+    yield f"@@ -{_range(first, len(old) - last - first)} +{_range(first, len(new) - last - first)} @@"
+    for sign, lines in (
+        (" ", old[first:start]),
+        ("-", old[start : len(old) - end]),
+        ("+", new[start : len(new) - end]),
+        (" ", old[len(old) - end : len(old) - last]),
+    ):
+        for line in lines:
+            yield from _shown(f"{sign}{line}")
 
 
 def _lines(text: str) -> list[str]:
