@@ -111,6 +111,13 @@ class _Store(click.Path):
     help="An origin whose pages may call the API from a browser, as https://example.org; may be repeated; * for all.",
 )
 @click.option(
+    "--protocol",
+    type=click.Choice(["1", "2"]),
+    default="2",
+    show_default=True,
+    help="The highest version of the protocol that agents are asked for.",
+)
+@click.option(
     "--check",
     is_flag=True,
     help="Start every agent once, say what comes of it, and end; exit status 1 if one of them cannot be used.",
@@ -190,6 +197,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         file_urls=given["allow_file_urls"],
         limits=Limits(**{each.name: given[each.name] for each in fields(Limits)}),
         allow_origins=given["allow_origins"],
+        protocol=1 if given["protocol"] == "1" else 2,
     )
 
 
@@ -219,7 +227,7 @@ def _check(settings: Settings) -> int:
     other = {} if settings.agent is None else {"every bot" if not settings.bots else "every other bot": settings.agent}
     good = True
     for name, command in {**{f"bot {id}": command for id, command in settings.bots.items()}, **other}.items():
-        finding = anyio.run(check_agent, command, settings.cwd, settings.limits.start_seconds)
+        finding = anyio.run(check_agent, command, settings.cwd, settings.limits.start_seconds, settings.protocol)
         good = good and finding.good
         # An agent's name and its last words are in it.
         click.echo(entry(f"{name}: {finding.text if finding.good else 'cannot be used: ' + finding.text}"), nl=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -21,11 +22,13 @@ from acp_server.schema import (
     AvailableCommandsUpdate,
     ContentChunk,
     CurrentModeUpdate,
+    Notice,
     Plan,
     RequestPermissionRequest,
     SessionUpdate,
     ToolCall,
     ToolCallUpdate,
+    UnknownSessionUpdate,
     UserMessageChunk,
 )
 
@@ -37,6 +40,8 @@ PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 
 _MOST_CALLS: Final = 500
 """Tool calls that are remembered, so that an update says only what has changed."""
+
+_TERMINAL: Final = ("terminal_update", "terminal_output_chunk")
 
 _MOST_OUTPUTS: Final = 100
 """Commands whose output is remembered."""
@@ -140,6 +145,10 @@ class Screen:
             self.line(f"  mode: {update.current_mode_id}", fg="cyan")
         elif isinstance(update, AvailableCommandsUpdate):
             self.commands(update.available_commands)
+        elif isinstance(update, Notice):
+            self.line(f"  {update.title}", f"  {update.description or ''}".rstrip(), fg="yellow")
+        elif isinstance(update, UnknownSessionUpdate) and update.session_update in _TERMINAL:
+            self._terminal(update.fields)
 
     def commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Show what can be asked for."""
@@ -180,9 +189,27 @@ class Screen:
 
     def command_wrote(self, terminal_id: str, text: str) -> None:
         """A command that runs here has written something. It is shown with the call that it belongs to."""
+        self._output(terminal_id).feed(text)
+        self._has_written(terminal_id)
+
+    def _terminal(self, update: dict[str, Any]) -> None:
+        """A command that the agent runs by itself has written something (version 2 of the protocol)."""
+        id = str(update.get("terminalId"))
+        if "output" in update:
+            self._outputs.pop(id, None)
+            update = update["output"] or {}
+        try:
+            self._output(id).feed_bytes(b64decode(update.get("data", ""), validate=True))
+        except (ValueError, TypeError):
+            return  # not base64, which counts as absent
+        self._has_written(id)
+
+    def _output(self, terminal_id: str) -> CommandOutput:
         if terminal_id not in self._outputs and len(self._outputs) >= _MOST_OUTPUTS:
             del self._outputs[next(iter(self._outputs))]
-        self._outputs.setdefault(terminal_id, CommandOutput()).feed(text)
+        return self._outputs.setdefault(terminal_id, CommandOutput())
+
+    def _has_written(self, terminal_id: str) -> None:
         for call in self._calls.values():
             if call.shows(terminal_id):
                 self.call_wrote(call)

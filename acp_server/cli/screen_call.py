@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from acp_server.schema import (
@@ -56,6 +57,7 @@ class CommandOutput:
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._rest = ""
+        self._decoder = getincrementaldecoder("utf-8")("replace")
         self.left_out = 0
 
     def feed(self, text: str) -> None:
@@ -66,6 +68,10 @@ class CommandOutput:
         if (more := len(self._lines) - 4 * _KEPT) > 0:
             del self._lines[_KEPT : _KEPT + more]
             self.left_out += more
+
+    def feed_bytes(self, data: bytes) -> None:
+        """Add what it has written, which may end in the middle of a character."""
+        self.feed(self._decoder.decode(data))
 
     @property
     def lines(self) -> list[str]:
@@ -85,7 +91,7 @@ class Call:
         """What it is called with, as far as the agent has said so."""
         self.place = ""
         self.contents: Sequence[ToolCallContent] | None = None
-        self._diffs: list[Diff] = []
+        self._diffs: list[ToolCallContent] = []
         self._text: list[str] = []
         self._seen: list[str] = []
         self._count = 0
@@ -115,9 +121,9 @@ class Call:
         """What there is to see in its content that was not there to be seen before; None: the content is as it was."""
         if contents is not None:
             for content in contents:
-                if isinstance(content, Diff) and content not in self._diffs:
+                if (isinstance(content, Diff) or _is_patch(content)) and content not in self._diffs:
                     self._diffs.append(content)
-                    yield from diff_lines(content)
+                    yield from diff_lines(content) if isinstance(content, Diff) else _patch_lines(content)
             self._text = self._lines_of(contents)
         yield from self._new_text()
 
@@ -129,7 +135,7 @@ class Call:
         lines: list[str] = []
         self._left_out = 0
         for content in contents:
-            if isinstance(content, Content):
+            if isinstance(content, Content) and not _is_patch(content):
                 lines += [line for line in text_of(content.content).splitlines() if not _FENCE.fullmatch(line)]
             elif isinstance(content, Terminal) and (output := self._outputs.get(content.terminal_id)):
                 lines += output.lines
@@ -204,9 +210,29 @@ def diff_lines(diff: Diff) -> Iterator[Line]:
     if all(text.count("\r\n") == text.count("\n") for text in (old, new)):
         old, new = (text.replace("\r\n", "\n") for text in (old, new))
     before = "/dev/null" if diff.old_text is None else diff.path
-    lines = list(difflib.unified_diff(_lines(old), _lines(new), before, diff.path, lineterm=""))
+    return _changed(list(difflib.unified_diff(_lines(old), _lines(new), before, diff.path, lineterm="")), {0, 1})
+
+
+def _is_patch(content: ToolCallContent) -> bool:
+    """Whether it is a change in the form of version 2 of the protocol, which a client gets as text."""
+    return isinstance(content, Content) and "diff" in (content.model_extra or {})
+
+
+def _patch_lines(content: ToolCallContent) -> Iterator[Line]:
+    assert isinstance(content, Content)
+    lines = [line for line in text_of(content.content).split("\n") if not _FENCE.fullmatch(line)]
+    heads, in_head = set[int](), False
+    for number, line in enumerate(lines):
+        in_head = line.startswith("diff --git ") or (in_head and not line.startswith("@@"))
+        if in_head:
+            heads.add(number)
+    return _changed(lines, heads)
+
+
+def _changed(lines: Sequence[str], heads: Container[int]) -> Iterator[Line]:
+    """The lines of a change; those that name the files stand at `heads`."""
     for number, line in enumerate(lines[:MOST_CHANGED]):
-        style = {"bold": True} if number < 2 else {"fg": _DIFF_COLOURS.get(line[0])}
+        style = {"bold": True} if number in heads else {"fg": _DIFF_COLOURS.get(line[:1])}
         for text in line.removesuffix("\n").split("\n"):
             yield Line(text, style)
     if len(lines) > MOST_CHANGED:

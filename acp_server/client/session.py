@@ -184,6 +184,12 @@ class RemoteSession:
         self.modes = response.modes
         self.config_options = response.config_options or []
 
+    def changed(self, told: ResumeSessionResponse) -> None:
+        """The agent has changed a setting, and with it perhaps others."""
+        self.config_options = told.config_options or []
+        if told.modes is not None:
+            self._entered(told.modes.current_mode_id)
+
     def receive(self, update: SessionUpdate, params: Any) -> Awaitable[None] | None:
         """An update for this session has arrived, with these parameters of its notification."""
         if isinstance(update, CurrentModeUpdate):

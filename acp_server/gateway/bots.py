@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -24,7 +24,6 @@ from acp_server.gateway.limits import Limits
 from acp_server.gateway.process import OpenSession, Probe, Process
 from acp_server.gateway.records import KnownSession
 from acp_server.gateway.sessions import SessionKeys
-from acp_server.processes.child import ChildProcess
 from acp_server.schema import Implementation
 
 logger = logging.getLogger("acp_server.gateway")
@@ -45,19 +44,22 @@ class Bot:
         *,
         limits: Limits,
         patience: Patience | None = None,
+        protocol: Literal[1, 2] = 2,
     ) -> None:
+        """`protocol` is the highest version that the agent is asked for."""
         self.name = name
         self.command = command
         self._cwd = cwd
         self._ids = ids
         self._limits = limits
         self._patience = patience
+        self._protocol: Literal[1, 2] = protocol
         self._process: Process | None = None
         """The one that new chats get."""
         self._group: TaskGroup | None = None
         self._is_retired = False
         self._waiting = 0
-        self._running: list[ChildProcess] = []
+        self._running: list[RemoteAgent] = []
         """All that have not ended, be it that new chats get them or not."""
         self._keys = SessionKeys()
 
@@ -67,8 +69,9 @@ class Bot:
 
     def kill(self) -> None:
         """End its processes by force, now: those that run, and those that are being ended."""
-        for process in self._running:
-            process.kill()
+        for agent in self._running:
+            if agent.process is not None:
+                agent.process.kill()
 
     @property
     def running(self) -> int:
@@ -256,9 +259,8 @@ class Bot:
                     on_stderr=partial(logger.debug, "bot %s: standard error: %s", self.name),
                 )
                 async with spawning as agent:
-                    if agent.process is not None:
-                        self._running.append(agent.process)
-                        ended.callback(self._running.remove, agent.process)
+                    self._running.append(agent)
+                    ended.callback(self._running.remove, agent)
                     try:
                         with process.scope:
                             await self._serve(process, agent)
@@ -277,7 +279,7 @@ class Bot:
 
     async def _serve(self, process: Process, agent: RemoteAgent) -> None:
         me = Implementation(name="acp-server gateway", version="1")
-        await agent.initialize(client_info=me, timeout=self._limits.start_seconds)
+        await agent.initialize(client_info=me, timeout=self._limits.start_seconds, version=self._protocol)
         process.begin(agent)
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch, process)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import anyio
 
@@ -27,13 +28,13 @@ class Finding:
     text: str
 
 
-async def check_agent(command: Sequence[str], cwd: str, seconds: float) -> Finding:
+async def check_agent(command: Sequence[str], cwd: str, seconds: float, protocol: Literal[1, 2] = 2) -> Finding:
     """Start an agent in the folder `cwd`, open a session and end it, all within this time."""
     began = anyio.current_time()
     try:
         with anyio.fail_after(seconds):
             async with spawn_agent(command, cwd=cwd, patience=_PATIENCE, on_stderr=_unheard) as agent:
-                who = await _try(agent, cwd)
+                who = await _try(agent, cwd, protocol)
                 took = anyio.current_time() - began
     except TimeoutError:
         return Finding(False, f"it does not answer within {seconds:g} s")
@@ -42,8 +43,9 @@ async def check_agent(command: Sequence[str], cwd: str, seconds: float) -> Findi
     return Finding(True, f"{who}, ready in {took:.1f} s")
 
 
-async def _try(agent: RemoteAgent, cwd: str) -> str:
-    answer = await agent.initialize(client_info=Implementation(name="acp-server gateway", version="1"))
+async def _try(agent: RemoteAgent, cwd: str, protocol: Literal[1, 2]) -> str:
+    me = Implementation(name="acp-server gateway", version="1")
+    answer = await agent.initialize(client_info=me, version=protocol)
     session = await agent.new_session(cwd)
     for method, end in (("session/close", session.close), ("session/delete", session.delete)):
         if agent.link.announced(METHODS[method].capability):

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -60,6 +61,8 @@ class Settings:
     """The origins whose pages may read answers in a browser (CORS); `*` for all."""
     patience: Patience = _PATIENCE
     """How long agents may take to end."""
+    protocol: Literal[1, 2] = 2
+    """The highest version of the protocol that agents are asked for."""
 
 
 class Gateway:
@@ -85,7 +88,14 @@ class Gateway:
                 shared_sessions=settings.shared_sessions,
             )
             node.joined(*engine.transact(node.join))
-            make = partial(Bot, cwd=settings.cwd, ids=ids, limits=settings.limits, patience=settings.patience)
+            make = partial(
+                Bot,
+                cwd=settings.cwd,
+                ids=ids,
+                limits=settings.limits,
+                patience=settings.patience,
+                protocol=settings.protocol,
+            )
             self._bots = Bots(make)
             self._bots.set(settings.bots, settings.agent)
             self.conversations = Conversations(ids, self._release, self.limits, settings.file_urls)

@@ -157,3 +157,10 @@ never.prompt(prompt)
 @never.session
 async def refuse(_session: object) -> None:
     raise AuthRequired
+
+
+oldest = Agent("oldest", version="1", versions=[1])
+oldest.prompt(prompt)
+
+newest = Agent("newest", version="1", versions=[2])
+newest.prompt(prompt)

@@ -163,6 +163,30 @@ def test_a_question_that_is_withdrawn_while_it_is_asked_says_so_once_it_is_answe
         user.leave()
 
 
+def test_on_version_2_a_change_is_shown_whole_before_it_is_allowed_or_not(tmp_path: Path, chat: Start) -> None:
+    (tmp_path / "notes.txt").write_text("second\n" + "line\n" * 20)
+    (tmp_path / "long.txt").write_text("\n".join(f"old {number}" for number in range(30)))
+    with chat("--protocol", "2", "--cwd", str(tmp_path), agent=[*BUILT_IN]) as user:
+        user.expect("/help", "> ")
+        user.type("/edit notes.txt second => 2nd\n")
+        user.expect(
+            "  * Edit `notes.txt` [pending]\n",
+            f"    --- a{tmp_path}/notes.txt\n    +++ b{tmp_path}/notes.txt\n",
+            "    -second\n    +2nd\n",
+            "  ? Edit `notes.txt`\n    1) Change it\n",
+            "none: ",
+        )
+        user.type("1\n")
+        rest = user.expect("  * Edit `notes.txt` [completed]\n", "\n`notes.txt` is changed.", "> ")
+        assert "second" not in rest  # the change is not shown again
+        user.type("/write long.txt new\n")
+        # All of it, though of other output only the beginning is shown.
+        user.expect("    -old 0\n", "    -old 29\n", "    +new\n", "none: ")
+        user.type("\n")
+        user.expect("It was not approved", "> ")
+        user.leave()
+
+
 @pytest.mark.parametrize(
     ("typed", "text", "status", "said"),
     [

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import pytest
+
 from tests.cli.drawn import ENTER, Drawn
 
 Start = Callable[..., AbstractContextManager[Drawn]]
@@ -13,8 +15,9 @@ TALKER = "tests.cli.talker:agent"
 SETTLED = "tests.cli.talker:settled"
 
 
-def test_modes_and_options_are_shown_and_set_by_command(drawn: Start) -> None:
-    with drawn(SETTLED) as user:
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_modes_and_options_are_shown_and_set_by_command(version: str, drawn: Start) -> None:
+    with drawn("--protocol", version, SETTLED) as user:
         user.shows("settled 1")
         user.type("/mode" + ENTER)
         user.shows("* ask  Ask first", "  code  Go ahead")

@@ -115,3 +115,27 @@ def test_an_option_of_the_chat_behind_an_agent_that_is_served_is_said_to_be_misp
 def test_options_behind_a_command_are_its_own(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["chat", "-p", "hello", "sh", "-c", "echo $0 >&2", "--yes"]) == 1
     assert "--yes" in capfd.readouterr().err
+
+
+def _versions(agent: str, *options: str) -> Any:
+    done = chat(*options, "--json", "-p", "hello", f"tests.cli.talker:{agent}")
+    states = [event for event in lines(done) if event.get("update", {}).get("sessionUpdate") == "state_update"]
+    return done.returncode, 2 if states else 1, lines(done)[-1]
+
+
+@pytest.mark.parametrize(
+    ("agent", "options", "spoken"),
+    [("agent", (), 1), ("agent", ("--protocol", "1"), 1), ("agent", ("--protocol", "2"), 2), ("newest", (), 2)],
+)
+def test_version_1_is_spoken_unless_2_is_asked_for_or_the_agent_has_nothing_else(
+    agent: str, options: tuple[str, ...], spoken: int
+) -> None:
+    result = {"type": "result", "stopReason": "end_turn", "text": "You said hello."}
+    assert _versions(agent, *options) == (0, spoken, result)
+
+
+@pytest.mark.parametrize(("agent", "version"), [("oldest", "2"), ("newest", "1")])
+def test_a_version_that_is_asked_for_and_missing_is_an_error(agent: str, version: str) -> None:
+    code, _, error = _versions(agent, "--protocol", version)
+    assert (code, error["type"]) == (1, "error")
+    assert "version" in error["message"]

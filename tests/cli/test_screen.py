@@ -1,5 +1,6 @@
 """How updates of a session look at the terminal."""
 
+from base64 import b64encode
 from typing import Any
 
 import click
@@ -16,14 +17,17 @@ from acp_server.schema import (
     Diff,
     EmbeddedResource,
     ImageContent,
+    Notice,
     Plan,
     PlanEntry,
     ResourceLink,
+    Terminal,
     TextContent,
     TextResourceContents,
     ToolCall,
     ToolCallLocation,
     ToolCallProgress,
+    UnknownSessionUpdate,
     UnstructuredCommandInput,
     UsageUpdate,
     UserMessageChunk,
@@ -283,3 +287,28 @@ def test_a_line_stays_one_line_and_only_the_first_line_of_an_error_is_not_indent
     assert lines[0] == "a↵FORGEDb↵FORGED"
     assert not [line for line in lines if line.startswith("FORGED")]
     assert len(lines) == 1 + 4 + 4
+
+
+def test_what_a_terminal_of_the_agent_writes_is_shown_with_its_tool_call(written: list[str]) -> None:
+    def wrote(data: bytes) -> UnknownSessionUpdate:
+        tag, told = "terminal_output_chunk", {"terminalId": "t", "data": b64encode(data).decode()}
+        return UnknownSessionUpdate.from_wire({"sessionUpdate": tag, **told})
+
+    def update(**told: Any) -> UnknownSessionUpdate:
+        return UnknownSessionUpdate.from_wire({"sessionUpdate": "terminal_update", "terminalId": "t", **told})
+
+    call = ToolCall(tool_call_id="c", title="Run", status="in_progress", content=[Terminal(terminal_id="t")])
+    broken = UnknownSessionUpdate.from_wire({"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": "?"})
+    shown(call, update(command="ls"), wrote("one\nö".encode()[:-1]), broken, wrote("ö\n\x1b[2Jtwo\n".encode()[1:]))
+    assert [line.strip() for line in click.unstyle("".join(written)).splitlines()][1:] == [
+        "one",
+        "ö",
+        "\N{REPLACEMENT CHARACTER}[2Jtwo",
+    ]
+    shown(call, update(output={"data": b64encode(b"anew\n").decode()}), update(output=None))
+    assert text_of(written).rstrip().endswith("anew")
+
+
+def test_a_notice_is_a_line(written: list[str]) -> None:
+    shown(Notice(severity="warning", title="Low on space", description="Two\nlines"))
+    assert "Low on space  Two" in text_of(written)

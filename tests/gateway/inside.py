@@ -4,7 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import httpx
@@ -35,6 +35,7 @@ async def gateway_in(
     allow_origins: Sequence[str] = (),
     elicitation: CallType = "function",
     file_urls: bool = False,
+    protocol: Literal[1, 2] = 2,
     **limits: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway, and a client of it."""
@@ -49,6 +50,7 @@ async def gateway_in(
         limits=Limits(**limits),
         patience=patience,
         allow_origins=allow_origins,
+        protocol=protocol,
     )
     (folder / "tokens").write_text(TOKENS)
     gateway = Gateway(settings, read_tokens(folder / "tokens"))

@@ -91,6 +91,11 @@ and 130."""
     type=click.Path(dir_okay=False, path_type=Path),
     help="Record both directions in this file; `acp-server trace` shows it.",
 )
+@click.option(
+    "--protocol",
+    type=click.Choice(["1", "2"]),
+    help="The version of the protocol to speak; by default 1, or 2 if the agent does not have 1.",
+)
 @click.option("--plain", is_flag=True, help="One line after the other, also where the terminal can be drawn on.")
 @click.argument("agent", nargs=-1, type=click.UNPROCESSED)
 def chat(
@@ -102,6 +107,7 @@ def chat(
     last: bool,
     sessions: bool,
     record: Path | None,
+    protocol: str | None,
     plain: bool,
     agent: tuple[str, ...],
 ) -> int:
@@ -118,6 +124,7 @@ def chat(
         resume=LAST if last else resume,
         record=record,
         answer=answer or ("ask" if prompt is None else "no"),
+        protocol=None if protocol is None else 1 if protocol == "1" else 2,
     )
     if prompt is not None or sessions:
         from acp_server.cli.chat import one_shot

@@ -73,7 +73,7 @@ class Conversation:
             terminals = LocalTerminals(on_output=self._screen.command_wrote)
             async with opening.started(self.wishes, self._permission, terminals, self._said) as agent:
                 self.agent = agent
-                name = await opening.initialized(agent)
+                name = await opening.initialized(agent, self.wishes)
                 self._screen.line(f"{name}, in {self.wishes.cwd}. Ctrl-C stops a turn, Ctrl-D leaves.", bold=True)
                 self.session = await self._opened(agent)
                 self.user.waiting(None)

@@ -39,7 +39,7 @@ async def prompt(wishes: Wishes, text: str, *, as_json: bool) -> Exit:
     out = _Json() if as_json else _Text()
     try:
         async with _agent(wishes, out) as agent:
-            name = await opening.initialized(agent)
+            name = await opening.initialized(agent, wishes)
             session = await opening.open_session(agent, wishes, lambda _: None)
             out.session(session.id, name)
             session.on_update = out.update
@@ -56,7 +56,7 @@ async def list_sessions(wishes: Wishes, *, as_json: bool) -> Exit:
     out = _Json() if as_json else _Text()
     try:
         async with _agent(wishes, out) as agent:
-            await opening.initialized(agent)
+            await opening.initialized(agent, wishes)
             known = await opening.sessions(agent, wishes.cwd)
             if as_json:
                 for info in known:

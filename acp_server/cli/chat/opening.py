@@ -16,10 +16,10 @@ from acp_server import __version__
 from acp_server.agent.record import RecordedStream, Recorder
 from acp_server.cli.target import AgentCommand
 from acp_server.client import Handlers, LocalFiles, Patience, RemoteAgent, RemoteSession, spawn_agent
-from acp_server.client.errors import AgentExited
+from acp_server.client.errors import AgentExited, UnsupportedVersion
 from acp_server.client.handlers import AskPermission, Terminals
 from acp_server.client.session import OnUpdate
-from acp_server.errors import AcpError, AuthRequired, CapabilityMissing, UsageError
+from acp_server.errors import AcpError, AuthRequired, CapabilityMissing, UnsupportedProtocolVersion, UsageError
 from acp_server.schema import (
     AuthMethodAgent,
     BooleanConfigOptionCapabilities,
@@ -59,6 +59,8 @@ class Wishes:
     record: Path | None = None
     answer: Answer = "ask"
     """How questions of the agent are answered: by the user, or all alike."""
+    protocol: Literal[1, 2] | None = None
+    """The version to speak; None for 1, or 2 if the agent does not have 1."""
 
 
 @asynccontextmanager
@@ -82,9 +84,20 @@ async def started(
         yield agent
 
 
-async def initialized(agent: RemoteAgent) -> str:
-    """Agree with the agent on the protocol; what the agent calls itself."""
-    info = await agent.initialize(client_info=_WHO, capabilities=_CAN)
+async def initialized(agent: RemoteAgent, wishes: Wishes) -> str:
+    """Agree with the agent on the protocol; what the agent calls itself. Raises UnsupportedVersion if it does not speak
+    the version that is wished for.
+
+    Version 1 comes first: in version 2 an agent cannot use the files and terminals of the chat.
+    """
+    try:
+        info = await agent.initialize(client_info=_WHO, capabilities=_CAN, version=wishes.protocol or 1)
+    except UnsupportedProtocolVersion:
+        if wishes.protocol is not None:
+            raise
+        info = await agent.initialize(client_info=_WHO, capabilities=_CAN, version=2)
+    if wishes.protocol not in (None, info.protocol_version):
+        raise UnsupportedVersion(info.protocol_version, wishes.protocol)
     who = info.agent_info
     return "an agent without a name" if who is None else f"{who.title or who.name} {who.version}"
 

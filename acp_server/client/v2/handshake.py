@@ -37,8 +37,8 @@ def offer(request: InitializeRequest) -> dict[str, Any]:
 async def ask(agent: RemoteAgent, request: InitializeRequest, timeout: float | None) -> InitializeResponse | None:
     """Ask for version 2: the answer as version 1 has it, whichever version the agent has chosen.
 
-    None if the agent refuses, so that version 1 is to be asked for. Where it has ended it was started anew. Raises
-    ConnectionClosed if that cannot be done, MalformedResponse and RequestTimeout.
+    None if version 1 is to be asked for, since the agent refuses, has ended and was started anew, or only repeats the
+    number. Raises ConnectionClosed if it cannot be started anew, MalformedResponse and RequestTimeout.
     """
     try:
         answer = await agent.link.request("initialize", offer(request), timeout=timeout)
@@ -51,11 +51,16 @@ async def ask(agent: RemoteAgent, request: InitializeRequest, timeout: float | N
         logger.info("the agent ended when it was asked for version 2; it is started anew: %s", error)
         await agent.start_over()
         return None
-    if not isinstance(answer, dict) or cast("dict[str, Any]", answer).get("protocolVersion") != PROTOCOL_VERSION:
+    told = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+    if told.get("protocolVersion") != PROTOCOL_VERSION:
         return read_result(InitializeResponse, "initialize", answer)
-    told: v2.InitializeResponse = read_result(v2.InitializeResponse, "initialize", answer)
-    agent.speak_2(told)
-    return _as_v1(told)
+    if "info" not in told:
+        # Version 2 demands it. Agents that know version 1 alone and say every number back are common.
+        logger.info("the agent repeats the number 2, and its answer is not of version 2; it is asked for version 1")
+        return None
+    said: v2.InitializeResponse = read_result(v2.InitializeResponse, "initialize", answer)
+    agent.speak_2(said)
+    return _as_v1(said)
 
 
 def _as_v1(told: v2.InitializeResponse) -> InitializeResponse:

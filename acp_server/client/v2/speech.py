@@ -15,11 +15,20 @@ from pydantic import ValidationError
 
 from acp_server.client.v2.foreground import Foreground
 from acp_server.client.v2.updates import Translator
-from acp_server.client.v2.values import Wire, config_options, permission
+from acp_server.client.v2.values import MODE, Wire, config_options, modes, permission
 from acp_server.errors import CapabilityMissing, InternalError, InvalidParams, RpcError
 from acp_server.peer.outbound import OnLate, OnOver
 from acp_server.peer.route import Routes
-from acp_server.schema import PromptRequest, PromptResponse, from_wire, v2
+from acp_server.schema import (
+    PromptRequest,
+    PromptResponse,
+    ResumeSessionResponse,
+    SessionConfigSelect,
+    SetSessionConfigOptionRequest,
+    SetSessionModeRequest,
+    from_wire,
+    v2,
+)
 from acp_server.schema.base import Record
 from acp_server.schema.methods import METHODS as METHODS_V1
 from acp_server.schema.methods import is_announced
@@ -65,6 +74,8 @@ class Version2:
 
     async def call(self, method: str, params: Record, timeout: float | None, on_late: OnLate | None) -> Any:
         """See `Link.call`."""
+        if isinstance(params, SetSessionModeRequest):
+            method, params = "session/set_config_option", self._as_option(params)
         name = _NAMES.get(method, method)
         self._need(name)
         wire = params.to_wire()
@@ -79,8 +90,12 @@ class Version2:
         plain = read_result(METHODS[name].result_type, name, result).to_wire()
         if "configOptions" in plain:
             plain["configOptions"] = config_options(plain["configOptions"])
+            plain["modes"] = modes(plain["configOptions"])
         if "availableCommands" in plain:
             await self._offer(wire.get("sessionId") or plain["sessionId"], plain.pop("availableCommands"))
+        if isinstance(params, SetSessionConfigOptionRequest) and params.session_id in self._sessions:
+            # The mode may be another one by now.
+            self._sessions[params.session_id].changed(read_result(ResumeSessionResponse, method, plain))
         return read_result(METHODS_V1[method].result_type, method, plain)
 
     async def prompt(self, request: PromptRequest, on_over: OnOver | None) -> PromptResponse:
@@ -145,6 +160,15 @@ class Version2:
             state = self._states[session] = Foreground(), Translator()
         return state
 
+    def _as_option(self, request: SetSessionModeRequest) -> SetSessionConfigOptionRequest:
+        """A mode is a value of an option. Raises CapabilityMissing if the session has no such option."""
+        for option in self._sessions[request.session_id].config_options:
+            if isinstance(option, SessionConfigSelect) and option.category == MODE:
+                return SetSessionConfigOptionRequest(
+                    session_id=request.session_id, config_id=option.id, value=request.mode_id
+                )
+        raise CapabilityMissing("session/set_mode", "configuration option of the category mode")
+
     def _need(self, name: str, capability: str | None = None) -> None:
         if name not in METHODS:
             raise CapabilityMissing(name, "version 1 of the protocol")
@@ -167,4 +191,5 @@ def _outcome(state: v2.StateUpdate, message_id: str | None, *, is_cancelled: boo
         error = InternalError() if told is None else RpcError.from_wire(told.to_wire())
         error.received = True
         raise error
-    return from_wire(PromptResponse, {"stopReason": reason, "messageId": message_id})
+    told = {**(state.model_extra or {}), "_meta": state.meta}
+    return from_wire(PromptResponse, {**told, "stopReason": reason, "messageId": message_id})

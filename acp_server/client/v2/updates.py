@@ -12,7 +12,7 @@ from collections import OrderedDict
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
-from acp_server.client.v2.values import Wire, config_options, tool_call, tool_content
+from acp_server.client.v2.values import Wire, config_options, modes, tool_call, tool_content
 from acp_server.wire import codec
 
 MESSAGES: Final = 1000
@@ -50,12 +50,17 @@ class Translator:
             case "plan_update" if update["plan"]["type"] == "items":
                 return [{**update["plan"], "sessionUpdate": "plan"}]
             case "config_option_update":
-                return [{**update, "configOptions": config_options(update["configOptions"])}]
+                return self._options({**update, "configOptions": config_options(update["configOptions"])})
             case "usage_update":
                 self._cost = update.get("cost", self._cost)
                 return [{**update, "cost": self._cost}]
             case _:
                 return [update]
+
+    def _options(self, update: Wire) -> list[Wire]:
+        if (told := modes(update["configOptions"])) is None:
+            return [update]
+        return [update, {"sessionUpdate": "current_mode_update", "currentModeId": told["currentModeId"]}]
 
     def _message(self, tag: str, id: str) -> _Said:
         return _kept(self._said, (tag, id), MESSAGES, _Said)

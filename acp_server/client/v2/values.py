@@ -12,6 +12,9 @@ from acp_server.schema import v2
 
 Wire = dict[str, Any]
 
+MODE: Final = "mode"
+"""The category of the option that stands for the modes of a session."""
+
 STATUSES: Final = {"paused": "in_progress", "cancelled": "failed"}
 """Statuses of a tool call that version 1 does not have, and what programs that know version 1 alone can show."""
 
@@ -31,6 +34,16 @@ def _config_option(option: Wire) -> Wire:
         groups = [{**value, "group": value["groupId"]} if "groupId" in value else value for value in values]
         return {**option, "id": option["configId"], "options": groups}
     return {**option, "id": option["configId"]}
+
+
+def modes(options: list[Wire]) -> Wire | None:
+    """The option that stands for the modes of a session, as version 1 has modes; None if there is none."""
+    for option in options:
+        if option["type"] == "select" and option.get("category") == MODE:
+            groups = [each.get("options", [each]) for each in option["options"]]
+            choices = [{**value, "id": value["value"]} for group in groups for value in group]
+            return {"currentModeId": option["currentValue"], "availableModes": choices}
+    return None
 
 
 def tool_content(item: Wire) -> Wire:

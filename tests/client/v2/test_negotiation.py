@@ -107,10 +107,27 @@ async def test_a_version_that_was_not_asked_for_is_refused(offered: int) -> None
 
 async def test_an_answer_that_is_not_as_version_2_has_it_is_malformed() -> None:
     async with talking(initialize=False) as (agent, peer):
-        peer.answer("initialize", {"protocolVersion": 2})
+        peer.answer("initialize", {"protocolVersion": 2, "info": {"name": 7}})
         with pytest.raises(MalformedResponse, match="info"):
             await agent.initialize(version=2)
         assert agent.link.v2 is None
+
+
+async def test_an_agent_of_version_1_that_says_the_number_back_is_asked_for_1_on_the_same_connection() -> None:
+    async with talking(initialize=False) as (agent, peer):
+        peer.leave_unanswered("initialize")
+
+        async def say_back() -> None:
+            for wanted in (2, 1):
+                request = await peer.expect_request("initialize")
+                assert request["params"]["protocolVersion"] == wanted
+                await peer.respond(request, {"protocolVersion": wanted, "agentCapabilities": {"loadSession": True}})
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(say_back)
+            info = await agent.initialize(version=2)
+        assert (info.protocol_version, agent.link.v2) == (1, None)
+        assert info.agent_capabilities.load_session
 
 
 async def test_a_stream_that_ends_cannot_be_started_anew() -> None:

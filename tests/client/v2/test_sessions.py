@@ -7,7 +7,7 @@ import pytest
 
 from acp_server.client import Handlers, allow_once
 from acp_server.client.handlers import PermissionAnswer
-from acp_server.errors import RpcError
+from acp_server.errors import CapabilityMissing, RpcError
 from acp_server.schema import McpServerStdio, RequestPermissionRequest
 from tests.client.talking import SESSION, Scripted
 from tests.client.v2.talking import idle, prompted_2, said, state, talking_2, text, whole
@@ -201,3 +201,36 @@ async def test_ask_gives_the_text_of_whole_messages_and_of_pieces() -> None:
 
         group.start_soon(answer)
         assert await session.ask("hello") == "Hello you"
+
+
+async def test_the_option_of_the_category_mode_is_the_mode_of_the_session() -> None:
+    values = [{"value": "b", "name": "B", "description": "Be."}]
+    grouped = [{"groupId": "g", "name": "G", "options": values}]
+    option = {**MODE, "configId": "m2", "category": "mode", "currentValue": "b", "options": grouped}
+    heard: list[Any] = []
+    async with talking_2() as (agent, peer):
+        peer.answer("session/new", {"sessionId": SESSION, "configOptions": [MODE, option]})
+        session = await agent.new_session("/project", on_update=lambda update: heard.append(update.to_wire()))
+        assert session.modes is not None
+        assert [(mode.id, mode.name, mode.description) for mode in session.modes.available_modes] == [("b", "B", "Be.")]
+        changed = {**option, "currentValue": "c"}
+        peer.answer("session/set_config_option", {"configOptions": [changed]})
+        await session.set_mode("c")
+        (request,) = peer.all("session/set_config_option")
+        assert request["params"] == {"sessionId": SESSION, "type": "id", "configId": "m2", "value": "c"}
+        assert (session.modes.current_mode_id, len(session.config_options)) == ("c", 1)
+        peer.answer("session/set_config_option", {"configOptions": [option]})
+        await session.set_config_option("m2", "b")
+        assert session.modes.current_mode_id == "b"
+        await peer.update({"sessionUpdate": "config_option_update", "configOptions": [changed]})
+        await peer.barrier()
+        assert session.modes.current_mode_id == "c"
+        assert [update["sessionUpdate"] for update in heard] == ["config_option_update", "current_mode_update"]
+
+
+async def test_without_such_an_option_there_is_no_mode_to_set() -> None:
+    async with talking_2() as (agent, _):
+        session = await agent.new_session("/project")
+        assert session.modes is None
+        with pytest.raises(CapabilityMissing, match="category mode"):
+            await session.set_mode("a")
