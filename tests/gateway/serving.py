@@ -63,6 +63,17 @@ class Ear:
         os.close(self._fd)
 
 
+class NoEar(Ear):
+    """For agents that tell more than a test listens to."""
+
+    def __init__(self) -> None:
+        self.path = os.devnull
+        self.heard = []
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
 class Server:
     """A gateway that listens."""
 

@@ -1,7 +1,8 @@
 """Three gateways over one PostgreSQL, behind a proxy, as if they were one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,10 +24,13 @@ def backend(server: Server) -> Backend:
 class Several(Server):
     """Gateways behind a proxy."""
 
-    def __init__(self, proxy: Proxy, servers: list[Server]) -> None:
+    def __init__(self, proxy: Proxy, servers: list[Server], more: Callable[[], Server]) -> None:
         one = servers[0]
         super().__init__(one.process, proxy.url, one.log, one.ear, one.drains)
+        self.proxy = proxy
         self.servers = servers
+        self.more = more
+        """Starts another gateway of the same kind."""
 
     def agents(self) -> list[psutil.Process]:
         return [agent for server in self.servers for agent in server.agents()]
@@ -41,9 +45,12 @@ def serving_three(folder: Path, *options: str, url: str | None = None) -> Iterat
         proxy = opened.enter_context(proxying())
         ear = Ear(folder)
         opened.callback(ear.close)
-        servers = [
-            opened.enter_context(serving(folder / str(number), "--store", place, *options, ear=ear, log=folder / "log"))
-            for number in range(3)
-        ]
+        numbers = count()
+
+        def start() -> Server:
+            place_of_one = folder / str(next(numbers))
+            return opened.enter_context(serving(place_of_one, "--store", place, *options, ear=ear, log=folder / "log"))
+
+        servers = [start() for _ in range(3)]
         proxy.backends = [backend(server) for server in servers]
-        yield Several(proxy, servers)
+        yield Several(proxy, servers, start)

@@ -1,0 +1,66 @@
+"""Three gateways as processes behind a proxy, and what happens to gateways and databases."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from .postgres import Server as Database
+from .postgres import postgres
+from .serving import Server, ask, client, cozepy
+from .several import backend, serving_three
+
+pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+Status = cozepy.ChatStatus
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    with postgres() as database:
+        yield database
+
+
+@pytest.mark.timeout(180)
+def test_in_a_storm_no_status_flips_and_nothing_that_was_acknowledged_is_lost(
+    tmp_path: Path, database: Database
+) -> None:
+    from .storm import storm
+
+    outcomes = anyio.run(storm, tmp_path, database, 120, 7)
+    assert outcomes["completed"]
+    assert outcomes["canceled"]
+
+
+def test_a_rolling_restart_under_load_fails_no_chat(tmp_path: Path, database: Database) -> None:
+    place = database.database()
+    ended: list[cozepy.Chat] = []
+    stopping = threading.Event()
+
+    def load(server: Server) -> None:
+        with client(server) as coze:
+            while not stopping.is_set():
+                ended.append(coze.chat.create_and_poll(**ask("slowly 30")).chat)
+
+    with serving_three(tmp_path, "--drain", "20", url=place) as three:
+        visitors = [threading.Thread(target=load, args=(three,)) for _ in range(6)]
+        for visitor in visitors:
+            visitor.start()
+        try:
+            for number, old in enumerate(three.servers):
+                with_it = len(ended)
+                new = three.more()
+                three.proxy.backends = [*three.proxy.backends, backend(new)]
+                old.process.send_signal(signal.SIGTERM)
+                assert old.process.wait(30) == -signal.SIGTERM
+                three.proxy.backends = [each for each in three.proxy.backends if each != backend(old)]
+                assert number < 3
+                assert len(ended) >= with_it
+        finally:
+            stopping.set()
+            for visitor in visitors:
+                visitor.join()
+    assert len(ended) > 6
+    assert {chat.status for chat in ended} == {Status.COMPLETED}
