@@ -16,9 +16,9 @@ import anyio.lowlevel
 from acp_server.peer.inbound import Inbound
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import in_notification
+from acp_server.peer.outcome import report
 from acp_server.peer.peer import Peer
 from acp_server.peer.reader import Handlers, Reader
-from acp_server.peer.report import report
 from acp_server.peer.route import NoticeHandler, Routes
 from acp_server.peer.stream import Stream
 from acp_server.tasks.cause import Cause

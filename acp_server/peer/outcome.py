@@ -1,8 +1,9 @@
-"""Which answer a finished request gets.
+"""What is told of a failure: which answer a finished request gets, and what the log gets.
 
 The cause recorded on its node decides, never the type of an exception: a stray CancelledError in a request that was
 not cancelled is the handler's fault. A time limit of the handler's own that it lets end the request is an internal
-cancellation (ACP, Cancellation). Writing the answer is not done here.
+cancellation (ACP, Cancellation). Writing the answer is not done here. Errors that end the program are not for the log:
+callers let them through.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError
-from acp_server.peer.report import in_own_words
 from acp_server.tasks.failure import failures_in, is_time_out
 from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:
-    from acp_server.peer.context import Call
+    from acp_server.tasks.cause import Cause
     from acp_server.tasks.tree import Node
 
 logger = logging.getLogger("acp_server.peer")
@@ -47,15 +47,12 @@ def outcome(call: Answered, error: BaseException | None) -> tuple[Any, RpcError 
     `error` is what it raised, or None.
     """
     cause = call.node.cause
-    failures = list(failures_in(error))
     if cause is not None:
-        if not all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures):
-            if (said := in_own_words(error)) is not None:
-                logger.warning("%s failed while it was being cancelled (%s): %s", call.method, cause.value, said)
-            else:
-                logger.warning("%s failed while it was being cancelled (%s)", call.method, cause.value, exc_info=error)
+        if error is not None:
+            report_cut(logger, call.method, cause, error)
         offered = call.offered if cause.asked_for else NOTHING
         return offered, None if offered is not NOTHING else RequestCancelled()
+    failures = list(failures_in(error))
     if not failures:
         # Internal cancellation looks to the peer like any other (ACP, Cancellation).
         logger.warning("%s was cancelled from inside, and neither side asked for it", call.method, exc_info=error)
@@ -89,8 +86,40 @@ def refusal(error: BaseException | None) -> RpcError:
     return only
 
 
-def unwritable(call: Call, problem: EncodeError) -> RpcError:
+def unwritable(call: Answered, problem: EncodeError) -> RpcError:
     """What to answer instead of a result that JSON cannot express."""
     logger.error("the result of %s cannot be written as JSON: %s", call.method, problem)
     # A cancelled request has a result or is cancelled, nothing third (ACP, Cancellation).
     return InternalError() if call.node.cause is None else RequestCancelled()
+
+
+def report(what: str, error: BaseException) -> None:
+    """Log that `what`, which no request is answered with, failed, with its traceback; or just that it ended, if all it
+    met was the closed connection."""
+    failures = list(failures_in(error))
+    if failures and all(isinstance(failure, ConnectionClosed) for failure in failures):
+        logger.info("%s ended because the connection is closed", what)
+    elif (said := _in_own_words(error)) is not None:
+        logger.error("%s failed: %s", what, said)
+    else:
+        logger.error("%s failed", what, exc_info=error)
+
+
+def report_cut(log: logging.Logger, what: str, cause: Cause, error: BaseException) -> None:
+    """Log that `what` failed while it was being cancelled; nothing, if it failed only as requests to a peer do that is
+    gone or that were withdrawn, for then its handler is not to blame."""
+    if all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures_in(error)):
+        return
+    if (said := _in_own_words(error)) is not None:
+        log.warning("%s failed while it was being cancelled (%s): %s", what, cause.value, said)
+    else:
+        log.warning("%s failed while it was being cancelled (%s)", what, cause.value, exc_info=error)
+
+
+def _in_own_words(error: BaseException) -> str | None:
+    """What an author's code says is wrong by raising an RpcError, in one line; None for any other failure, of which the
+    traceback is of use."""
+    failures = list(failures_in(error))
+    if failures and all(isinstance(failure, RpcError) for failure in failures):
+        return "; ".join(map(str, failures))
+    return None

@@ -16,7 +16,7 @@ from acp_server.errors import ConnectionClosed
 from acp_server.peer.lane import Lane
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate, OnOver, Outbox
-from acp_server.peer.report import report
+from acp_server.peer.outcome import report
 from acp_server.peer.stream import Stream
 from acp_server.peer.tracing import tracing
 from acp_server.peer.writer import Writer

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 import anyio
 
 from acp_server.errors import (
-    ConnectionClosed,
     InvalidRequest,
     RequestCancelled,
     ResourceNotFound,
@@ -22,7 +21,7 @@ from acp_server.errors import (
     ToolRejected,
 )
 from acp_server.peer.context import Call, Follower
-from acp_server.peer.report import in_own_words
+from acp_server.peer.outcome import report_cut
 from acp_server.schema.params import problem, read
 from acp_server.session.hooks import Hooks, PromptHook
 from acp_server.session.session import Session, log_unsaved
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
     from acp_server.session.hooks import Host
 
 logger = logging.getLogger("acp_server.session")
-
-_OF_THE_CANCEL: Final = (ConnectionClosed, RequestCancelled)
-"""How requests to a client fail that stopped the turn or is gone; the handler is not to blame."""
 
 
 class Prompt(Follower):
@@ -78,11 +74,8 @@ class Prompt(Follower):
         if cause is None:
             assert error is not None
             raise error
-        if error is not None and not all(isinstance(failure, _OF_THE_CANCEL) for failure in failures_in(error)):
-            if (said := in_own_words(error)) is not None:
-                logger.warning("a turn failed while it was being cancelled (%s): %s", cause.value, said)
-            else:
-                logger.warning("a turn failed while it was being cancelled (%s)", cause.value, exc_info=error)
+        if error is not None:
+            report_cut(logger, "a turn", cause, error)
             if program_end(error) is not None:
                 # Raised for the program's sake. The answer is that of a cancelled request all the same.
                 self._host.node.cut(cause)
