@@ -13,7 +13,7 @@ import anyio
 
 from acp_server.client.errors import SessionTaken
 from acp_server.client.turn import RemoteTurn
-from acp_server.errors import UsageError
+from acp_server.errors import CapabilityMissing, UsageError
 from acp_server.schema import (
     AgentMessageChunk,
     AvailableCommand,
@@ -121,6 +121,19 @@ class RemoteSession:
         if (turn := self.turn) is not None:
             turn.cancel()
 
+    async def cancel_tool_call(self, tool_call_id: str) -> None:
+        """Have the agent cancel one tool call and go on with the turn (ACP v2, Cancellation).
+
+        This returns when the agent has accepted it. The call has ended when an update gives it a final status, which
+        is another than cancelled if that came first. Raises CapabilityMissing in version 1, and InvalidParams for a
+        call that has ended or cannot be cancelled: those that can say so in `capabilities`.
+        """
+        await self._cancel_one("tool_call/cancel", {"toolCallId": tool_call_id})
+
+    async def cancel_terminal(self, terminal_id: str) -> None:
+        """The same for the command in a terminal of the agent's. It has ended when an update has its exit status."""
+        await self._cancel_one("terminal/cancel", {"terminalId": terminal_id})
+
     # -- settings
 
     async def set_mode(self, mode_id: str) -> None:
@@ -213,6 +226,13 @@ class RemoteSession:
         """The connection has ended."""
         if self._turn is not None and not self._turn.over.is_set() and self._turn.cancelled:
             self._turn.settle()
+
+    async def _cancel_one(self, method: str, what: dict[str, str]) -> None:
+        self._check_id()
+        version_2 = self.agent.link.v2
+        if version_2 is None:
+            raise CapabilityMissing(method, "version 2 of the protocol")
+        await version_2.request(method, {"sessionId": self.id, **what})
 
     def _check_id(self) -> None:
         if not self.has_id:

@@ -10,7 +10,7 @@ import pytest
 
 from acp_server.client import AgentExited, Handlers, RemoteAgent, RemoteSession, allow_once, spawn_agent
 from acp_server.client.handlers import AskPermission, PermissionAnswer
-from acp_server.errors import RpcError
+from acp_server.errors import InvalidParams, RpcError
 from acp_server.schema import RequestPermissionRequest
 from tests.client.processes import PATIENCE
 
@@ -136,6 +136,24 @@ async def test_a_question_that_is_open_at_the_cancel_is_withdrawn(tmp_path: Path
             await asked.wait()
             turn.cancel()
             assert (await turn.wait()).stop_reason == "cancelled"
+
+
+async def test_one_tool_call_is_cancelled_and_the_turn_goes_on(tmp_path: Path) -> None:
+    async with driven() as agent:
+        session = await agent.new_session(tmp_path)
+        async with session.prompt("dig") as turn:
+            async for update in turn:
+                if update.session_update == "tool_call":
+                    with pytest.raises(InvalidParams):
+                        await session.cancel_tool_call("another")
+                    await session.cancel_tool_call("c3")
+                elif update.session_update == "tool_call_update":
+                    assert (update.to_wire()["_meta"]) == {"acp_server.status": "cancelled"}
+                last = update.to_wire() if update.session_update == "agent_message_chunk" else None
+                assert last is None or last["content"]["text"] == "went on"
+            assert turn.stop_reason == "end_turn"
+        with pytest.raises(InvalidParams):
+            await session.cancel_tool_call("c3")
 
 
 async def test_errors_of_the_work_and_of_the_request_are_raised(tmp_path: Path) -> None:

@@ -86,8 +86,7 @@ class Version2:
             wire["replayFrom"] = {"type": "start"}
         elif method == "session/set_config_option":
             wire.setdefault("type", "id")
-        result = await self._link.request(name, wire, timeout=timeout, on_late=on_late)
-        plain = read_result(METHODS[name].result_type, name, result).to_wire()
+        plain = await self.request(name, wire, timeout, on_late)
         if "configOptions" in plain:
             plain["configOptions"] = config_options(plain["configOptions"])
             plain["modes"] = modes(plain["configOptions"])
@@ -97,6 +96,12 @@ class Version2:
             # The mode may be another one by now.
             self._sessions[params.session_id].changed(read_result(ResumeSessionResponse, method, plain))
         return read_result(METHODS_V1[method].result_type, method, plain)
+
+    async def request(self, name: str, wire: Wire, timeout: float | None = None, on_late: OnLate | None = None) -> Wire:
+        """A request in the words of version 2, and its result, which was read."""
+        self._need(name)
+        result = await self._link.request(name, wire, timeout=timeout, on_late=on_late)
+        return read_result(METHODS[name].result_type, name, result).to_wire()
 
     async def prompt(self, request: PromptRequest, on_over: OnOver | None) -> PromptResponse:
         """`session/prompt`, and the work for it. Raises RpcError, too, if the work fails."""

@@ -9,7 +9,7 @@ from acp_server.client import Handlers, allow_once
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import CapabilityMissing, RpcError
 from acp_server.schema import McpServerStdio, RequestPermissionRequest
-from tests.client.talking import SESSION, Scripted
+from tests.client.talking import SESSION, Scripted, talking
 from tests.client.v2.talking import idle, prompted_2, said, state, talking_2, text, whole
 from tests.schema.v2.fragments import COMMANDS
 
@@ -234,3 +234,25 @@ async def test_without_such_an_option_there_is_no_mode_to_set() -> None:
         assert session.modes is None
         with pytest.raises(CapabilityMissing, match="category mode"):
             await session.set_mode("a")
+
+
+@pytest.mark.parametrize(
+    ("call", "method", "key"),
+    [
+        ("cancel_tool_call", "tool_call/cancel", "toolCallId"),
+        ("cancel_terminal", "terminal/cancel", "terminalId"),
+    ],
+)
+async def test_one_tool_call_and_one_terminal_can_be_cancelled_on_version_2_alone(
+    call: str, method: str, key: str
+) -> None:
+    async with talking_2() as (agent, peer):
+        session = await agent.new_session("/project")
+        peer.answer(method, {})
+        await getattr(session, call)("t1")
+        (request,) = peer.all(method)
+        assert request["params"] == {"sessionId": SESSION, key: "t1"}
+    async with talking() as (agent, _):
+        session = await agent.new_session("/project")
+        with pytest.raises(CapabilityMissing, match="version 2"):
+            await getattr(session, call)("t1")

@@ -84,6 +84,16 @@ const works = {
     await session.tell({ ...call, status: "cancelled", capabilities: null });
   },
 
+  async dig(session, signal) {
+    const call = { sessionUpdate: "tool_call_update", toolCallId: "c3" };
+    session.digging = new AbortController();
+    await session.tell({ ...call, title: "Dig", status: "in_progress", capabilities: { cancel: {} } });
+    await Promise.race([aborted(session.digging.signal), aborted(signal)]);
+    session.digging = null;
+    await session.tell({ ...call, status: "cancelled", capabilities: null });
+    await session.say("went on", session.id_for("a"));
+  },
+
   async hang(session, signal) {
     await session.say("hanging", session.id_for("a"));
     await aborted(signal);
@@ -188,6 +198,12 @@ const modern = v2
     await session.state("running");
     setImmediate(() => work(session, name, words, session.running.signal));
     return { messageId };
+  })
+  .onRequest("tool_call/cancel", ({ params }) => {
+    const { digging } = known(params.sessionId);
+    if (!digging || params.toolCallId !== "c3") throw v2.RequestError.invalidParams();
+    digging.abort();
+    return {};
   })
   .onNotification("session/cancel", ({ params }) => sessions.get(params.sessionId)?.cancel());
 
