@@ -164,6 +164,17 @@ def test_a_tool_call_is_cancelled_alone_and_its_turn_goes_on(backend: str, tmp_p
     assert [state for state, _ in run.states] == ["running", "idle"]
 
 
+@pytest.mark.behaviour("M13")
+def test_a_command_is_shown_and_cancelled_and_its_turn_goes_on(backend: str, tmp_path: Path) -> None:
+    begun = {"until": {"sessionUpdate": "terminal_output_chunk"}}
+    run = drive(backend, tmp_path, prompt("run"), begun, {"cancelTerminal": True, "as": "cancel"}, idle("end_turn"))
+    assert run.answer("cancel") == {}
+    (terminal,) = [thing for thing in run.record.things.values() if isinstance(thing, v2.TerminalRecord)]
+    assert bytes(terminal.output) == b"begun\n"
+    assert terminal.told.to_wire()["exitStatus"] == {"signal": "SIGTERM"}
+    assert "ended by SIGTERM" in [one["text"] for one in said(run.record)]
+
+
 def test_a_permission_request_names_its_subject(backend: str, tmp_path: Path) -> None:
     run = drive(backend, tmp_path, prompt("ask"), idle("end_turn"))
     (asked,) = [one["params"] for one in run.received if one.get("method") == "session/request_permission"]

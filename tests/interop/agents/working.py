@@ -4,6 +4,7 @@ say                 a thought, and two messages around a tool call
 hang                says so and waits for ever
 work                runs a tool that shows something and then waits for ever, and goes on when that was cancelled
 ask                 runs a tool that needs the user's approval
+run                 runs a command that says something and then waits for ever
 fail                raises
 """
 
@@ -62,6 +63,10 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
             yield f"{result.status}: {result.message}"
         case "ask":
             yield (await turn.run_tool("risky")).status
+        case "run":
+            async with await turn.client.create_terminal("sh", ["-c", "echo begun; exec sleep 1000"]) as terminal:
+                ended = await terminal.wait_for_exit()
+            yield f"ended by {ended.signal}"
         case "fail":
             raise ValueError("secret")
         case _:

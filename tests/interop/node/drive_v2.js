@@ -12,6 +12,7 @@
 //   {"cancel": true}               session/cancel
 //   {"request": METHOD, "params": PARAMS, "as": NAME}    any request; the session's id is added
 //   {"cancelToolCall": true, "as": NAME}                 tool_call/cancel of the first call that offers it
+//   {"cancelTerminal": true, "as": NAME}                 terminal/cancel of the first terminal that offers it
 //   {"raw": VALUE}                 write this JSON behind the SDK's back, and wait for what is received next
 //
 // Every observation is one line of JSON on stdout, in the order things happened. It judges nothing.
@@ -74,8 +75,11 @@ async function carryOut(context, step) {
   } else if (step.request !== undefined) {
     send(context, step.as, step.request, { sessionId, ...step.params });
   } else if (step.cancelToolCall) {
-    const { toolCallId } = updates.find((update) => update.capabilities?.cancel);
+    const { toolCallId } = updates.find((update) => update.toolCallId && update.capabilities?.cancel);
     send(context, step.as, methods.agent.toolCall.cancel, { sessionId, toolCallId });
+  } else if (step.cancelTerminal) {
+    const { terminalId } = updates.find((update) => update.terminalId && update.capabilities?.cancel);
+    send(context, step.as, methods.agent.terminal.cancel, { sessionId, terminalId });
   } else if (step.answer !== undefined) {
     await requests.get(step.answer).answered;
   } else if (step.abort !== undefined) {
