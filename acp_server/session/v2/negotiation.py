@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PROTOCOL_VERSION: Final = 2
 
 _ALL_SESSIONS: Final[dict[str, Any]] = {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}}
-"""What every client of version 2 can do, in the words of version 1. It shows terminals, too."""
+"""What every client of version 2 can do, in the words of version 1."""
 
 _SHARED: Final = ("auth", "elicitation", "_meta")
 """The capabilities of clients that both versions have."""
@@ -134,7 +134,7 @@ def _known(params: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(announced, dict):
         announced = {}
     shared = {key: value for key, value in cast("dict[str, Any]", announced).items() if key in _SHARED}
-    return {**told, "clientCapabilities": {**shared, "session": _ALL_SESSIONS, "terminal": True}}
+    return {**told, "clientCapabilities": {**shared, "session": _ALL_SESSIONS}}
 
 
 def _capabilities(hooks: Hooks) -> dict[str, Any]:
