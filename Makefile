@@ -11,7 +11,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/gateway/node tests/conformance/real_world/node))
+NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/interop/claude tests/gateway/node tests/conformance/real_world/node))
 NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_modules/.ready))
 # A client that drives the built-in agent with a model; it is wanted with the frameworks alone.
 ACPX := tests/integrations/node/node_modules
