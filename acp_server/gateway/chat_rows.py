@@ -122,8 +122,9 @@ class ChatRows:
     def leave_chats(self, node: int, why: Failure, *, but: Collection[str] = ()) -> None:
         """The node works for none of its chats any more, `but` these: those that ran have failed, those that wait go on
         waiting."""
-        for chat in self.chats_at(node):
-            if chat.id in but:
+        left = {id for (id,) in self.execute("SELECT id FROM chats WHERE node = ?", (node,))} - set(but)
+        for chat in self.chats_at(node) if left else []:
+            if chat.id not in left:
                 continue
             if not chat.saved:
                 self.remove_chat(chat.id, node)

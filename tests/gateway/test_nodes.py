@@ -1,5 +1,6 @@
 """Two gateways over one PostgreSQL: a chat is run by one of them, and clients may ask either."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -269,3 +270,46 @@ async def test_a_node_that_ends_leaves_what_waits_and_no_row(nodes: Nodes) -> No
     async with nodes.start() as other:
         assert (await retrieve(other, running))["last_error"]["msg"] == "the gateway was stopped"
         assert (await retrieve(other, waits))["status"] == "requires_action"
+
+
+# -- what a chat costs
+
+
+async def test_a_chat_costs_three_transactions_and_a_delta_no_statement(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    execute = psycopg.Connection.execute
+
+    def counting(connection: Any, query: Any, *args: Any) -> Any:
+        said.append(query.decode() if isinstance(query, bytes) else "")
+        return execute(connection, query, *args)
+
+    async with nodes.start(lease_seconds=RARELY) as http:
+        await say(http, "echo warm")
+        monkeypatch.setattr(psycopg.Connection, "execute", counting)
+        costs: list[Counter[str]] = []
+        for pieces in (1, 300):
+            said.clear()
+            events = (await http.post("/v3/chat", json=streamed(f"count {pieces}"))).text
+            assert events.count("event:conversation.message.delta") == pieces
+            # What looks for commands comes by the clock, in a transaction of its own.
+            looks = sum("commands" in each for each in said)
+            costs.append(Counter(said) - Counter({each: looks for each in said if "commands" in each or each in EDGES}))
+        monkeypatch.undo()
+    few, many = costs
+    assert few == many
+    assert few["COMMIT"] == 3
+    assert sum(few.values()) < 25
+
+
+EDGES = ("BEGIN ISOLATION LEVEL REPEATABLE READ", "COMMIT")
+
+
+def streamed(text: str) -> dict[str, Any]:
+    return {
+        "bot_id": "1",
+        "user_id": "u",
+        "stream": True,
+        "additional_messages": [{"role": "user", "content": text}],
+    }
