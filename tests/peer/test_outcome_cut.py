@@ -9,6 +9,7 @@ import pytest
 from acp_server.errors import InvalidParams
 from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
+from acp_server.peer.outcome import report
 from acp_server.peer.route import Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import program_end
@@ -166,3 +167,22 @@ async def test_a_request_that_the_agent_gave_up_on_is_not_passed_off_as_what_was
         await anyio.lowlevel.checkpoint()
 
     assert await answer_of(handle) == CANCELLED
+
+
+# in the log alone
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "traced"),
+    [
+        (InvalidParams("no such file"), "the closer failed: no such file", False),
+        (ValueError("a bug"), "the closer failed", True),
+    ],
+)
+async def test_what_an_author_says_is_wrong_is_one_line_of_the_log(
+    error: Exception, said: str, traced: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    report("the closer", error)
+    (line,) = logged(caplog, logging.ERROR)
+    assert line.startswith(said)
+    assert ("a bug" in caplog.text) is traced
