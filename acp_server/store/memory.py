@@ -80,6 +80,9 @@ class _Placed(Protocol):
     def updated_at(self) -> float: ...
 
 
+PAGE_SIZE: Final = 50
+"""How many sessions one answer to `session/list` has, whichever store."""
+
 HISTORY: Final = 128 * 1024 * 1024
 """Bytes of what was said that are kept in memory."""
 
@@ -95,7 +98,7 @@ class MemoryStore:
     The log says so.
     """
 
-    def __init__(self, page_size: int = 50, history: int = HISTORY, sessions: int = SESSIONS) -> None:
+    def __init__(self, page_size: int = PAGE_SIZE, history: int = HISTORY, sessions: int = SESSIONS) -> None:
         self._page_size = page_size
         self._most_history = history
         self._most_sessions = sessions

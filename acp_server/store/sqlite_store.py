@@ -31,7 +31,7 @@ from acp_server.store.encoding import (
     turn_from,
     turn_row,
 )
-from acp_server.store.memory import DELETED, Page, decode_cursor, encode_cursor
+from acp_server.store.memory import DELETED, PAGE_SIZE, Page, decode_cursor, encode_cursor
 from acp_server.store.records import SessionRecord, TurnRecord
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class SqliteStore:
     if another program has locked it. What could not be saved is saved with the next turn of its session.
     """
 
-    def __init__(self, path: str | os.PathLike[str], page_size: int = 50, history: int = HISTORY) -> None:
+    def __init__(self, path: str | os.PathLike[str], page_size: int = PAGE_SIZE, history: int = HISTORY) -> None:
         self.path: Final = Path(path)
         self._page_size = page_size
         self._history = history

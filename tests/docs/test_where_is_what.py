@@ -14,8 +14,10 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 def _table(text: str, heading: str) -> list[list[str]]:
     section = text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    rows: list[list[str]] = []
+    for table in re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE):
+        rows += [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    return rows
 
 
 def _names(path: Path) -> set[str]:

@@ -57,7 +57,7 @@ async def test_a_cancel_that_arrives_in_a_group_is_a_cancel(caplog: pytest.LogCa
 
 
 @pytest.mark.behaviour("B11")
-async def test_a_cancel_mixed_with_failures_is_a_cancel_andlogged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_cancel_mixed_with_failures_is_a_cancel_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def child() -> None:
         try:
             await anyio.sleep_forever()
