@@ -118,6 +118,8 @@ class Link:
         self._tasks = Spawner(self._crashed)
         self._ending: BaseException | None = None
         self._closing = False
+        self._is_lost = False
+        """Whether it has ended and was not closed here before."""
 
     def start(self) -> None:
         """Begin to read."""
@@ -168,7 +170,9 @@ class Link:
     async def loss(self, method: str) -> ConnectionClosed:
         """What to raise in the place of an answer to `method`, now that the connection is lost."""
         error = ConnectionClosed(method)
-        return error if self._explain is None or self._closing else await self._explain(error)
+        # A caller may learn of a loss only after the connection was closed for it.
+        by_us = self._closing and not self._is_lost
+        return error if self._explain is None or by_us else await self._explain(error)
 
     async def call(
         self,
@@ -207,6 +211,7 @@ class Link:
             # A handler wants to end the program; the one who leaves the block does it.
             self._ending = error
         finally:
+            self._is_lost = not self._closing
             self._on_lost()
 
     def _crashed(self, error: BaseException) -> None:
