@@ -103,6 +103,11 @@ class Chats:
         """How many of these do not just wait for tool outputs."""
         return sum(turn.live.chat.status is not Status.REQUIRES_ACTION for turn in self._alive.values())
 
+    @property
+    def is_working(self) -> bool:
+        """Whether a chat is at work, or about to begin."""
+        return bool(self.working) or self._admission.locked()
+
     def statuses(self) -> Counter[Status]:
         """How many of these there are, by their status."""
         return Counter(alive.live.chat.status for alive in self._alive.values())
@@ -358,7 +363,7 @@ class Chats:
 
 
 def _ending() -> ApiError:
-    return ApiError(Code.BUSY, "the gateway is ending")
+    return ApiError(Code.BUSY, "the gateway is ending", retry_after=1)
 
 
 def _look(rows: Rows, id: str) -> tuple[Chat | None, int | None]:

@@ -123,7 +123,7 @@ class _Server(uvicorn.Server):
             self._todo.pop(0)()
         if self._loop.time() >= self._drain_ends:
             self.should_exit = True
-        elif self._gateway.is_draining and not self._gateway.chats.working:
+        elif self._gateway.is_draining and not self._gateway.chats.is_working:
             self._drain_ends = min(self._drain_ends, self._loop.time() + _LAST_LOOK)
         return await super().on_tick(counter)
 
@@ -165,7 +165,7 @@ class _Server(uvicorn.Server):
             super().handle_exit(sig, frame)
 
     def _drain(self) -> None:
-        seconds = self._gateway.limits.drain if self._gateway.chats.working else 0
+        seconds = self._gateway.limits.drain if self._gateway.chats.is_working else 0
         self._drain_ends = min(self._drain_ends, self._loop.time() + seconds)
         if seconds:
             self._gateway.drain(seconds)

@@ -1,7 +1,7 @@
 """A small proxy: each request goes to the next gateway, over a connection of its own.
 
-A gateway that takes no connection, or answers 503 since it is ending, is passed over. A request that a gateway may have
-begun is never sent twice.
+A gateway that takes no connection, or answers 503 since it is ending, is passed over, and a GET that got no answer is
+sent to the next one. Another request that a gateway may have begun is never sent twice.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Proxy:
     ) -> bool:
         asks.write(request)
         left = asyncio.ensure_future(reader.read(1))
-        passing = asyncio.ensure_future(self._pass_on(answers, writer, last))
+        passing = asyncio.ensure_future(self._pass_on(answers, writer, last, request.startswith(b"GET ")))
         try:
             # A client that leaves is to be seen by the gateway.
             await asyncio.wait({left, passing}, return_when=asyncio.FIRST_COMPLETED)
@@ -89,9 +89,16 @@ class Proxy:
             with suppress(BaseException):
                 await asyncio.gather(left, passing, return_exceptions=True)
 
-    async def _pass_on(self, answers: asyncio.StreamReader, writer: asyncio.StreamWriter, last: bool) -> bool:
-        data = await answers.read(_LARGEST)
+    async def _pass_on(
+        self, answers: asyncio.StreamReader, writer: asyncio.StreamWriter, last: bool, again: bool
+    ) -> bool:
+        try:
+            data = await answers.read(_LARGEST)
+        except OSError:
+            data = b""
         if not data:
+            if again and not last:
+                return False
             writer.write(_NONE)
         elif data.startswith(b"HTTP/1.1 503") and not last:
             return False
