@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -63,16 +63,16 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def choose(registry: Registry, patterns: tuple[str, ...], *, strict: bool = False) -> list[Case]:
+def choose(registries: Sequence[Registry], patterns: tuple[str, ...], *, strict: bool = False) -> list[Case]:
     """The cases that fit, with their levels under `--strict` or without it.
 
     Raises:
         click.UsageError: A pattern that fits none.
     """
     for pattern in patterns:
-        if not registry.matching([pattern]):
+        if not any(registry.matching([pattern]) for registry in registries):
             raise click.UsageError(f"no case fits {pattern!r}; see --list")
-    chosen = registry.matching(patterns)
+    chosen = [case for registry in registries for case in registry.matching(patterns)]
     return [case.stricter() for case in chosen] if strict else chosen
 
 

@@ -19,6 +19,7 @@ from . import cases
 from . import profile as profiles
 from .run import AgentRun
 from .subject import open_agent
+from .v2 import cases as v2
 from .watch import Watched, as_toml, situations, watch
 
 
@@ -29,6 +30,7 @@ def main(
     *,
     strict: bool = False,
     profile_name: str | None = None,
+    protocol: str = "1",
     **rest: Any,
 ) -> None:
     """Run the chosen cases, write the reports that were asked for, and exit with the run's code.
@@ -36,7 +38,8 @@ def main(
     Raises:
         click.UsageError: A pattern that fits no case, no command, or a file that is not a profile.
     """
-    chosen = choose(cases.load(), patterns, strict=strict)
+    registries = {"1": [cases.load()], "2": [v2.load()], "both": [cases.load(), v2.load()]}
+    chosen = choose(registries[protocol], patterns, strict=strict)
     if only_list:
         show(chosen)
         return

@@ -31,7 +31,7 @@ from .exchange import NoAnswer
 from .observed import Conduct, Observed
 from .probe import Probe, probe
 from .profile import Profile
-from .subject import Agent, open_agent
+from .subject import VERSION, Agent, open_agent
 from .tour import tour
 
 FIRST = "initialize/answers"
@@ -293,6 +293,8 @@ class AgentRun:
         self._observed_in(case.id, agent, since, blamed=blamed)
 
     def _observed_in(self, name: str, agent: Agent, since: int = 0, *, blamed: bool = False) -> None:
+        if agent.version != VERSION:
+            return  # the background check knows the messages of version 1
         violations = list(agent.violations)
         if agent.ended:
             violations += agent.checker.leftovers()

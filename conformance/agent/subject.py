@@ -86,6 +86,8 @@ class Agent(Conversation):
         """The result of `initialize`."""
         self.new_session: Mapping[str, Any] = {}
         """The result of the last `session/new`."""
+        self.version = VERSION
+        """The version that the conversation asks for."""
         self.mark = ""
         """What the environment of its processes carries: by it, those that left its group are found."""
         self._fence_method = fence_method

@@ -36,7 +36,7 @@ def main(
     Raises:
         click.UsageError: A pattern that fits no case, no `{agent}` in the command, or a file that is not a profile.
     """
-    chosen = choose(cases.load(), patterns, strict=strict)
+    chosen = choose([cases.load()], patterns, strict=strict)
     if only_list:
         show(chosen)
         return

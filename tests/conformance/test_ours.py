@@ -24,7 +24,7 @@ from tests.prefork import Prefork, prefork
 HERE = Path(__file__).parent
 SERVE = str(Path(sys.executable).with_name("acp-server"))
 COMMANDS = {"scripted": [SERVE, "serve", str(HERE / "scripted.py")], "workspace": [SERVE, "serve", "--store", "memory"]}
-FILES = {"scripted": HERE / "scripted.py", "workspace": Path(workspace.__file__).with_name("agent.py")}
+FILES = {"scripted": HERE / "scripted.py", "workspace": Path(workspace.__file__)}
 BACKENDS = ["asyncio", "trio"]
 PATIENCE = 40.0
 
