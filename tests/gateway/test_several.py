@@ -54,13 +54,13 @@ def test_a_rolling_restart_under_load_fails_no_chat(tmp_path: Path, database: Da
         with client(server) as coze:
             while not stopping.is_set():
                 try:
-                    ended.append(coze.chat.create_and_poll(**ask("slowly 30")).chat)
+                    ended.append(coze.chat.create_and_poll(**ask("slowly 60")).chat)
                 except Exception as error:
                     errors.append(repr(error))
                     return
 
     with serving_three(tmp_path, "--drain", "20", url=place) as three:
-        visitors = [threading.Thread(target=load, args=(three,)) for _ in range(6)]
+        visitors = [threading.Thread(target=load, args=(three,)) for _ in range(12)]
         for visitor in visitors:
             visitor.start()
         try:
@@ -80,5 +80,5 @@ def test_a_rolling_restart_under_load_fails_no_chat(tmp_path: Path, database: Da
             for visitor in visitors:
                 visitor.join()
     assert not errors
-    assert len(ended) > 6
+    assert len(ended) > 12
     assert {chat.status for chat in ended} == {Status.COMPLETED}
