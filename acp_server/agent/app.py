@@ -1,7 +1,7 @@
 """`Agent`: what an agent author writes against.
 
-The decorators fill in `Hooks`. Nothing runs before `run`, `serve` or `connect`. Methods exist only for what is
-registered, and the announced capabilities are derived from that.
+The decorators fill in `AgentDefinition`. Nothing runs before `run`, `serve` or `connect`. Methods exist only for
+what is registered, and the announced capabilities are derived from that.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
-from acp_server.agent.handlers import as_async, prompt_hook, session_hook
+from acp_server.agent.handlers import as_async, prompt_handler, session_handler
 from acp_server.agent.servers import behind_servers, connect, mcp_host
 from acp_server.errors import InvalidParams, ResourceNotFound, UsageError
 from acp_server.peer.connection import Connection
@@ -18,7 +18,7 @@ from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
-from acp_server.session.hooks import Hooks
+from acp_server.session.definition import AgentDefinition
 from acp_server.session.routes import AgentSide
 from acp_server.tools.tool import Tool, Toolbox
 
@@ -86,8 +86,10 @@ class Agent:
         self.tools = Toolbox()
         """What it can do for a model. `tools.describe()` is what models are told."""
         self.tools.approvals = approvals
-        self._hooks = Hooks(info, self.tools.of, mcp_host, accepts=accepts, mcp=mcp, versions=spoken, kept_in=store)
-        self._hooks.second_prompts = second_prompts
+        self._definition = AgentDefinition(
+            info, self.tools.of, mcp_host, accepts=accepts, mcp=mcp, versions=spoken, kept_in=store
+        )
+        self._definition.second_prompts = second_prompts
         self._sides: dict[Peer, AgentSide] = {}
         if self._connects:
             from acp_server.mcp.servers import need_extra
@@ -98,11 +100,11 @@ class Agent:
     @property
     def store(self) -> SessionStore:
         """Where sessions are kept. It is set before anything is served."""
-        return self._hooks.store
+        return self._definition.store
 
     @store.setter
     def store(self, store: SessionStore) -> None:
-        self._hooks.kept_in = store
+        self._definition.kept_in = store
 
     # -- what the agent does
 
@@ -118,10 +120,10 @@ class Agent:
         Turns of one session run one at a time: a prompt that arrives while another runs is refused, and one that
         arrives while a cancelled one cleans up waits for it, within `Limits.grace`.
         """
-        if self._hooks.prompt is not None:
+        if self._definition.prompt is not None:
             raise UsageError("an agent has one prompt handler")
-        hook = prompt_hook(function)
-        self._hooks.prompt = behind_servers(hook) if self._connects else hook
+        handler = prompt_handler(function)
+        self._definition.prompt = behind_servers(handler) if self._connects else handler
         return function
 
     def steer(self, function: F) -> F:
@@ -132,7 +134,7 @@ class Agent:
         Such messages come from clients that know the extension `_session/steering`. With `second_prompts="steer"`, a
         prompt of version 2 that arrives while a turn runs is one, too. What the function raises is the answer.
         """
-        self._hooks.steer = as_async(function, "turn", "message")
+        self._definition.steer = as_async(function, "turn", "message")
         return function
 
     def session(self, function: F) -> F:
@@ -145,7 +147,7 @@ class Agent:
         `Session.enter` or `Session.on_close`. If a handler raises, or the client cancels the request meanwhile, the
         session does not come to be. What it tells the client of the session comes right behind the answer.
         """
-        self._hooks.open_session.append(session_hook(function))
+        self._definition.open_session.append(session_handler(function))
         # It may add tools to its sessions, which is told to clients before there is one.
         self._offer_tool_cancel()
         return function
@@ -181,7 +183,7 @@ class Agent:
         from acp_server.agent.handlers import notification_handler
 
         def register(function: F) -> F:
-            self._hooks.notifications.append((name, Notice(notification_handler(function))))
+            self._definition.notifications.append((name, Notice(notification_handler(function))))
             return function
 
         return register
@@ -227,14 +229,14 @@ class Agent:
     def add_tool(self, tool: Tool[Any]) -> None:
         """Register a tool that was made elsewhere. Raises UsageError if there is one of the same name."""
         self.tools.add(tool)
-        hooks = self._hooks
-        hooks.auto_approve = hooks.auto_approve or (bool(tool.approval) and tool.auto_approve)
+        definition = self._definition
+        definition.auto_approve = definition.auto_approve or (bool(tool.approval) and tool.auto_approve)
         self._offer_tool_cancel()
 
     def _offer_tool_cancel(self) -> None:
-        hooks = self._hooks
-        hooks.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, admit=self._cancel_tool_call, urgent=True))
-        hooks.extensions.setdefault(CANCEL_TOOL_CALL, {})
+        definition = self._definition
+        definition.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, admit=self._cancel_tool_call, urgent=True))
+        definition.extensions.setdefault(CANCEL_TOOL_CALL, {})
 
     def _cancel_tool_call(self, call: Call) -> None:
         """In the reader, so that it is never queued behind what it is to cancel."""
@@ -255,24 +257,24 @@ class Agent:
     def modes(self, *modes: SessionMode) -> None:
         """Offer modes (ACP, Session Modes); the first is where a session starts. A session handler may change what its
         session offers (`Session.settings`)."""
-        self._hooks.modes.extend(modes)
+        self._definition.modes.extend(modes)
 
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
         raises, nothing changes. It need not be there: `Session.mode` tells the mode at any time."""
-        self._hooks.set_mode = as_async(function, "session", "mode_id")
+        self._definition.set_mode = as_async(function, "session", "mode_id")
         return function
 
     def config_options(self, *options: Option) -> None:
         """Offer config options (ACP, Session Config Options) with their defaults: `schema.SessionConfigSelect` and
         `SessionConfigBoolean`. Boolean ones are shown only to clients that support them; for others they have their
         defaults."""
-        self._hooks.config_options.extend(options)
+        self._definition.config_options.extend(options)
 
     def set_config_option(self, function: F) -> F:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
         raises, nothing changes. It need not be there: `Session.config` tells the value at any time."""
-        self._hooks.set_config_option = as_async(function, "session", "option_id", "value")
+        self._definition.set_config_option = as_async(function, "session", "option_id", "value")
         return function
 
     # -- who may use it
@@ -289,9 +291,9 @@ class Agent:
         """
 
         def register(function: F) -> F:
-            self._hooks.auth_methods.append(_described({"id": id, "name": name}, description))
-            self._hooks.authenticate[id] = as_async(function, "call")
-            self._hooks.auth_required = self._hooks.auth_required or required
+            self._definition.auth_methods.append(_described({"id": id, "name": name}, description))
+            self._definition.authenticate[id] = as_async(function, "call")
+            self._definition.auth_required = self._definition.auth_required or required
             return function
 
         return register
@@ -312,18 +314,18 @@ class Agent:
             method["args"] = list(args)
         if env:
             method["env"] = dict(env)
-        self._hooks.auth_methods.append(method)
+        self._definition.auth_methods.append(method)
 
     def logout(self, function: F) -> F:
         """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""
-        self._hooks.logout = as_async(function, "call")
+        self._definition.logout = as_async(function, "call")
         return function
 
     # -- serving it
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
         """A connection to one client, ready to `run`. An agent serves any number of them."""
-        side = AgentSide(self._hooks)
+        side = AgentSide(self._definition)
         connection = side.connect(stream, limits)
         self._sides[connection] = side
 
@@ -364,9 +366,9 @@ class Agent:
         return side.find(session_id)
 
     def _add_method(self, name: str, route: Route) -> None:
-        if name in self._hooks.methods:
+        if name in self._definition.methods:
             raise UsageError(f"the method {name} is registered twice")
-        self._hooks.methods[name] = route
+        self._definition.methods[name] = route
 
 
 def _described(method: dict[str, Any], description: str | None) -> dict[str, Any]:

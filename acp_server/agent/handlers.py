@@ -23,12 +23,12 @@ from acp_server.peer.route import NoticeHandler
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
 if TYPE_CHECKING:
-    from acp_server.session.hooks import PromptHook, SessionHook
+    from acp_server.session.definition import PromptHandler, SessionHandler
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
 
 
-def prompt_hook(function: Callable[..., Any]) -> PromptHook:
+def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
     """A prompt handler from an async generator or an async function of one turn. Raises UsageError for anything else.
 
     What a generator yields is shown as it comes: text, content blocks or session updates. What a function returns is
@@ -60,7 +60,7 @@ def prompt_hook(function: Callable[..., Any]) -> PromptHook:
     raise UsageError(f"a prompt handler must be `async def`: {name_of(function)}")
 
 
-def session_hook(function: Callable[..., Any]) -> SessionHook:
+def session_handler(function: Callable[..., Any]) -> SessionHandler:
     """A session handler from a function of one session, async or not. An async generator, or a function that returns
     an async context manager, gives a handler that holds it open. Raises UsageError for anything else."""
     if not callable(function):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from acp_server.session.hooks import McpHost, PromptHook
+    from acp_server.session.definition import PromptHandler
+    from acp_server.session.hosts import McpHost
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
 
@@ -23,12 +24,12 @@ async def connect(session: Session) -> None:
         await session.mcp.connect()
 
 
-def behind_servers(hook: PromptHook) -> PromptHook:
+def behind_servers(handler: PromptHandler) -> PromptHandler:
     """A prompt handler that begins when they are there, or their time is over."""
 
     async def prompt(turn: Turn) -> None:
         if turn.session.mcp_servers:
             await turn.session.mcp.ready(turn)
-        await hook(turn)
+        await handler(turn)
 
     return prompt

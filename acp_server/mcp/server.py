@@ -18,7 +18,7 @@ from acp_server.mcp.transports import Secrets, program, sse, streamable
 from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 
 if TYPE_CHECKING:
-    from acp_server.session.hooks import NeedsApproval
+    from acp_server.session.hosts import NeedsApproval
     from acp_server.session.session import Session
     from acp_server.tools.context import ToolContext
     from acp_server.tools.output import Output
@@ -37,7 +37,7 @@ _MESSAGE: Final = 1_000
 
 
 class Server:
-    """See `acp_server.session.hooks.McpServerState`. `name`: other than that of any other server of the session.
+    """See `acp_server.session.hosts.McpServerState`. `name`: other than that of any other server of the session.
     `on_failure` is called when it has failed."""
 
     def __init__(

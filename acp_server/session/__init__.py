@@ -14,7 +14,8 @@ How it works:
   back what is said before the first answer, and a turn that has ended refuses to say more.
 - The answer to a prompt follows from why the turn was cut, and never from what the stopped handler raised. Saving comes
   before the answer, but a store that fails does not change it.
-- `hooks` is what others fill in. What an agent asks its client for is in `client` and `terminal`.
+- `definition` is the agent as its author declared it, and `hosts` is what others do for a session. What an agent asks
+  its client for is in `client` and `terminal`.
 - `v2` does the same for clients that speak version 2 of the protocol.
 
 It stands on `acp_server.peer` and `acp_server.store`. It does not know the object that agent authors write against

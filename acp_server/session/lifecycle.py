@@ -20,7 +20,7 @@ from anyio import to_thread
 from acp_server.errors import RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call, Follower
 from acp_server.schema.params import absolute, read
-from acp_server.session.hooks import Hooks
+from acp_server.session.definition import AgentDefinition
 from acp_server.session.negotiation import ClientProfile, Login
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.setup import PlainSetup, Room, check_setup, is_ready, load_for_prompts, plain_setup
@@ -51,12 +51,12 @@ class Lifecycle:
 
     SESSION: ClassVar[type[Session]] = Session
 
-    def __init__(self, hooks: Hooks, profile: ClientProfile, sessions: dict[str, Session]) -> None:
-        self._hooks = hooks
+    def __init__(self, definition: AgentDefinition, profile: ClientProfile, sessions: dict[str, Session]) -> None:
+        self._definition = definition
         self._profile = profile
         self.sessions = sessions
         """Those that are open, by id."""
-        self.login: Final = Login(hooks)
+        self.login: Final = Login(definition)
         # Two loads at once would leave two sessions of one id. So requests that concern one id wait for each other. A
         # lock lives as long as a task holds it or waits for it.
         self._room = Room()
@@ -132,7 +132,7 @@ class Lifecycle:
         cwd, directories = _directories(call, request)
         async with self._lock(request.session_id):
             async with self._taken_down(request.session_id):
-                record = await self._hooks.store.load(request.session_id)
+                record = await self._definition.store.load(request.session_id)
                 if record is None:
                     raise _not_found(request.session_id)
             # A copy: the store's own changes when the session is really there.
@@ -144,11 +144,13 @@ class Lifecycle:
     async def _opened(self, call: Call, record: SessionRecord, request: Setup) -> AsyncGenerator[Session]:
         """A session that the client may use once the block is through; if anything fails before, there is none."""
         give_back = self._room.take(call.params, call.connection.limits)
-        session = self.SESSION(record, call.connection, self._profile, self._hooks, self._servers(request.mcp_servers))
+        session = self.SESSION(
+            record, call.connection, self._profile, self._definition, self._servers(request.mcp_servers)
+        )
         session.on_close(give_back)
         try:
-            for hook in self._hooks.open_session:
-                await hook(session)
+            for handler in self._definition.open_session:
+                await handler(session)
             yield session
             if call.is_cancelled:
                 raise RequestCancelled
@@ -167,7 +169,7 @@ class Lifecycle:
         call.follower.opened = session
 
     def _servers(self, servers: Sequence[McpServer]) -> list[McpServer]:
-        usable = {"stdio", *self._hooks.mcp}
+        usable = {"stdio", *self._definition.mcp}
         kept = [server for server in servers if (server.type or "stdio") in usable]
         for server in servers:
             if server not in kept:
@@ -184,7 +186,7 @@ class Lifecycle:
         if request.cwd is not None:
             absolute(request.cwd, "cwd", call.connection.limits.path)
         self.login.check()
-        page = await self._hooks.store.list(request.cwd, request.cursor)
+        page = await self._definition.store.list(request.cwd, request.cursor)
         sessions: list[SessionInfo] = []
         for record in page.sessions:
             info = SessionInfo(
@@ -211,7 +213,7 @@ class Lifecycle:
 
         request: DeleteSessionRequest = call.follower.request
         async with self._lock(request.session_id), self._taken_down(request.session_id, keep=False):
-            await self._hooks.store.delete(request.session_id)
+            await self._definition.store.delete(request.session_id)
         return DeleteSessionResponse()
 
     @asynccontextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.errors import AuthRequired
 from acp_server.peer.context import Call, Follower
-from acp_server.session.hooks import Hooks
+from acp_server.session.definition import AgentDefinition
 
 if TYPE_CHECKING:
     from acp_server.schema.capabilities import ClientCapabilities
@@ -57,12 +57,14 @@ PROTOCOL_VERSION: Final = 1
 class Negotiation:
     """What the two sides of one connection know about each other."""
 
-    def __init__(self, hooks: Hooks, profile: ClientProfile, speak_other: Callable[[Call], None]) -> None:
+    def __init__(
+        self, definition: AgentDefinition, profile: ClientProfile, speak_other: Callable[[Call], None]
+    ) -> None:
         """`speak_other` takes an `initialize` that asks for a version that this class does not know."""
-        self._hooks = hooks
+        self._definition = definition
         self._profile = profile
         self._speak_other = speak_other
-        self._others = hooks.versions != (PROTOCOL_VERSION,)
+        self._others = definition.versions != (PROTOCOL_VERSION,)
         """Whether such a version can still be chosen."""
 
     def admit(self, call: Call) -> None:
@@ -94,31 +96,31 @@ class Negotiation:
             "protocolVersion": PROTOCOL_VERSION,
             "agentCapabilities": self.capabilities(),
             "authMethods": self._auth_methods(),
-            "agentInfo": self._hooks.info,
-            **self._hooks.offers,
+            "agentInfo": self._definition.info,
+            **self._definition.offers,
         }
 
     def capabilities(self) -> dict[str, Any]:
         """What this agent can do: `AgentCapabilities` on the wire."""
-        hooks = self._hooks
+        definition = self._definition
         capabilities: dict[str, Any] = {}
-        if hooks.prompt is not None:
+        if definition.prompt is not None:
             capabilities["loadSession"] = True
             supported = ("list", "delete", "additionalDirectories", "resume", "close")
             capabilities["sessionCapabilities"] = {name: {} for name in supported}
-        if hooks.accepts:
+        if definition.accepts:
             names = {"image": "image", "audio": "audio", "embedded_context": "embeddedContext"}
-            capabilities["promptCapabilities"] = {names[kind]: True for kind in hooks.accepts}
-        if hooks.mcp:
-            capabilities["mcpCapabilities"] = dict.fromkeys(hooks.mcp, True)
-        if hooks.logout is not None:
+            capabilities["promptCapabilities"] = {names[kind]: True for kind in definition.accepts}
+        if definition.mcp:
+            capabilities["mcpCapabilities"] = dict.fromkeys(definition.mcp, True)
+        if definition.logout is not None:
             capabilities["auth"] = {"logout": {}}
-        if hooks.extensions:
-            capabilities["_meta"] = hooks.extensions
+        if definition.extensions:
+            capabilities["_meta"] = definition.extensions
         return capabilities
 
     def _auth_methods(self) -> list[dict[str, Any]]:
-        methods = self._hooks.auth_methods
+        methods = self._definition.auth_methods
         # Terminal methods are only for clients that can run them (ACP, Authentication).
         if any(_is_terminal(method) for method in methods) and not self._profile.capabilities.auth.terminal:
             methods = [method for method in methods if not _is_terminal(method)]
@@ -168,9 +170,9 @@ def _capabilities(told: dict[str, Any]) -> dict[str, Any]:
 class Login:
     """Of one connection. Credentials that last longer are the author's matter."""
 
-    def __init__(self, hooks: Hooks) -> None:
-        self._hooks = hooks
-        self._passed = not hooks.auth_required
+    def __init__(self, definition: AgentDefinition) -> None:
+        self._definition = definition
+        self._passed = not definition.auth_required
 
     def check(self) -> None:
         """Raises AuthRequired if the client has to log in first."""
@@ -183,7 +185,7 @@ class Login:
         from acp_server.schema.params import problem, read
 
         request = read(AuthenticateRequest, call.params)
-        check = self._hooks.authenticate.get(request.method_id)
+        check = self._definition.authenticate.get(request.method_id)
         if check is None:
             raise problem("methodId", "is not one of this agent's methods")
         await check(call)
@@ -192,7 +194,7 @@ class Login:
 
     async def logout(self, call: Call) -> dict[str, Any]:
         """`logout`, which is `auth/logout` in version 2."""
-        if self._hooks.logout is not None:
-            await self._hooks.logout(call)
-        self._passed = not self._hooks.auth_required
+        if self._definition.logout is not None:
+            await self._definition.logout(call)
+        self._passed = not self._definition.auth_required
         return {}

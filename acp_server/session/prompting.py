@@ -23,7 +23,7 @@ from acp_server.errors import (
 from acp_server.peer.context import Call, Follower
 from acp_server.peer.outcome import report_cut
 from acp_server.schema.params import problem, read
-from acp_server.session.hooks import Hooks, PromptHook
+from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.state import TurnState
 from acp_server.session.turn import Turn
@@ -33,7 +33,7 @@ from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
-    from acp_server.session.hooks import Host
+    from acp_server.session.hosts import TurnHost
 
 logger = logging.getLogger("acp_server.session")
 
@@ -45,7 +45,7 @@ class Prompt(Follower):
 
     TURN: ClassVar[type[Turn]] = Turn
 
-    def __init__(self, handler: PromptHook, host: Host, session: Session, request: PromptRequest | None) -> None:
+    def __init__(self, handler: PromptHandler, host: TurnHost, session: Session, request: PromptRequest | None) -> None:
         self._handler = handler
         self._host = host
         # Whether there is something to keep that no task is keeping.
@@ -157,14 +157,14 @@ class Prompting:
     PROMPT: ClassVar[Callable[..., Follower]] = Prompt
     """What a prompt becomes: of its handler, call, session and request."""
 
-    def __init__(self, hooks: Hooks, sessions: Mapping[str, Session]) -> None:
-        self._hooks = hooks
+    def __init__(self, definition: AgentDefinition, sessions: Mapping[str, Session]) -> None:
+        self._definition = definition
         self._sessions = sessions
         # Text and links are the baseline (ACP, Initialization: prompt capabilities).
         self._content = {
             "text",
             "resource_link",
-            *("resource" if a == "embedded_context" else a for a in hooks.accepts),
+            *("resource" if a == "embedded_context" else a for a in definition.accepts),
         }
 
     def admit(self, call: Call) -> None:
@@ -178,8 +178,8 @@ class Prompting:
         session.check_not_ending()
         if session.turns and not self._may_wait(session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
-        assert self._hooks.prompt is not None
-        call.follower = self.PROMPT(self._hooks.prompt, call, session, request)
+        assert self._definition.prompt is not None
+        call.follower = self.PROMPT(self._definition.prompt, call, session, request)
 
     async def steer(self, call: Call) -> dict[str, Any]:
         """`_session/steering`. Raises InvalidParams, ResourceNotFound and InvalidRequest."""
@@ -191,8 +191,8 @@ class Prompting:
             raise ResourceNotFound("Session not found", data={"sessionId": request.session_id})
         if not request.prompt:
             raise problem("prompt", "has nothing in it")
-        assert self._hooks.steer is not None
-        return await steer(call, self._hooks.steer, session)
+        assert self._definition.steer is not None
+        return await steer(call, self._definition.steer, session)
 
     def _may_wait(self, turns: Sequence[Turn]) -> bool:
         """Whether a prompt is taken while there are these turns in its session."""

@@ -17,7 +17,7 @@ from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.stream import Stream
-from acp_server.session.hooks import Hooks
+from acp_server.session.definition import AgentDefinition
 from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize
 from acp_server.tasks.cause import Cause
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 class AgentSide:
     """One client, served by one agent."""
 
-    def __init__(self, hooks: Hooks) -> None:
-        self._hooks = hooks
+    def __init__(self, definition: AgentDefinition) -> None:
+        self._definition = definition
         self._profile = ClientProfile()
-        self._negotiation = Negotiation(hooks, self._profile, self._speak_v2)
+        self._negotiation = Negotiation(definition, self._profile, self._speak_v2)
         self._routes = self.routes()
         self._sessions: dict[str, Session] = {}
 
@@ -42,19 +42,19 @@ class AgentSide:
     def _lifecycle(self) -> Lifecycle:
         from acp_server.session.lifecycle import Lifecycle
 
-        return Lifecycle(self._hooks, self._profile, self._sessions)
+        return Lifecycle(self._definition, self._profile, self._sessions)
 
     @cached_property
     def _choosing(self) -> Choosing:
         from acp_server.session.settings import Choosing
 
-        return Choosing(self._hooks, self.find)
+        return Choosing(self._definition, self.find)
 
     @cached_property
     def _prompting(self) -> Prompting:
         from acp_server.session.prompting import Prompting
 
-        return Prompting(self._hooks, self._sessions)
+        return Prompting(self._definition, self._sessions)
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
         """The connection over `stream`, ready to `run`."""
@@ -76,8 +76,8 @@ class AgentSide:
 
     def routes(self) -> Routes:
         """What the client can ask and tell. A method that the agent has nothing for is not there."""
-        hooks = self._hooks
-        if PROTOCOL_VERSION not in hooks.versions:
+        definition = self._definition
+        if PROTOCOL_VERSION not in definition.versions:
             from acp_server.session.v2.negotiation import uninitialized
 
             first = Route(initialize, admit=self._speak_v2, direct=True)
@@ -85,7 +85,7 @@ class AgentSide:
         routes = Routes()
         requests = routes.requests
         requests["initialize"] = Route(initialize, admit=self._negotiation.admit, direct=True)
-        if hooks.prompt is not None:
+        if definition.prompt is not None:
             for name in ("new", "list"):
                 requests[f"session/{name}"] = self._session_route(name)
             for name in ("load", "resume"):
@@ -96,24 +96,24 @@ class AgentSide:
                 lambda call: call.follower.serve(), admit=lambda call: self._prompting.admit(call), direct=True
             )
             routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
-            if hooks.steer is not None:
+            if definition.steer is not None:
                 requests["_session/steering"] = Route(lambda call: self._prompting.steer(call), direct=True)
         else:
             # The author has forgotten it: that is to be seen, also from the editor.
             for name in ("session/new", "session/prompt"):
                 requests[name] = Route(_no_prompt_handler, direct=True)
-        if hooks.modes or hooks.set_mode is not None:
+        if definition.modes or definition.set_mode is not None:
             requests["session/set_mode"] = Route(lambda call: self._choosing.set_mode(call), direct=True)
-        if hooks.config_options or hooks.auto_approve or hooks.set_config_option is not None:
+        if definition.config_options or definition.auto_approve or definition.set_config_option is not None:
             requests["session/set_config_option"] = Route(
                 lambda call: self._choosing.set_config_option(call), direct=True
             )
-        if hooks.authenticate:
+        if definition.authenticate:
             requests["authenticate"] = Route(lambda call: self._lifecycle.login.authenticate(call), direct=True)
-        if hooks.logout is not None:
+        if definition.logout is not None:
             requests["logout"] = Route(lambda call: self._lifecycle.login.logout(call), urgent=True, direct=True)
-        requests.update(hooks.methods)
-        for method, notice in hooks.notifications:
+        requests.update(definition.methods)
+        for method, notice in definition.notifications:
             routes.on_notice(method, notice)
         return routes
 
@@ -141,8 +141,8 @@ class AgentSide:
 
         if self._sessions:
             raise InvalidRequest("The version of a connection does not change")
-        methods = Methods(self._hooks, self._profile, self._sessions, self.find, Notice(self._cancel, inline=True))
-        Negotiation(self._hooks, self._profile, self._routes, methods.routes()).admit(call)
+        methods = Methods(self._definition, self._profile, self._sessions, self.find, Notice(self._cancel, inline=True))
+        Negotiation(self._definition, self._profile, self._routes, methods.routes()).admit(call)
 
     async def _close(self) -> None:
         if self._sessions:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from acp_server.schema.base import Model
     from acp_server.schema.session import McpServer
     from acp_server.schema.updates import AvailableCommand
-    from acp_server.session.hooks import Hooks, McpHost
+    from acp_server.session.definition import AgentDefinition
+    from acp_server.session.hosts import McpHost
     from acp_server.session.turn import Turn
 
 logger = logging.getLogger("acp_server.session")
@@ -51,7 +52,7 @@ class Session:
         record: SessionRecord,
         connection: Peer,
         profile: ClientProfile,
-        hooks: Hooks,
+        definition: AgentDefinition,
         mcp_servers: Sequence[McpServer] = (),
     ) -> None:
         self.record = record
@@ -62,13 +63,15 @@ class Session:
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
         self.client = self.CLIENT(self, connection, profile)
         """The client, for calls that belong to this session."""
-        self.settings = Settings(record, profile, hooks.modes, hooks.config_options, auto_approve=hooks.auto_approve)
+        self.settings = Settings(
+            record, profile, definition.modes, definition.config_options, auto_approve=definition.auto_approve
+        )
         """The modes and config options that it offers; a session handler may change what is in them."""
         self.approvals: dict[str, bool] = {}
         """By the tool's `approval_key`: what the user decided once and for all calls of it in this session."""
-        self.tools: Final = hooks.tools(self)
+        self.tools: Final = definition.tools(self)
         """What the agent can do for a model in this session: its own tools, and those that are added here."""
-        self._mcp_host = hooks.mcp_host
+        self._mcp_host = definition.mcp_host
         self.data: Any = None
         self.state = SessionState.OPENING
         """Where it is in its life on this connection; `move` changes it."""
@@ -76,8 +79,8 @@ class Session:
         self._ends = 0
         self._saves = 0
         self._saved = 0
-        self._store = hooks.store
-        self._journal = hooks.store if isinstance(hooks.store, TurnJournal) else None
+        self._store = definition.store
+        self._journal = definition.store if isinstance(definition.store, TurnJournal) else None
         self._patience = connection.limits.grace
         self._closers = AsyncExitStack()
         self._threads = Threads.current()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from acp_server.peer.context import Call
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
-    from acp_server.session.hooks import Hooks
+    from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.session import Session
     from acp_server.store.records import SessionRecord
@@ -177,8 +177,8 @@ T = TypeVar("T")
 class Choosing:
     """What the client chooses in the sessions of one connection."""
 
-    def __init__(self, hooks: Hooks, find: Callable[[str], Session]) -> None:
-        self._hooks = hooks
+    def __init__(self, definition: AgentDefinition, find: Callable[[str], Session]) -> None:
+        self._definition = definition
         self._find = find
 
     async def set_mode(self, call: Call) -> Model:
@@ -203,7 +203,7 @@ class Choosing:
 
     async def choose_mode(self, session: Session, mode_id: str) -> None:
         """Enter a mode that the session has. Raises as `_choose`."""
-        tell = self._hooks.set_mode and partial(self._hooks.set_mode, session)
+        tell = self._definition.set_mode and partial(self._definition.set_mode, session)
         await self._choose(session, mode_id, lambda: session.mode, session.settings.set_mode, tell)
 
     async def choose_option(self, session: Session, config_id: str, value: str | bool) -> None:
@@ -215,7 +215,7 @@ class Choosing:
         if value not in choices(option):
             raise problem("value", "is not one of this option's values")
         value = session.settings.taken(config_id, value)
-        tell = self._hooks.set_config_option and partial(self._hooks.set_config_option, session, config_id)
+        tell = self._definition.set_config_option and partial(self._definition.set_config_option, session, config_id)
         choose = partial(session.settings.choose, config_id)
         await self._choose(session, value, lambda: session.config(config_id), choose, tell)
 

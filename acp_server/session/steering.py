@@ -14,24 +14,24 @@ from acp_server.store.records import Message
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
-    from acp_server.session.hooks import SteerHook
+    from acp_server.session.definition import SteeringHandler
     from acp_server.session.session import Session
 
 
-async def inject(hook: SteerHook, session: Session, content: list[dict[str, Any]], id: str) -> bool:
+async def inject(handler: SteeringHandler, session: Session, content: list[dict[str, Any]], id: str) -> bool:
     """Hand a message of the user's to the turn that runs, of whose conversation it then is a part. False if there is
-    none, or if it has ended by the time at which its author has taken the message. Raises what the hook raises."""
+    none, or if it has ended by the time at which its author has taken the message. Raises what the handler raises."""
     turn = session.turns[0] if session.turns else None
     if turn is None or turn.state not in (TurnState.IN_PROGRESS, TurnState.REQUIRES_ACTION) or turn.is_cancelled:
         return False
-    await hook(turn, Message("user", content))
+    await handler(turn, Message("user", content))
     return turn.insert(content, id)
 
 
-async def steer(call: Call, hook: SteerHook, session: Session) -> dict[str, Any]:
+async def steer(call: Call, handler: SteeringHandler, session: Session) -> dict[str, Any]:
     """`_session/steering`: answers `injected`, or that no turn runs. Then the client is to send a prompt, if it can be
     told so; otherwise that is an error. For a turn that no request stands for could not be waited for or cancelled."""
-    if await inject(hook, session, call.params["prompt"], f"msg_{os.urandom(12).hex()}"):
+    if await inject(handler, session, call.params["prompt"], f"msg_{os.urandom(12).hex()}"):
         return {"outcome": "injected"}
     asked = call.meta.get("steering")
     if isinstance(asked, dict) and cast("dict[str, Any]", asked).get("idleBehavior") == "promptRequired":

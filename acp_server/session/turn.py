@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from acp_server.schema.updates import PlanEntry
     from acp_server.session.client import Client
     from acp_server.session.compaction import Compaction
-    from acp_server.session.hooks import Host
+    from acp_server.session.hosts import TurnHost
     from acp_server.session.session import Session
     from acp_server.session.updates import ChunkKind, Speech
     from acp_server.store.records import ToolResult
@@ -49,7 +49,7 @@ class Turn:
 
     _questions = 0
 
-    def __init__(self, session: Session, host: Host, request: PromptRequest | None) -> None:
+    def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
         self.session: Final = session
         self._host = host
         self._params = cast("dict[str, Any]", host.request.params)

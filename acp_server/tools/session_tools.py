@@ -70,7 +70,7 @@ class Calls:
 
 
 class SessionTools:
-    """See `acp_server.session.hooks.ToolHost`. Iterating gives those that can run in the session."""
+    """See `acp_server.session.hosts.ToolHost`. Iterating gives those that can run in the session."""
 
     def __init__(self, agents: Toolbox, session: Session) -> None:
         self._agents = agents

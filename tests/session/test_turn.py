@@ -357,7 +357,7 @@ async def test_a_text_of_many_pieces_is_one_message_in_the_history() -> None:
 
     async with editing(agent) as editor:
         session = await editor.open()
-        records = cast("Any", agent)._hooks.store._records
+        records = cast("Any", agent)._definition.store._records
         assert await editor.ask(session) == END_TURN
         assert len(editor.said()) == 20_000
         turn = records[session].turns[0]

@@ -21,7 +21,7 @@ from acp_server.tasks.tree import NOTHING, Node
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
     from acp_server.schema.prompt import PromptRequest
-    from acp_server.session.hooks import PromptHook
+    from acp_server.session.definition import PromptHandler
     from acp_server.session.v2.session import Session
     from acp_server.wire.messages import Request
 
@@ -46,7 +46,7 @@ class Foreground(Job):
 
     __slots__ = ("_call", "_has_begun", "_is_told", "_session", "connection", "prompt")
 
-    def __init__(self, handler: PromptHook, call: Call, session: Session, request: PromptRequest | None) -> None:
+    def __init__(self, handler: PromptHandler, call: Call, session: Session, request: PromptRequest | None) -> None:
         self.connection: Final = call.connection
         node = session.node.child("foreground work")
         super().__init__(node, self.connection.work, self.connection.watch, self.connection.limits.grace)

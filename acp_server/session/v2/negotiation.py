@@ -16,7 +16,7 @@ from acp_server.session.negotiation import Greeting, as_v1, initialize
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
-    from acp_server.session.hooks import Hooks
+    from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
 
 PROTOCOL_VERSION: Final = 2
@@ -48,8 +48,8 @@ class Negotiation:
     """A client that asks for version 2 or a later one. `live`: what can be asked on its connection, which changes with
     each step. `routes`: what can be asked in version 2."""
 
-    def __init__(self, hooks: Hooks, profile: ClientProfile, live: Routes, routes: Routes) -> None:
-        self._hooks = hooks
+    def __init__(self, definition: AgentDefinition, profile: ClientProfile, live: Routes, routes: Routes) -> None:
+        self._definition = definition
         self._profile = profile
         self._live = live
         self._waiting = Routes({"initialize": Route(initialize, admit=self.admit, direct=True)}, missing=uninitialized)
@@ -66,7 +66,7 @@ class Negotiation:
         request = call.request
         if request.id is None or request.slot is not None:
             raise InvalidRequest("Version 2 has neither batches nor null as the id of a request")
-        version = requested(call.params, self._hooks.versions)
+        version = requested(call.params, self._definition.versions)
         if version < PROTOCOL_VERSION:
             raise InvalidRequest("The version of a connection does not change")
         if version == PROTOCOL_VERSION:
@@ -78,13 +78,13 @@ class Negotiation:
         call.follower = _Greeting(self._answer, lambda: self._live.become(self._fresh))
 
     def _answer(self) -> dict[str, Any]:
-        hooks = self._hooks
+        definition = self._definition
         return {
             "protocolVersion": PROTOCOL_VERSION,
-            "info": hooks.info,
-            "capabilities": _capabilities(hooks),
+            "info": definition.info,
+            "capabilities": _capabilities(definition),
             "authMethods": self._auth_methods(),
-            **hooks.offers,
+            **definition.offers,
         }
 
     def _first(self, admit: Admit | None) -> Admit:
@@ -96,7 +96,7 @@ class Negotiation:
         return first
 
     def _auth_methods(self) -> list[dict[str, Any]]:
-        methods = [_auth_method(method) for method in self._hooks.auth_methods]
+        methods = [_auth_method(method) for method in self._definition.auth_methods]
         if not self._profile.capabilities.auth.terminal:
             methods = [method for method in methods if method["type"] != "terminal"]
         return methods
@@ -137,18 +137,18 @@ def _known(params: dict[str, Any]) -> dict[str, Any]:
     return {**told, "clientCapabilities": {**shared, "session": _ALL_SESSIONS}}
 
 
-def _capabilities(hooks: Hooks) -> dict[str, Any]:
+def _capabilities(definition: AgentDefinition) -> dict[str, Any]:
     """What this agent can do: `AgentCapabilities` on the wire."""
     capabilities: dict[str, Any] = {}
-    if hooks.prompt is not None:
+    if definition.prompt is not None:
         session: dict[str, Any] = {"delete": {}, "additionalDirectories": {}}
         names = {"image": "image", "audio": "audio", "embedded_context": "embeddedContext"}
-        if hooks.accepts:
-            session["prompt"] = {names[kind]: {} for kind in hooks.accepts}
-        session["mcp"] = {kind: {} for kind in ("stdio", *hooks.mcp) if kind != "sse"}
+        if definition.accepts:
+            session["prompt"] = {names[kind]: {} for kind in definition.accepts}
+        session["mcp"] = {kind: {} for kind in ("stdio", *definition.mcp) if kind != "sse"}
         capabilities["session"] = session
-    if hooks.extensions:
-        capabilities["_meta"] = hooks.extensions
+    if definition.extensions:
+        capabilities["_meta"] = definition.extensions
     return capabilities
 
 

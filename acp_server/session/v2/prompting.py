@@ -21,7 +21,7 @@ from acp_server.session.v2.foreground import Foreground
 
 if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
-    from acp_server.session.hooks import PromptHook, SteerHook
+    from acp_server.session.definition import PromptHandler, SteeringHandler
     from acp_server.session.turn import Turn
     from acp_server.session.v2.session import Session
 
@@ -31,9 +31,9 @@ class Insertion(Follower):
 
     __slots__ = ("_call", "_work", "steer")
 
-    def __init__(self, handler: PromptHook, call: Call, session: Session, request: PromptRequest | None) -> None:
+    def __init__(self, handler: PromptHandler, call: Call, session: Session, request: PromptRequest | None) -> None:
         self._call = call
-        self.steer: SteerHook | None = None
+        self.steer: SteeringHandler | None = None
         """What hands it to the turn that runs, if there is one and the author wants that."""
         self._work = Foreground(handler, call, session, request)
 
@@ -80,11 +80,11 @@ class Prompting(v1.Prompting):
         if call.params.get("prompt") == []:
             raise problem("prompt", "has nothing in it")
         super().admit(call)
-        if self._hooks.second_prompts == "steer":
-            call.follower.steer = self._hooks.steer
+        if self._definition.second_prompts == "steer":
+            call.follower.steer = self._definition.steer
 
     def _may_wait(self, turns: Sequence[Turn]) -> bool:
-        return self._hooks.second_prompts != "refuse" or super()._may_wait(turns)
+        return self._definition.second_prompts != "refuse" or super()._may_wait(turns)
 
     def read(self, call: Call) -> PromptRequest:
         """See `acp_server.session.prompting.Prompting`."""

@@ -12,7 +12,7 @@ from acp_server.session.v2.prompting import Prompting
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
-    from acp_server.session.hooks import Hooks
+    from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.session import Session as AnySession
     from acp_server.session.v2.session import Session
@@ -23,25 +23,25 @@ class Methods:
 
     def __init__(
         self,
-        hooks: Hooks,
+        definition: AgentDefinition,
         profile: ClientProfile,
         sessions: dict[str, AnySession],
         find: Callable[[str], AnySession],
         cancel: Notice,
     ) -> None:
-        self._hooks = hooks
+        self._definition = definition
         self._find = find
         self._cancel = cancel
-        self._lifecycle = Lifecycle(hooks, profile, sessions)
-        self._choosing = Choosing(hooks, find)
-        self._prompting = Prompting(hooks, sessions)
+        self._lifecycle = Lifecycle(definition, profile, sessions)
+        self._choosing = Choosing(definition, find)
+        self._prompting = Prompting(definition, sessions)
 
     def routes(self) -> Routes:
         """All but `initialize`. A method that the agent has nothing for is not there."""
-        hooks, lifecycle = self._hooks, self._lifecycle
+        definition, lifecycle = self._definition, self._lifecycle
         routes = Routes()
         requests = routes.requests
-        if hooks.prompt is not None:
+        if definition.prompt is not None:
             requests["session/new"] = Route(lifecycle.new, direct=True)
             requests["session/list"] = Route(lifecycle.list, direct=True)
             requests["session/resume"] = Route(lifecycle.resume, admit=self._admit("resume"), direct=True)
@@ -54,13 +54,13 @@ class Methods:
             requests["tool_call/cancel"] = Route(_nothing, admit=self._cancel_tool_call, urgent=True, direct=True)
             requests["terminal/cancel"] = Route(_nothing, admit=self._cancel_terminal, urgent=True, direct=True)
             routes.on_notice("session/cancel", self._cancel)
-            if hooks.steer is not None:
+            if definition.steer is not None:
                 requests["_session/steering"] = Route(self._prompting.steer, direct=True)
-        if hooks.auth_methods:
+        if definition.auth_methods:
             requests["auth/login"] = Route(lifecycle.login.authenticate, direct=True)
             requests["auth/logout"] = Route(lifecycle.login.logout, urgent=True, direct=True)
-        requests.update(hooks.methods)
-        for method, notice in hooks.notifications:
+        requests.update(definition.methods)
+        for method, notice in definition.notifications:
             routes.on_notice(method, notice)
         return routes
 

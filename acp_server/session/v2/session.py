@@ -15,7 +15,7 @@ from acp_server.session.v2.updates import Updates
 if TYPE_CHECKING:
     from acp_server.peer.peer import Peer
     from acp_server.schema.session import McpServer
-    from acp_server.session.hooks import Hooks
+    from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.turn import Turn as AnyTurn
     from acp_server.session.v2.terminal import Terminal
@@ -35,10 +35,10 @@ class Session(v1.Session):
         record: SessionRecord,
         connection: Peer,
         profile: ClientProfile,
-        hooks: Hooks,
+        definition: AgentDefinition,
         mcp_servers: Sequence[McpServer] = (),
     ) -> None:
-        super().__init__(record, connection, profile, hooks, mcp_servers)
+        super().__init__(record, connection, profile, definition, mcp_servers)
         self.updates.settings = self.settings
         self.node: Final = connection.tree.child(f"session {record.id}")
         self.terminals: Final[dict[str, Terminal]] = {}

@@ -9,14 +9,14 @@ from acp_server.session.state import TurnState
 
 if TYPE_CHECKING:
     from acp_server.schema.prompt import PromptRequest
-    from acp_server.session.hooks import Host
+    from acp_server.session.hosts import TurnHost
     from acp_server.session.v2.session import Session
 
 
 class Turn(v1.Turn):
     """One prompt on version 2. Its id is that of the user's message."""
 
-    def __init__(self, session: Session, host: Host, request: PromptRequest | None) -> None:
+    def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
         super().__init__(session, host, request)
         self._updates = self.speech = session.updates.of(self.record)
         self._tell = session.updates.state

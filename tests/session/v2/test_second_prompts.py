@@ -147,7 +147,7 @@ async def test_what_the_author_raises_is_the_answer() -> None:
 
 async def test_without_a_function_that_steers_it_is_held() -> None:
     listener = Listener(second_prompts="steer")
-    listener.agent._hooks.steer = None
+    listener.agent._definition.steer = None
     async with editing(listener.agent) as editor:
         session = await listening(editor)
         held = await editor.prompt(session, "second")
