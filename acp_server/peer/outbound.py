@@ -18,7 +18,7 @@ from acp_server.errors import ConnectionClosed, MalformedResponse, RequestTimeou
 from acp_server.peer.writer import Writer
 from acp_server.tasks.scopes import Scopes
 from acp_server.tasks.signal import Signal, Signals
-from acp_server.wire.ledger import Asked, AskState
+from acp_server.wire.ledger import OutgoingRequest, RequestState
 from acp_server.wire.messages import Response
 from acp_server.wire.state_machine import Answered, Endpoint
 
@@ -35,7 +35,7 @@ OnOver = Callable[[], None]
 raise."""
 
 
-class Outbound(Asked):
+class Outbound(OutgoingRequest):
     """One request of ours. `on_late` gets a result for which the caller waits no more, so that what it created
     is released; `on_over` is told when there is nothing left to come of such a request."""
 
@@ -121,7 +121,7 @@ class Outbox:
             raise ConnectionClosed(method)
         signal = signals.make()
         asked = Outbound(method, on_late, on_over, signal)
-        ticket = self._writer.put(self._endpoint.ask(asked, params))
+        ticket = self._writer.put(self._endpoint.request(asked, params))
         try:
             if timeout is None:
                 await signal
@@ -136,9 +136,9 @@ class Outbox:
             asked.abandon()
             raise
         finally:
-            if asked.state is AskState.WAITING:
+            if asked.state is RequestState.WAITING:
                 self._withdraw(asked, ticket)
-        if asked.state is AskState.WITHDRAWN:
+        if asked.state is RequestState.WITHDRAWN:
             assert timeout is not None
             raise RequestTimeout(method, timeout)
         return asked.result()
@@ -151,7 +151,7 @@ class Outbox:
 
     def answered(self, event: Answered) -> None:
         """An answer has arrived. Its caller goes on after the notifications that came before it."""
-        asked = event.asked
+        asked = event.request
         assert isinstance(asked, Outbound)
         asked.response = event.response
         if event.late:

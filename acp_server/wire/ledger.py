@@ -1,4 +1,4 @@
-"""Who owes whom an answer: the ids that the peer waits for, and the ids that we wait for.
+"""Which requests are not answered yet: those of the peer, and ours.
 
 The two tables never mix, since both sides count their own ids. It does no I/O and knows neither tasks nor frames; every
 change of state goes through one of its methods.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from acp_server.wire.messages import Request, RequestId
 
 
-class AskState(StrEnum):
+class RequestState(StrEnum):
     """What became of a request of ours."""
 
     NEW = "new"
@@ -24,27 +24,27 @@ class AskState(StrEnum):
     LOST = "lost"
 
 
-_MOVES: dict[AskState, frozenset[AskState]] = {
-    AskState.NEW: frozenset({AskState.WAITING}),
-    AskState.WAITING: frozenset({AskState.ANSWERED, AskState.WITHDRAWN, AskState.LOST}),
-    AskState.WITHDRAWN: frozenset({AskState.ANSWERED, AskState.LOST}),
-    AskState.ANSWERED: frozenset(),
-    AskState.LOST: frozenset(),
+_MOVES: dict[RequestState, frozenset[RequestState]] = {
+    RequestState.NEW: frozenset({RequestState.WAITING}),
+    RequestState.WAITING: frozenset({RequestState.ANSWERED, RequestState.WITHDRAWN, RequestState.LOST}),
+    RequestState.WITHDRAWN: frozenset({RequestState.ANSWERED, RequestState.LOST}),
+    RequestState.ANSWERED: frozenset(),
+    RequestState.LOST: frozenset(),
 }
 
 
 @dataclass(eq=False)
-class Asked:
+class OutgoingRequest:
     """A request of ours. `wants_late_answer`: an answer that comes after the withdrawal is still of use."""
 
     method: str
     wants_late_answer: bool = False
     id: int = field(default=-1, init=False)
-    state: AskState = field(default=AskState.NEW, init=False)
+    state: RequestState = field(default=RequestState.NEW, init=False)
 
 
 class Ledger:
-    """The open debts of one connection, in both directions.
+    """The requests of one connection that are not answered yet, in both directions.
 
     `late_limit`: how many withdrawn requests of ours are remembered for the sake of a late answer. Beyond it the oldest
     is forgotten, so that a peer that never answers cannot make the table grow without end.
@@ -54,27 +54,27 @@ class Ledger:
 
     def __init__(self, late_limit: int = 1000) -> None:
         self._incoming: dict[RequestId, Request] = {}
-        self._outgoing: dict[int, Asked] = {}
-        self._withdrawn: dict[int, Asked] = {}
+        self._outgoing: dict[int, OutgoingRequest] = {}
+        self._withdrawn: dict[int, OutgoingRequest] = {}
         self._late_limit = late_limit
         self._next_id = 0
 
     def accept(self, request: Request) -> bool:
-        """Owe the peer an answer to `request`. False if a request with this id is still unanswered."""
+        """Note that `request` of the peer is to be answered. False if a request with this id is still unanswered."""
         if request.id in self._incoming:
             return False
         self._incoming[request.id] = request
         return True
 
-    def settle(self, request: Request) -> bool:
-        """Pay the debt. False if it is paid already, so that no request is ever answered twice."""
+    def complete(self, request: Request) -> bool:
+        """`request` is being answered. False if it was answered before, so that no request is ever answered twice."""
         if self._incoming.get(request.id) is not request:
             return False
         del self._incoming[request.id]
         return True
 
-    def owed(self, id: RequestId) -> Request | None:
-        """The unanswered request with this id. Types count: 7 is not "7"."""
+    def pending(self, id: RequestId) -> Request | None:
+        """The request of the peer with this id that is not answered yet. Types count: 7 is not "7"."""
         return self._incoming.get(id)
 
     @property
@@ -82,11 +82,11 @@ class Ledger:
         """The id that the next request of ours gets. Ids are never used twice in the life of a connection."""
         return self._next_id
 
-    def ask(self, asked: Asked) -> None:
-        """Expect an answer from the peer, to the id `next_id`. Each `asked` is asked once."""
-        self._move(asked, AskState.WAITING)
+    def expect(self, request: OutgoingRequest) -> None:
+        """Expect an answer from the peer, to the id `next_id`. Each `request` is sent once."""
+        self._move(request, RequestState.WAITING)
 
-    def answered(self, id: object) -> tuple[Asked, bool] | None:
+    def answered(self, id: object) -> tuple[OutgoingRequest, bool] | None:
         """An answer for this id has arrived: the request, and whether it comes too late, because we had withdrawn it.
 
         None if the id means nothing (any more).
@@ -94,37 +94,37 @@ class Ledger:
         if type(id) is not int:
             return None
         late = False
-        asked = self._outgoing.get(id)
-        if asked is None:
+        request = self._outgoing.get(id)
+        if request is None:
             late = True
-            asked = self._withdrawn.get(id)
-            if asked is None:
+            request = self._withdrawn.get(id)
+            if request is None:
                 return None
-        self._move(asked, AskState.ANSWERED)
-        return asked, late
+        self._move(request, RequestState.ANSWERED)
+        return request, late
 
-    def withdraw(self, asked: Asked) -> bool:
+    def withdraw(self, request: OutgoingRequest) -> bool:
         """We no longer wait. False if there is nothing to withdraw, because the answer or the end came first."""
-        if asked.state is not AskState.WAITING:
+        if request.state is not RequestState.WAITING:
             return False
-        self._move(asked, AskState.WITHDRAWN)
+        self._move(request, RequestState.WITHDRAWN)
         return True
 
-    def lose_all(self) -> list[Asked]:
-        """The peer is gone: those that still waited, in the order in which they asked."""
+    def lose_all(self) -> list[OutgoingRequest]:
+        """The peer is gone: those that still waited, in the order in which they were sent."""
         waiting = list(self._outgoing.values())
-        for asked in [*waiting, *self._withdrawn.values()]:
-            self._move(asked, AskState.LOST)
+        for request in [*waiting, *self._withdrawn.values()]:
+            self._move(request, RequestState.LOST)
         return waiting
 
     @property
     def incoming(self) -> int:
-        """How many answers we owe."""
+        """How many requests of the peer are not answered yet."""
         return len(self._incoming)
 
     @property
     def outgoing(self) -> int:
-        """How many answers we wait for."""
+        """How many requests of ours are not answered yet."""
         return len(self._outgoing)
 
     @property
@@ -132,17 +132,17 @@ class Ledger:
         """How many answers we would still take note of, though no caller waits for them."""
         return len(self._withdrawn)
 
-    def _move(self, asked: Asked, state: AskState) -> None:
-        if state not in _MOVES[asked.state]:
-            raise AssertionError(f"a request of ours cannot go from {asked.state.value} to {state.value}")
-        asked.state = state
-        self._outgoing.pop(asked.id, None)
-        self._withdrawn.pop(asked.id, None)
-        if state is AskState.WAITING:
-            asked.id = self._next_id
+    def _move(self, request: OutgoingRequest, state: RequestState) -> None:
+        if state not in _MOVES[request.state]:
+            raise AssertionError(f"a request of ours cannot go from {request.state.value} to {state.value}")
+        request.state = state
+        self._outgoing.pop(request.id, None)
+        self._withdrawn.pop(request.id, None)
+        if state is RequestState.WAITING:
+            request.id = self._next_id
             self._next_id += 1
-            self._outgoing[asked.id] = asked
-        elif state is AskState.WITHDRAWN and asked.wants_late_answer:
-            self._withdrawn[asked.id] = asked
+            self._outgoing[request.id] = request
+        elif state is RequestState.WITHDRAWN and request.wants_late_answer:
+            self._withdrawn[request.id] = request
             if len(self._withdrawn) > self._late_limit:
                 self._withdrawn.pop(next(iter(self._withdrawn)))

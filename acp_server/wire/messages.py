@@ -33,7 +33,7 @@ _PARAMS: Final = frozenset[object]({dict, list, type(None)})
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A call that is owed exactly one answer. Its identity, not its id, stands for the debt: ids come round again."""
+    """A call that gets exactly one answer. It is told from others by its identity: ids come round again."""
 
     id: RequestId
     method: str

@@ -15,7 +15,7 @@ from acp_server.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Enco
 from acp_server.wire import codec
 from acp_server.wire.batch import BATCH_BYTES, BATCH_LIMIT, Batches, Slot
 from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Block, Line, LineFramer, TooLong
-from acp_server.wire.ledger import Asked, Ledger
+from acp_server.wire.ledger import Ledger, OutgoingRequest
 from acp_server.wire.messages import (
     Ignored,
     Invalid,
@@ -43,7 +43,7 @@ _FULL: Final = {"limit": "batches"}
 class Answered:
     """The answer to a request of ours. `late`: it had been withdrawn, so no caller waits for it."""
 
-    asked: Asked
+    request: OutgoingRequest
     response: Response
     late: bool
 
@@ -130,7 +130,7 @@ class Endpoint:
             return self._batch(cast("list[Any]", value), len(line))
         message = classify(value)
         if type(message) is Notification:
-            # Nothing is owed for it. It may come by the ten thousand, so it takes no step that it does not need.
+            # It gets no answer. It may come by the ten thousand, so it takes no step that it does not need.
             message.size = len(line)
             return (message,)
         return (self._event(message, len(line)),)
@@ -181,42 +181,43 @@ class Endpoint:
         if message.data is not None:
             error["data"] = message.data
         # An id in flight belongs to the answer of another request: echoing it here would resolve the wrong call.
-        id = None if self.ledger.owed(message.id) is not None else message.id
+        id = None if self.ledger.pending(message.id) is not None else message.id
         return Outgoing(_error_frame(id, error))
 
     def _response(self, response: Response) -> Event:
         found = self.ledger.answered(response.id)
         if found is None:
             return Dropped(f"a response to no request of ours, id {reprlib.repr(response.id)}")
-        asked, late = found
-        return Answered(asked, response, late)
+        request, late = found
+        return Answered(request, response, late)
 
     # -- what leaves
 
     def answer(self, request: Request, result: Any) -> bytes | None:
-        """Answer with a result; see `_settle`. Raises `EncodeError`, and the debt stays, if JSON cannot express it."""
-        return self._settle(request, codec.encode({"jsonrpc": "2.0", "id": request.id, "result": result}))
+        """Answer with a result; see `_complete`. Raises `EncodeError` if JSON cannot express
+        it; then the request stays pending."""
+        return self._complete(request, codec.encode({"jsonrpc": "2.0", "id": request.id, "result": result}))
 
     def refuse(self, request: Request, error: RpcError) -> bytes | None:
-        """Answer with an error; see `_settle`. Error data that JSON cannot express is left out."""
-        return self._settle(request, _error_frame(request.id, error.to_wire()))
+        """Answer with an error; see `_complete`. Error data that JSON cannot express is left out."""
+        return self._complete(request, _error_frame(request.id, error.to_wire()))
 
-    def ask(self, asked: Asked, params: Any) -> bytes:
+    def request(self, request: OutgoingRequest, params: Any) -> bytes:
         """The frame of a request of ours, from now on expected to be answered. Raises `EncodeError`, and nothing
         changed."""
-        # Encoded with the id it will get: a request that cannot be encoded must not leave a debt behind.
-        message: dict[str, Any] = {"jsonrpc": "2.0", "id": self.ledger.next_id, "method": asked.method}
+        # Encoded with the id it will get: a request that cannot be encoded must not be waited for.
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": self.ledger.next_id, "method": request.method}
         if params is not None:
             message["params"] = params
         frame = codec.encode(message)
-        self.ledger.ask(asked)
+        self.ledger.expect(request)
         return frame
 
-    def withdraw(self, asked: Asked) -> bytes | None:
-        """The `$/cancel_request` for a request of ours, or None if it is settled, so there is nothing to cancel."""
-        if not self.ledger.withdraw(asked):
+    def withdraw(self, request: OutgoingRequest) -> bytes | None:
+        """The `$/cancel_request` for a request of ours, or None if it is answered, so there is nothing to cancel."""
+        if not self.ledger.withdraw(request):
             return None
-        return self.notify(CANCEL_METHOD, {"requestId": asked.id})
+        return self.notify(CANCEL_METHOD, {"requestId": request.id})
 
     def notify(self, method: str, params: Any) -> bytes:
         """The frame of a notification. Raises `EncodeError`."""
@@ -225,10 +226,10 @@ class Endpoint:
             message["params"] = params
         return codec.encode(message)
 
-    def _settle(self, request: Request, frame: bytes) -> bytes | None:
-        """Settle the debt, then hand out what is to be written: None if it was settled before, or if the batch that the
+    def _complete(self, request: Request, frame: bytes) -> bytes | None:
+        """Note the answer, then hand out what is to be written: None if there was one before, or if the batch that the
         request came in still waits for others."""
-        if not self.ledger.settle(request):
+        if not self.ledger.complete(request):
             return None
         slot: Slot | None = request.slot
         if slot is None:

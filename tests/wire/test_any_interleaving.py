@@ -1,4 +1,4 @@
-"""Whatever comes in whatever order: each request is answered once, and at the end nobody owes anybody anything."""
+"""Whatever comes in whatever order: each request is answered once, and at the end no answer is missing."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from acp_server.errors import EncodeError, RpcError
-from acp_server.wire.ledger import Asked, AskState
+from acp_server.wire.ledger import OutgoingRequest, RequestState
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import Answered, Dropped, Endpoint, Outgoing
 from tests.wire.live import cancel, notification, request, strict
@@ -54,17 +54,17 @@ def pick(items: list[Any], number: int) -> Any:
 
 
 class Interleaving(RuleBasedStateMachine):
-    """One endpoint against a model of what it must owe."""
+    """One endpoint against a model of what it must answer."""
 
     def __init__(self) -> None:
         super().__init__()
         self.endpoint = Endpoint()
-        self.owed: list[Request] = []
+        self.pending: list[Request] = []
         self.paid: list[Request] = []
         self.due: list[str] = []
         """The id that the answer with this number must have, as its repr: 1 is not True and not "1"."""
         self.frames: list[bytes] = []
-        self.asked: list[Asked] = []
+        self.asked: list[OutgoingRequest] = []
 
     # What arrives
 
@@ -94,10 +94,10 @@ class Interleaving(RuleBasedStateMachine):
         asked = pick(self.asked, number)
         before = asked.state
         (event,) = self.endpoint.receive(line({"jsonrpc": "2.0", "id": asked.id} | members))
-        if before is AskState.WAITING or (before is AskState.WITHDRAWN and asked.wants_late_answer):
+        if before is RequestState.WAITING or (before is RequestState.WITHDRAWN and asked.wants_late_answer):
             assert isinstance(event, Answered)
-            assert event.asked is asked
-            assert event.late == (before is AskState.WITHDRAWN)
+            assert event.request is asked
+            assert event.late == (before is RequestState.WITHDRAWN)
             assert (event.response.result, event.response.error) == (members.get("result"), members.get("error")) or (
                 event.response.malformed
             )
@@ -111,14 +111,14 @@ class Interleaving(RuleBasedStateMachine):
 
     # What leaves
 
-    @precondition(lambda self: self.owed)
+    @precondition(lambda self: self.pending)
     @rule(number=ANY, how=st.sampled_from(["result", "error", "unwritable result", "unwritable error"]))
     def answer(self, number: int, how: str) -> None:
-        owed = pick(self.owed, number)
+        pending = pick(self.pending, number)
         if how == "unwritable result":
             with pytest.raises(EncodeError):
-                self.endpoint.answer(owed, object())
-        self._answer(owed, with_error=how != "result")
+                self.endpoint.answer(pending, object())
+        self._answer(pending, with_error=how != "result")
 
     @precondition(lambda self: self.paid)
     @rule(number=ANY)
@@ -129,11 +129,11 @@ class Interleaving(RuleBasedStateMachine):
 
     @rule(wants_late_answer=st.booleans(), writable=st.booleans())
     def ask(self, wants_late_answer: bool, writable: bool) -> None:
-        asked = Asked("x", wants_late_answer)
+        asked = OutgoingRequest("x", wants_late_answer)
         if not writable:
             with pytest.raises(EncodeError):
-                self.endpoint.ask(asked, object())
-        self.frames.append(self.endpoint.ask(asked, None))
+                self.endpoint.request(asked, object())
+        self.frames.append(self.endpoint.request(asked, None))
         assert asked.id == strict(self.frames[-1])["id"] == len(self.asked)
         self.asked.append(asked)
 
@@ -141,34 +141,34 @@ class Interleaving(RuleBasedStateMachine):
     @rule(number=ANY)
     def withdraw(self, number: int) -> None:
         asked = pick(self.asked, number)
-        was_waiting = asked.state is AskState.WAITING
+        was_waiting = asked.state is RequestState.WAITING
         frame = self.endpoint.withdraw(asked)
         assert frame == (line_of_cancel(asked) if was_waiting else None)
-        assert asked.state is not AskState.WAITING
+        assert asked.state is not RequestState.WAITING
 
     @rule()
     def lose_all(self) -> None:
-        waiting = [asked for asked in self.asked if asked.state is AskState.WAITING]
+        waiting = [asked for asked in self.asked if asked.state is RequestState.WAITING]
         assert self.endpoint.ledger.lose_all() == waiting
 
     # What must hold
 
     @invariant()
-    def the_tables_hold_what_is_owed(self) -> None:
+    def the_tables_hold_what_is_pending(self) -> None:
         ledger = self.endpoint.ledger
-        late = [a for a in self.asked if a.state is AskState.WITHDRAWN and a.wants_late_answer]
-        assert ledger.incoming == len(self.owed)
-        assert all(ledger.owed(owed.id) is owed for owed in self.owed)
-        assert ledger.outgoing == sum(asked.state is AskState.WAITING for asked in self.asked)
+        late = [a for a in self.asked if a.state is RequestState.WITHDRAWN and a.wants_late_answer]
+        assert ledger.incoming == len(self.pending)
+        assert all(ledger.pending(pending.id) is pending for pending in self.pending)
+        assert ledger.outgoing == sum(asked.state is RequestState.WAITING for asked in self.asked)
         assert ledger.withdrawn == len(late)
 
     def teardown(self) -> None:
         for event in [*self.endpoint.receive(b'{"jsonrpc":"2.0"'), *self.endpoint.receive_eof()]:
             self._event(event)
-        while self.owed:
-            self._answer(self.owed[0], with_error=False)
+        while self.pending:
+            self._answer(self.pending[0], with_error=False)
         self.endpoint.ledger.lose_all()
-        self.the_tables_hold_what_is_owed()
+        self.the_tables_hold_what_is_pending()
         assert self.endpoint.ledger.outgoing == self.endpoint.ledger.withdrawn == 0
         answers = dict(self._numbered_answers())
         assert answers == dict(enumerate(self.due))
@@ -181,24 +181,24 @@ class Interleaving(RuleBasedStateMachine):
     def _event(self, event: Any) -> None:
         if isinstance(event, Request):
             assert event not in self.paid
-            self.owed.append(event)
+            self.pending.append(event)
         elif isinstance(event, Outgoing):
             self.frames.append(event.frame)
         elif isinstance(event, Answered):
-            assert event.asked.state is AskState.ANSWERED
+            assert event.request.state is RequestState.ANSWERED
         else:
             assert isinstance(event, Notification | Dropped)
 
-    def _answer(self, owed: Request, *, with_error: bool) -> None:
+    def _answer(self, pending: Request, *, with_error: bool) -> None:
         number = len(self.due)
         if with_error:
-            frame = self.endpoint.refuse(owed, RpcError(str(number), code=1, data=object()))
+            frame = self.endpoint.refuse(pending, RpcError(str(number), code=1, data=object()))
         else:
-            frame = self.endpoint.answer(owed, number)
-        self.due.append(repr(owed.id))
-        self.owed.remove(owed)
-        self.paid.append(owed)
-        assert frame is not None or owed.slot is not None
+            frame = self.endpoint.answer(pending, number)
+        self.due.append(repr(pending.id))
+        self.pending.remove(pending)
+        self.paid.append(pending)
+        assert frame is not None or pending.slot is not None
         if frame is not None:
             self.frames.append(frame)
 
@@ -220,7 +220,7 @@ class Interleaving(RuleBasedStateMachine):
                 yield number, repr(message["id"])
 
 
-def line_of_cancel(asked: Asked) -> bytes:
+def line_of_cancel(asked: OutgoingRequest) -> bytes:
     return b'{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":%d}}\n' % asked.id
 
 
@@ -235,8 +235,8 @@ class Side:
     def __init__(self) -> None:
         self.endpoint = Endpoint()
         self.inbox: list[bytes] = []
-        self.owed: list[Request] = []
-        self.asked: list[Asked] = []
+        self.pending: list[Request] = []
+        self.asked: list[OutgoingRequest] = []
         self.complaints = 0
 
 
@@ -250,8 +250,8 @@ class BackToBack(RuleBasedStateMachine):
 
     @rule(side=st.sampled_from([0, 1]), wants_late_answer=st.booleans())
     def ask(self, side: int, wants_late_answer: bool) -> None:
-        asked = Asked("x", wants_late_answer)
-        self.sides[1 - side].inbox.append(self.sides[side].endpoint.ask(asked, None))
+        asked = OutgoingRequest("x", wants_late_answer)
+        self.sides[1 - side].inbox.append(self.sides[side].endpoint.request(asked, None))
         self.sides[side].asked.append(asked)
 
     @rule(side=st.sampled_from([0, 1]), number=ANY)
@@ -263,8 +263,8 @@ class BackToBack(RuleBasedStateMachine):
 
     @rule(side=st.sampled_from([0, 1]), number=ANY)
     def answer(self, side: int, number: int) -> None:
-        if owed := self.sides[side].owed:
-            frame = self.sides[side].endpoint.answer(owed.pop(number % len(owed)), number)
+        if pending := self.sides[side].pending:
+            frame = self.sides[side].endpoint.answer(pending.pop(number % len(pending)), number)
             assert frame is not None
             self.sides[1 - side].inbox.append(frame)
 
@@ -279,7 +279,7 @@ class BackToBack(RuleBasedStateMachine):
         inbox, here.inbox = here.inbox, []
         for event in here.endpoint.receive(b"".join(inbox)):
             if isinstance(event, Request):
-                here.owed.append(event)
+                here.pending.append(event)
             elif isinstance(event, Outgoing):
                 here.complaints += 1
                 there.inbox.append(event.frame)
@@ -289,7 +289,7 @@ class BackToBack(RuleBasedStateMachine):
         for side in (0, 1):
             self.deliver(side)
         for side in (0, 1):
-            while self.sides[side].owed:
+            while self.sides[side].pending:
                 self.answer(side, 0)
         for side in (0, 1, 0, 1):
             self.deliver(side)
@@ -297,7 +297,7 @@ class BackToBack(RuleBasedStateMachine):
             assert side.inbox == []
             ledger = side.endpoint.ledger
             assert (ledger.incoming, ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
-            assert all(a.state in (AskState.ANSWERED, AskState.WITHDRAWN) for a in side.asked)
+            assert all(a.state in (RequestState.ANSWERED, RequestState.WITHDRAWN) for a in side.asked)
         assert sum(side.complaints for side in self.sides) == self.noise_heard
 
 

@@ -1,8 +1,8 @@
-"""Who owes whom an answer, and that no debt is paid twice."""
+"""Which requests are not answered yet, and that none is answered twice."""
 
 import pytest
 
-from acp_server.wire.ledger import Asked, AskState, Ledger
+from acp_server.wire.ledger import Ledger, OutgoingRequest, RequestState
 from acp_server.wire.messages import Request, RequestId
 
 
@@ -10,28 +10,28 @@ def incoming(id: RequestId) -> Request:
     return Request(id, "x", None)
 
 
-def asked(ledger: Ledger, *, wants_late_answer: bool = False) -> Asked:
-    request = Asked("x", wants_late_answer)
-    ledger.ask(request)
+def asked(ledger: Ledger, *, wants_late_answer: bool = False) -> OutgoingRequest:
+    request = OutgoingRequest("x", wants_late_answer)
+    ledger.expect(request)
     return request
 
 
-# What we owe
+# Requests of the peer
 
 
 @pytest.mark.behaviour("A1", "E4")
-def test_a_debt_is_paid_once_and_by_its_own_request() -> None:
+def test_a_request_is_answered_once_and_not_for_another_of_its_id() -> None:
     ledger = Ledger()
     first, second = incoming(7), incoming(7)
     assert ledger.accept(first)
-    assert ledger.owed(7) is first
-    assert ledger.settle(first)
-    assert not ledger.settle(first)
+    assert ledger.pending(7) is first
+    assert ledger.complete(first)
+    assert not ledger.complete(first)
     # The id comes round again: the former owner has no hold on it.
     assert ledger.accept(second)
-    assert not ledger.settle(first)
-    assert ledger.owed(7) is second
-    assert ledger.settle(second)
+    assert not ledger.complete(first)
+    assert ledger.pending(7) is second
+    assert ledger.complete(second)
     assert ledger.incoming == 0
 
 
@@ -41,21 +41,21 @@ def test_an_id_in_flight_is_not_accepted_again() -> None:
     first, second = incoming(7), incoming(7)
     assert ledger.accept(first)
     assert not ledger.accept(second)
-    assert not ledger.settle(second)
-    assert ledger.settle(first)
+    assert not ledger.complete(second)
+    assert ledger.complete(first)
 
 
 @pytest.mark.behaviour("A2")
-def test_ids_of_different_types_are_different_debts() -> None:
+def test_ids_of_different_types_are_different_requests() -> None:
     ledger = Ledger()
     requests = [incoming(id) for id in (7, "7", None, "None", 0, "")]
     assert all(ledger.accept(request) for request in requests)
     assert ledger.incoming == 6
-    assert [ledger.owed(request.id) for request in requests] == requests
-    assert ledger.owed(8) is None
+    assert [ledger.pending(request.id) for request in requests] == requests
+    assert ledger.pending(8) is None
 
 
-# What we are owed
+# Requests of ours
 
 
 @pytest.mark.behaviour("C16")
@@ -73,7 +73,7 @@ def test_an_answer_is_taken_once() -> None:
     ledger = Ledger()
     request = asked(ledger)
     assert ledger.answered(request.id) == (request, False)
-    assert request.state is AskState.ANSWERED
+    assert request.state is RequestState.ANSWERED
     assert ledger.answered(request.id) is None
     assert ledger.outgoing == 0
 
@@ -84,13 +84,13 @@ def test_an_answer_to_another_id_is_nobody_s(id: object) -> None:
     ledger = Ledger()
     request = asked(ledger)
     assert ledger.answered(id) is None
-    assert request.state is AskState.WAITING
+    assert request.state is RequestState.WAITING
 
 
 @pytest.mark.behaviour("C2", "C3")
 def test_only_a_waiting_request_is_withdrawn_and_once() -> None:
     ledger = Ledger()
-    withdrawn, answered, new = asked(ledger), asked(ledger), Asked("x")
+    withdrawn, answered, new = asked(ledger), asked(ledger), OutgoingRequest("x")
     assert ledger.withdraw(withdrawn)
     assert not ledger.withdraw(withdrawn)
     ledger.answered(answered.id)
@@ -114,8 +114,8 @@ def test_a_late_answer_is_told_to_whom_it_still_matters(wanted: bool) -> None:
 @pytest.mark.behaviour("C5")
 def test_a_late_answer_matters_to_nobody_unless_it_is_said() -> None:
     ledger = Ledger()
-    request = Asked("x")
-    ledger.ask(request)
+    request = OutgoingRequest("x")
+    ledger.expect(request)
     ledger.withdraw(request)
     assert ledger.withdrawn == 0
 
@@ -137,7 +137,11 @@ def test_the_end_loses_all_and_names_those_who_wait_in_their_order() -> None:
     ledger.withdraw(withdrawn)
     assert ledger.lose_all() == [first, second]
     assert ledger.lose_all() == []
-    assert [r.state for r in (first, answered, withdrawn)] == [AskState.LOST, AskState.ANSWERED, AskState.LOST]
+    assert [r.state for r in (first, answered, withdrawn)] == [
+        RequestState.LOST,
+        RequestState.ANSWERED,
+        RequestState.LOST,
+    ]
     assert (ledger.outgoing, ledger.withdrawn) == (0, 0)
     assert ledger.answered(first.id) is None
     assert not ledger.withdraw(first)
@@ -147,6 +151,6 @@ def test_a_request_is_asked_once_and_a_second_time_changes_nothing() -> None:
     ledger = Ledger()
     request = asked(ledger)
     with pytest.raises(AssertionError, match="from waiting to waiting"):
-        ledger.ask(request)
+        ledger.expect(request)
     assert (request.id, ledger.next_id, ledger.outgoing) == (0, 1, 1)
     assert ledger.answered(0) == (request, False)

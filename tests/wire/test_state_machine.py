@@ -1,4 +1,4 @@
-"""One side of a connection as a state machine: what arrives becomes events, what is owed is answered once."""
+"""One side of a connection as a state machine: what arrives becomes events, each request is answered once."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from acp_server.errors import EncodeError, InternalError, RpcError
 from acp_server.wire.framing import LineFramer
-from acp_server.wire.ledger import Asked, AskState
+from acp_server.wire.ledger import OutgoingRequest, RequestState
 from acp_server.wire.messages import ID_LIMIT, Notification, Request
 from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Endpoint, Event, Outgoing
 from tests.wire.live import cancel, notification, request, strict
@@ -33,9 +33,9 @@ def refused(endpoint: Endpoint, message: Any) -> Any:
     return strict(event.frame)
 
 
-def waiting(endpoint: Endpoint, *, wants_late_answer: bool = False) -> Asked:
-    asked = Asked("x", wants_late_answer)
-    endpoint.ask(asked, None)
+def waiting(endpoint: Endpoint, *, wants_late_answer: bool = False) -> OutgoingRequest:
+    asked = OutgoingRequest("x", wants_late_answer)
+    endpoint.request(asked, None)
     return asked
 
 
@@ -59,20 +59,20 @@ def test_an_answer_carries_the_id_as_it_came(id: Any) -> None:
 @pytest.mark.behaviour("A1")
 def test_a_request_is_answered_once_however_often_it_is_tried() -> None:
     endpoint = Endpoint()
-    (owed,) = accepted(endpoint, 1)
-    assert endpoint.answer(owed, None) == b'{"jsonrpc":"2.0","id":1,"result":null}\n'
-    assert endpoint.answer(owed, None) is None
-    assert endpoint.refuse(owed, InternalError()) is None
+    (pending,) = accepted(endpoint, 1)
+    assert endpoint.answer(pending, None) == b'{"jsonrpc":"2.0","id":1,"result":null}\n'
+    assert endpoint.answer(pending, None) is None
+    assert endpoint.refuse(pending, InternalError()) is None
 
 
 @pytest.mark.behaviour("A14")
-def test_a_result_that_cannot_be_written_leaves_the_debt_to_be_paid_with_an_error() -> None:
+def test_a_result_that_cannot_be_written_is_answered_with_an_error_instead() -> None:
     endpoint = Endpoint()
-    (owed,) = accepted(endpoint, 1)
+    (pending,) = accepted(endpoint, 1)
     with pytest.raises(EncodeError):
-        endpoint.answer(owed, object())
-    assert endpoint.ledger.owed(1) is owed
-    assert endpoint.refuse(owed, InternalError()) == (
+        endpoint.answer(pending, object())
+    assert endpoint.ledger.pending(1) is pending
+    assert endpoint.refuse(pending, InternalError()) == (
         b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error"}}\n'
     )
 
@@ -130,7 +130,7 @@ def test_a_request_is_registered_when_it_comes_out() -> None:
     for event in endpoint.receive(
         json.dumps(request(7, "x")).encode() + b"\n" + json.dumps(cancel(7)).encode() + b"\n"
     ):
-        assert endpoint.ledger.owed(7) is not None
+        assert endpoint.ledger.pending(7) is not None
         if isinstance(event, Notification):
             assert (event.method, event.params) == (CANCEL_METHOD, {"requestId": 7})
 
@@ -239,20 +239,22 @@ def test_a_cancel_of_more_than_128_kib_is_seen_in_its_turn_only() -> None:
 @pytest.mark.behaviour("C16")
 def test_our_requests_and_notifications_leave_out_absent_parameters() -> None:
     endpoint = Endpoint()
-    assert endpoint.ask(Asked("x"), None) == b'{"jsonrpc":"2.0","id":0,"method":"x"}\n'
-    assert endpoint.ask(Asked("y"), {"a": 1}) == b'{"jsonrpc":"2.0","id":1,"method":"y","params":{"a":1}}\n'
+    assert endpoint.request(OutgoingRequest("x"), None) == b'{"jsonrpc":"2.0","id":0,"method":"x"}\n'
+    assert (
+        endpoint.request(OutgoingRequest("y"), {"a": 1}) == b'{"jsonrpc":"2.0","id":1,"method":"y","params":{"a":1}}\n'
+    )
     assert endpoint.notify("x", None) == b'{"jsonrpc":"2.0","method":"x"}\n'
     assert endpoint.notify("y", [1]) == b'{"jsonrpc":"2.0","method":"y","params":[1]}\n'
 
 
-def test_a_request_of_ours_that_cannot_be_written_leaves_no_debt() -> None:
+def test_a_request_of_ours_that_cannot_be_written_is_not_waited_for() -> None:
     endpoint = Endpoint()
-    asked = Asked("x")
+    asked = OutgoingRequest("x")
     with pytest.raises(EncodeError):
-        endpoint.ask(asked, object())
+        endpoint.request(asked, object())
     with pytest.raises(EncodeError):
         endpoint.notify("x", object())
-    assert (endpoint.ledger.next_id, endpoint.ledger.outgoing, asked.state) == (0, 0, AskState.NEW)
+    assert (endpoint.ledger.next_id, endpoint.ledger.outgoing, asked.state) == (0, 0, RequestState.NEW)
 
 
 @pytest.mark.parametrize("members", [{"result": {"a": 1}}, {"error": FULL_ERROR}], ids=repr)
@@ -261,7 +263,7 @@ def test_an_answer_finds_its_request(members: Any) -> None:
     _, asked = waiting(endpoint), waiting(endpoint)
     (event,) = receive(endpoint, {"jsonrpc": "2.0", "id": 1} | members)
     assert isinstance(event, Answered)
-    assert (event.asked, event.late) == (asked, False)
+    assert (event.request, event.late) == (asked, False)
     assert (event.response.result, event.response.error) == (members.get("result"), members.get("error"))
 
 
@@ -284,9 +286,9 @@ def test_a_malformed_answer_fails_the_one_who_waits_and_nobody_else(line: bytes)
     asked, other = waiting(endpoint), waiting(endpoint)
     (event,) = receive(endpoint, line + b"\n")
     assert isinstance(event, Answered)
-    assert event.asked is asked
+    assert event.request is asked
     assert event.response.malformed
-    assert other.state is AskState.WAITING
+    assert other.state is RequestState.WAITING
 
 
 DEEP_ID = b'{"jsonrpc":"2.0","id":%b,"result":1}\n' % (b"[" * 1000 + b"]" * 1000)
@@ -312,7 +314,7 @@ def test_an_answer_to_nothing_is_dropped_and_not_answered(line: Any) -> None:
     (event,) = receive(endpoint, line)
     assert isinstance(event, Dropped)
     assert len(event.reason) < 200
-    assert asked.state is AskState.WAITING
+    assert asked.state is RequestState.WAITING
 
 
 @pytest.mark.behaviour("A15", "C2", "C16")
@@ -342,7 +344,7 @@ def test_a_late_answer_is_told_to_the_one_who_wants_it() -> None:
     endpoint.withdraw(unwanted)
     late, dropped = receive(endpoint, *({"jsonrpc": "2.0", "id": id, "result": 1} for id in (0, 1)))
     assert isinstance(late, Answered)
-    assert (late.asked, late.late) == (wanted, True)
+    assert (late.request, late.late) == (wanted, True)
     assert isinstance(dropped, Dropped)
 
 

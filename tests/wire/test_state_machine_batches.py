@@ -7,7 +7,7 @@ import pytest
 
 from acp_server.errors import InternalError, RequestCancelled
 from acp_server.wire.batch import BATCH_BYTES, BATCH_LIMIT, Batches
-from acp_server.wire.ledger import Asked
+from acp_server.wire.ledger import OutgoingRequest
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import Answered, Dropped, Endpoint, Event, Outgoing
 from tests.wire.live import cancel, notification, request, strict
@@ -18,15 +18,15 @@ class Side:
 
     def __init__(self, batch_bytes: int = BATCH_BYTES) -> None:
         self.endpoint = Endpoint(batch_bytes=batch_bytes)
-        self.owed: list[Request] = []
+        self.pending: list[Request] = []
 
     def receive(self, message: Any) -> list[Event]:
         events = list(self.endpoint.receive(json.dumps(message).encode() + b"\n"))
-        self.owed += [event for event in events if isinstance(event, Request)]
+        self.pending += [event for event in events if isinstance(event, Request)]
         return events
 
     def answer(self, index: int) -> bytes | None:
-        return self.endpoint.answer(self.owed[index], index)
+        return self.endpoint.answer(self.pending[index], index)
 
 
 def codes(frame: bytes | None) -> list[tuple[Any, Any]]:
@@ -138,21 +138,21 @@ def test_duplicate_ids_in_and_across_batches_strand_nobody() -> None:
 @pytest.mark.behaviour("H9", "A11")
 def test_a_batch_of_answers_reaches_each_of_those_who_wait_and_is_not_answered() -> None:
     side = Side()
-    asked = [Asked("x") for _ in range(3)]
+    asked = [OutgoingRequest("x") for _ in range(3)]
     for request_of_ours in asked:
-        side.endpoint.ask(request_of_ours, None)
+        side.endpoint.request(request_of_ours, None)
     answers = [{"jsonrpc": "2.0", "id": id, "result": id} for id in (2, 9, 0)]
     error = {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": ""}}
     events = side.receive([*answers, error, {"id": 0, "error": "nope"}])
     assert [type(event) for event in events] == [Answered, Dropped, Answered, Answered, Dropped]
-    assert [event.asked for event in events if isinstance(event, Answered)] == [asked[2], asked[0], asked[1]]
+    assert [event.request for event in events if isinstance(event, Answered)] == [asked[2], asked[0], asked[1]]
     assert side.endpoint.ledger.outgoing == 0
 
 
 @pytest.mark.behaviour("H9")
 def test_junk_among_answers_is_answered_alone() -> None:
     side = Side()
-    side.endpoint.ask(Asked("x"), None)
+    side.endpoint.request(OutgoingRequest("x"), None)
     answered, complaint = side.receive([{"jsonrpc": "2.0", "id": 0, "result": 1}, 17])
     assert isinstance(answered, Answered)
     assert isinstance(complaint, Outgoing)
@@ -168,7 +168,7 @@ def test_requests_of_a_new_batch_are_refused_while_unfinished_batches_hold_too_m
     assert isinstance(array, Outgoing)
     assert codes(array.frame) == [(1, -32603), (2, -32603), (None, -32600)]
     assert strict(array.frame)[0]["error"]["data"] == {"limit": "batches"}
-    assert len(side.owed) == 1
+    assert len(side.pending) == 1
     # A message of its own is as welcome as ever, and so is a batch when the room is free again.
     side.receive(request(3, "x"))
     assert side.answer(1) is not None
@@ -181,10 +181,10 @@ def test_an_answer_that_unfinished_batches_cannot_hold_is_replaced_by_an_error()
     side = Side(batch_bytes=10_000)
     side.receive([request(id, "x") for id in range(3)])
     big = "x" * 20_000
-    assert side.endpoint.answer(side.owed[1], big) is None
-    assert side.endpoint.answer(side.owed[0], 0) is None
+    assert side.endpoint.answer(side.pending[1], big) is None
+    assert side.endpoint.answer(side.pending[0], 0) is None
     # The last one completes the array and need not be held.
-    array = strict(side.endpoint.answer(side.owed[2], big) or b"")
+    array = strict(side.endpoint.answer(side.pending[2], big) or b"")
     assert [(member["id"], member.get("error", {}).get("code")) for member in array] == [
         (0, None),
         (1, -32603),
