@@ -2,7 +2,7 @@
 
     app             the routes, and endpoints, which read a request and answer it
     server          uvicorn, what signals do, the end
-    entrance        how many connections there are, and which one makes room
+    listener        how many connections there are, and which one makes room
     connection      one connection, how long it may be silent, and how strict the form of its requests is
     access          log ids, the log of requests, and numbers for a monitor
     check           every agent started once

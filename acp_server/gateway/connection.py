@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from acp_server.gateway import access
-from acp_server.gateway.entrance import Guests
 from acp_server.gateway.errors import ApiError, Code, failure
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.listener import Places
 
 _BARE_LINE_FEED: Final = re.compile(rb"(?<!\r)\n")
 _FOLDED: Final = re.compile(rb"\r\n[ \t]")
@@ -89,14 +89,14 @@ class Connection(H11Protocol):
         limits: Limits,
         *,
         app_state: dict[str, Any],
-        guests: Guests,
+        places: Places,
         **options: Any,
     ) -> None:
-        super().__init__(app_state={**app_state, ABORT: self.leave}, **options)
+        super().__init__(app_state={**app_state, ABORT: self.abort}, **options)
         self.app = cast("Any", _OriginForm(self.app))
         self.conn = StrictParser(h11.SERVER, _LONGEST_HEAD)
         self._limits = limits
-        self._guests = guests
+        self._places = places
         self._was_known = False
         self._waiting: _Timer | None = None
         self._stalled: _Timer | None = None
@@ -104,7 +104,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """See asyncio.Protocol."""
         super().connection_made(transport)
-        self._guests.enter(self)
+        self._places.add(self)
         # An answer is written in pieces, and the kernel would keep the second until the client has confirmed the first.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._watch()
@@ -134,7 +134,7 @@ class Connection(H11Protocol):
         """See asyncio.Protocol."""
         self._waiting, self._stalled = _stop(self._waiting), _stop(self._stalled)
         super().connection_lost(exc)
-        self._guests.leave(self)
+        self._places.remove(self)
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP in the API's envelope, unless the connection has seen an answer already."""
@@ -150,7 +150,7 @@ class Connection(H11Protocol):
         # The API has no other protocol; a client that offers one is answered in this one.
         return False
 
-    # -- see acp_server.gateway.entrance.Guest
+    # -- see acp_server.gateway.listener.Closable
 
     @property
     def is_known(self) -> bool:
@@ -164,7 +164,7 @@ class Connection(H11Protocol):
         cycle: Any = self.cycle  # None before the first request
         return cycle is None or cycle.response_complete
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         """Break off at once."""
         self.transport.abort()
 
@@ -173,7 +173,7 @@ class Connection(H11Protocol):
         if not self.is_idle:
             self._waiting = _stop(self._waiting)
         elif self._waiting is None:
-            self._waiting = self.loop.call_later(self._limits.idle_seconds, self.leave)
+            self._waiting = self.loop.call_later(self._limits.idle_seconds, self.abort)
 
     def _watch_writing(self) -> None:
         left = self.transport.get_write_buffer_size()
@@ -184,7 +184,7 @@ class Connection(H11Protocol):
         if self.transport.get_write_buffer_size() < left:
             self._watch_writing()
         else:
-            self.leave()
+            self.abort()
 
 
 class _OriginForm:

@@ -135,7 +135,7 @@ class LiveChat:
             responses = self._reply.answered([given[question.id] for question, _ in answers])
             listener = await self._go_on(responses, stream)
             for question, answer in answers:
-                question.settle(answer)
+                question.resolve(answer)
             return self.chat.to_wire(), listener
 
     # -- what the agent does
@@ -156,7 +156,7 @@ class LiveChat:
         waits."""
         if self.over:
             if isinstance(item, Question):
-                item.settle(None)
+                item.resolve(None)
         elif isinstance(item, Question) or not self._is_idle:
             self._queue.put(item)
             self._wake()
@@ -178,9 +178,9 @@ class LiveChat:
         """Wait for no answer any more."""
         for question in self._queue.questions:
             self._queue.remove(question)
-            question.settle(None)
+            question.resolve(None)
         for question in filter(_is_open, self._asked):
-            question.settle(None)
+            question.resolve(None)
         self._wake()
 
     async def finish(self, usage: Usage, failure: Failure | None, also: Also | None = None) -> None:
@@ -264,7 +264,7 @@ class LiveChat:
     async def _ask(self, questions: list[Question]) -> None:
         if self.chat.status is Status.CANCELED or not self.chat.saved:
             for question in questions:
-                question.settle(None)
+                question.resolve(None)
             return
         self._asked = questions
         self._pieces += self._reply.interrupt([(question.name, question.arguments) for question in questions])

@@ -178,7 +178,7 @@ class Question(ABC):
     def read(self, output: str) -> Any:
         """What a tool output means. Raises ApiError 4000 if it does not answer this."""
 
-    def settle(self, answer: Any) -> None:
+    def resolve(self, answer: Any) -> None:
         """The answer is there; None to dismiss the question."""
         self.answer = answer
         self.answered.set()

@@ -25,8 +25,8 @@ import uvicorn
 from acp_server.errors import UsageError
 from acp_server.gateway.app import make_app
 from acp_server.gateway.connection import Connection
-from acp_server.gateway.entrance import Entrance, Guests, places
 from acp_server.gateway.gateway import Gateway
+from acp_server.gateway.listener import Listener, Places, number_of_places
 
 logger = logging.getLogger("acp_server.gateway")
 
@@ -100,22 +100,22 @@ class _Server(uvicorn.Server):
         # uvicorn itself would take connections as long as there are descriptors, and fail at each one behind them.
         await super().startup([])
         limits = self._gateway.limits
-        guests = Guests(places(limits))
+        places = Places(number_of_places(limits))
 
         def connection() -> Connection:
             return Connection(
                 limits,
-                guests=guests,
+                places=places,
                 config=self.config,
                 server_state=self.server_state,
                 app_state=self.lifespan.state,
                 _loop=self._loop,
             )
 
-        entrances = [Entrance(listening, guests, connection) for listening in sockets or ()]
-        self.servers = cast("Any", entrances)
-        for entrance in entrances:
-            entrance.open()
+        listeners = [Listener(listening, places, connection) for listening in sockets or ()]
+        self.servers = cast("Any", listeners)
+        for listener in listeners:
+            listener.open()
         self._on_started()
 
     async def on_tick(self, counter: int) -> bool:

@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from acp_server.gateway.connection import Connection
-from acp_server.gateway.entrance import Guests
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.listener import Places
 
 from .serving import PATIENCE
 
@@ -74,13 +74,13 @@ async def serve(app: App, state: ServerState | None = None, **limits: float) -> 
     loop = asyncio.get_running_loop()
     config = uvicorn.Config(app, log_config=None, ws="none", timeout_keep_alive=60)
     state = state or ServerState()
-    guests = Guests(1000)
+    places = Places(1000)
 
     def make() -> Connection:
-        guests.expect()
+        places.reserve()
         return Connection(
             Limits(**limits),  # pyright: ignore[reportArgumentType]
-            guests=guests,
+            places=places,
             config=config,
             server_state=state,
             app_state={},

@@ -15,9 +15,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.gateway import entrance
-from acp_server.gateway.entrance import Entrance, Guests, places
+from acp_server.gateway import listener
 from acp_server.gateway.limits import Limits
+from acp_server.gateway.listener import Listener, Places, number_of_places
 
 from .serving import PATIENCE, TOKEN, Server, serving, until
 
@@ -27,65 +27,65 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Guest:
-    def __init__(self, guests: Guests, known: bool = False, idle: bool = True) -> None:
+class Held:
+    def __init__(self, places: Places, known: bool = False, idle: bool = True) -> None:
         self.is_known = known
         self.is_idle = idle
         self.gone = False
-        self._guests = guests
-        guests.expect()
-        guests.enter(self)
+        self._places = places
+        places.reserve()
+        places.add(self)
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         self.gone = True
-        self._guests.leave(self)
+        self._places.remove(self)
 
 
 def test_room_is_made_by_the_oldest_without_a_token_then_by_the_oldest_that_is_idle() -> None:
-    guests = Guests(6)
-    busy = Guest(guests, known=True, idle=False)
-    known = Guest(guests, known=True)
-    unknown = [Guest(guests) for _ in range(2)]
-    late = Guest(guests, known=True)
-    working = Guest(guests, idle=False)
+    places = Places(6)
+    busy = Held(places, known=True, idle=False)
+    known = Held(places, known=True)
+    unknown = [Held(places) for _ in range(2)]
+    late = Held(places, known=True)
+    working = Held(places, idle=False)
     everyone = (busy, known, *unknown, late, working)
-    order: list[Guest] = []
-    while guests.send_away():
-        order.append(next(guest for guest in everyone if guest.gone and guest not in order))
+    order: list[Held] = []
+    while places.close_one():
+        order.append(next(held for held in everyone if held.gone and held not in order))
     assert order == [*unknown, working, known, late]
-    assert (len(guests), guests.sent_away) == (1, 5)
+    assert (len(places), places.closed) == (1, 5)
 
 
 @pytest.mark.anyio
 async def test_where_every_place_has_a_request_the_next_one_waits_for_an_end() -> None:
-    guests = Guests(2)
-    busy = [Guest(guests, known=True, idle=False) for _ in range(2)]
+    places = Places(2)
+    busy = [Held(places, known=True, idle=False) for _ in range(2)]
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as group:
-            group.start_soon(guests.room)
+            group.start_soon(places.wait_for_room)
             await anyio.lowlevel.checkpoint()
-            assert len(guests) == 2
-            busy[0].leave()
+            assert len(places) == 2
+            busy[0].abort()
     assert not busy[1].gone
 
 
 def test_a_known_client_stays_as_long_as_others_come_that_are_not() -> None:
-    guests = Guests(2)
-    known = Guest(guests, known=True)
-    guests.expect()
-    assert not guests.send_away()
+    places = Places(2)
+    known = Held(places, known=True)
+    places.reserve()
+    assert not places.close_one()
     assert not known.gone
 
 
 @pytest.mark.anyio
 async def test_a_place_is_kept_for_those_that_are_about_to_enter() -> None:
-    guests = Guests(2)
-    old = Guest(guests)
-    guests.expect()
-    await guests.room()
+    places = Places(2)
+    old = Held(places)
+    places.reserve()
+    await places.wait_for_room()
     assert old.gone
-    guests.fail()
-    assert len(guests) == 0
+    places.give_up()
+    assert len(places) == 0
 
 
 @contextmanager
@@ -101,17 +101,17 @@ def soft_limit(number: int) -> Iterator[None]:
 def test_the_process_is_allowed_the_descriptors_that_its_limits_take() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with soft_limit(256):
-        assert places(Limits(connections=300, chats=10)) == 300
+        assert number_of_places(Limits(connections=300, chats=10)) == 300
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 300 + 4 * 10
         # A quarter is left to the agents where there are not enough.
-        assert places(Limits(connections=10 * hard)) in range(hard // 2, hard - hard // 5)
+        assert number_of_places(Limits(connections=10 * hard)) in range(hard // 2, hard - hard // 5)
 
 
 @pytest.mark.anyio
 async def test_without_descriptors_it_waits_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(entrance, "_PAUSE", 0.01)
+    monkeypatch.setattr(listener, "_PAUSE", 0.01)
     came = anyio.Event()
     tries = 0
 
@@ -126,7 +126,7 @@ async def test_without_descriptors_it_waits_and_says_so_once(
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         client = opened.enter_context(socket.socket())
-        doors = Entrance(listening, Guests(10), lambda: Protocol(came))
+        doors = Listener(listening, Places(10), lambda: Protocol(came))
         doors.open()
         opened.callback(doors.close)
         free = os.dup(0)

@@ -1,4 +1,4 @@
-"""Where connections come in: no more than there are places, whatever the descriptors of the process do.
+"""Accepting connections: no more than there are places, whatever the descriptors of the process do.
 
 A client that only sits there never keeps another one out. Where all places are taken, the connection that has shown no
 token for longest is closed, then the one without a request for longest. Who is answered what is not decided here.
@@ -32,7 +32,7 @@ _OF_THE_GATEWAY: Final = 64
 """Descriptors: the store, the log, the loop, what is opened for a moment."""
 
 
-class Guest(Protocol):
+class Closable(Protocol):
     """A connection, as far as its place is concerned."""
 
     @property
@@ -45,82 +45,84 @@ class Guest(Protocol):
         """Whether it waits for a request."""
         ...
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         """Close it at once."""
         ...
 
 
-class Guests:
-    """The connections that there are, at most `most`."""
+class Places:
+    """The connections that are open, `most` at once."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.sent_away = 0
+        self.closed = 0
         """How many were closed to make room."""
         # In the order in which they came; whether one is known is looked at when room is needed.
-        self._unknown: dict[Guest, None] = {}
-        self._known: dict[Guest, None] = {}
-        self._coming = 0
-        self._left = anyio.Event()
+        self._unknown: dict[Closable, None] = {}
+        self._known: dict[Closable, None] = {}
+        self._reserved = 0
+        self._changed = anyio.Event()
 
     def __len__(self) -> int:
         return len(self._unknown) + len(self._known)
 
-    def expect(self) -> None:
-        """Keep a place for one that is about to enter."""
-        self._coming += 1
+    def reserve(self) -> None:
+        """Keep a place for a connection that is about to be added."""
+        self._reserved += 1
 
-    def fail(self) -> None:
-        """One that was expected does not come."""
-        self._coming -= 1
+    def give_up(self) -> None:
+        """A connection that a place was kept for is not added."""
+        self._reserved -= 1
         self._wake()
 
-    def enter(self, guest: Guest) -> None:
-        """One that was expected is there."""
-        self._coming -= 1
-        self._unknown[guest] = None
+    def add(self, connection: Closable) -> None:
+        """A connection that a place was kept for is there."""
+        self._reserved -= 1
+        self._unknown[connection] = None
         self._wake()
 
-    def leave(self, guest: Guest) -> None:
+    def remove(self, connection: Closable) -> None:
         """It is closed."""
-        self._unknown.pop(guest, None)
-        self._known.pop(guest, None)
+        self._unknown.pop(connection, None)
+        self._known.pop(connection, None)
         self._wake()
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until there is a place. Where that helps, a connection is closed for it."""
-        while len(self) + self._coming >= self.most and not self.send_away():
-            await self._left.wait()
+        while len(self) + self._reserved >= self.most and not self.close_one():
+            await self._changed.wait()
 
-    def send_away(self) -> bool:
+    def close_one(self) -> bool:
         """Close the connection that is missed least; False if there is none to close now."""
         while self._unknown:
-            guest = next(iter(self._unknown))
-            del self._unknown[guest]
-            if not guest.is_known:
+            connection = next(iter(self._unknown))
+            del self._unknown[connection]
+            if not connection.is_known:
                 break
-            self._known[guest] = None
+            self._known[connection] = None
         else:
-            # Those that come have shown no token, so they are missed less than all that are here.
-            guest = None if self._coming else next((guest for guest in self._known if guest.is_idle), None)
-            if guest is None:
+            # Those that arrive have shown no token, so they are missed less than all that are here.
+            connection = (
+                None if self._reserved else next((connection for connection in self._known if connection.is_idle), None)
+            )
+            if connection is None:
                 return False
-            del self._known[guest]
-        self.sent_away += 1
-        guest.leave()
+            del self._known[connection]
+        self.closed += 1
+        connection.abort()
         return True
 
     def _wake(self) -> None:
-        self._left.set()
-        self._left = anyio.Event()
+        self._changed.set()
+        self._changed = anyio.Event()
 
 
-class Entrance:
+class Listener:
     """Takes connections from a socket that listens. Has what uvicorn wants of a server of asyncio's."""
 
-    def __init__(self, listening: socket.socket, guests: Guests, make: Callable[[], Any]) -> None:
+    def __init__(self, listening: socket.socket, places: Places, make: Callable[[], Any]) -> None:
         self._listening = listening
-        self._guests = guests
+        self._places = places
         self._make = make
         self._tasks: set[Any] = set()
         self._said = -_QUIET
@@ -143,14 +145,14 @@ class Entrance:
         loop = _loop()
         taken = 0
         while True:
-            await self._guests.room()
+            await self._places.wait_for_room()
             self._report()
             try:
                 accepted, _ = await loop.sock_accept(self._listening)
             except OSError as error:
                 await self._failed(error)
                 continue
-            self._guests.expect()
+            self._places.reserve()
             self._start(self._enter(accepted)).add_done_callback(self._arrived)
             taken += 1
             if taken % _AT_ONCE == 0:
@@ -161,20 +163,20 @@ class Entrance:
 
     def _arrived(self, task: Any) -> None:
         if task.cancelled() or task.exception() is not None:
-            self._guests.fail()
+            self._places.give_up()
 
     async def _failed(self, error: OSError) -> None:
         if error.errno not in _EXHAUSTED:
             return  # The client has left before it was taken (accept(2)).
         if self._may_say():
-            logger.warning("no new connection for a moment: %s; %d are open", error.strerror, len(self._guests))
-        self._guests.send_away()
+            logger.warning("no new connection for a moment: %s; %d are open", error.strerror, len(self._places))
+        self._places.close_one()
         await anyio.sleep(_PAUSE)
 
     def _report(self) -> None:
-        if self._guests.sent_away > self._counted and self._may_say():
-            count, self._counted = self._guests.sent_away - self._counted, self._guests.sent_away
-            logger.warning("all %d places are taken: %d silent connections were closed", self._guests.most, count)
+        if self._places.closed > self._counted and self._may_say():
+            count, self._counted = self._places.closed - self._counted, self._places.closed
+            logger.warning("all %d places are taken: %d silent connections were closed", self._places.most, count)
 
     def _may_say(self) -> bool:
         now = anyio.current_time()
@@ -190,7 +192,7 @@ class Entrance:
         return task
 
 
-def places(limits: Limits) -> int:
+def number_of_places(limits: Limits) -> int:
     """How many connections there may be at once, after the process was allowed as many descriptors as that takes.
 
     Where it is not, they have to leave a quarter of the descriptors to the agents, or less if those need less.
