@@ -12,6 +12,7 @@ import inspect
 import logging
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -50,9 +51,8 @@ class Threads:
     """The threads of one event loop."""
 
     def __init__(self) -> None:
-        loop: Any = anyio.lowlevel.current_token().native_token
-        # asyncio's and trio's way to have something called in the loop without waiting for it.
-        self._soon = loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
+        # Not the loop itself: anyio keeps this object for as long as the loop is there.
+        self._loop: Final[Callable[[], Any]] = weakref.ref(anyio.lowlevel.current_token().native_token)
         self._limiter = anyio.CapacityLimiter(RUNNING)
         self._lock = threading.Lock()
         self._until: float | None = None
@@ -85,6 +85,12 @@ class Threads:
             self._soon(_guarded, function)
         except RuntimeError:
             pass  # the loop has ended, and its tasks with it
+
+    def _soon(self, function: Callable[..., object], *args: Any) -> None:
+        """Have it called in the loop, and do not wait. Raises RuntimeError if the loop has ended."""
+        if (loop := self._loop()) is not None:
+            soon = loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
+            soon(function, *args)
 
     async def run(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call `function` in a thread and wait for what comes of it. Being cancelled leaves it behind at once.

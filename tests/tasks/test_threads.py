@@ -1,7 +1,9 @@
 """Plain functions in threads: waited for, and carried out for."""
 
 import contextvars
+import gc
 import threading
+import weakref
 from contextvars import ContextVar
 from typing import Any
 
@@ -53,6 +55,18 @@ async def test_there_is_one_for_each_loop() -> None:
         return anyio.run(other)
 
     assert await anyio.to_thread.run_sync(in_a_loop_of_its_own) is not Threads.current()
+
+
+async def test_it_keeps_no_loop_that_has_ended(anyio_backend_name: str) -> None:
+    ended: list[weakref.ref[Any]] = []
+
+    async def other() -> None:
+        await Threads.current().run("adding", sum, (1, 2))
+        ended.append(weakref.ref(anyio.lowlevel.current_token().native_token))
+
+    await anyio.to_thread.run_sync(lambda: anyio.run(other, backend=anyio_backend_name))
+    gc.collect()
+    assert ended[0]() is None
 
 
 async def test_it_may_have_the_loop_do_something_and_gets_what_comes_of_it() -> None:
