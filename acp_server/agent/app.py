@@ -244,7 +244,7 @@ class Agent:
         if not isinstance(session_id, str) or not isinstance(id, str):
             raise InvalidParams("sessionId and toolCallId must be strings")
         session = self.find_session(call.connection, session_id)
-        if not any(session.tools.cancel_shown(turn, id) for turn in session.turns):
+        if not any(session.tools.cancel_from_client(turn, id) for turn in session.turns):
             raise InvalidParams("No such tool call is running", data={"toolCallId": id})
 
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:

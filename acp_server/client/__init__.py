@@ -8,18 +8,18 @@
                 ...
         print(turn.stop_reason)
 
-    connect      spawn_agent, connect_agent
-    remote       RemoteAgent: what can be asked of an agent
-    link         the connection under it; watched, its stream
-    session      RemoteSession: its state, prompts, settings
-    turn         RemoteTurn: updates, cancel, result; backlog, the updates that wait for the program
-    handlers     Handlers: what the agent may ask of the program; routes and permission connect them, bounds
-                 says how much of it there may be at once
-    files        LocalFiles: ready-made handlers for fs/*
-    terminals    LocalTerminals: ready-made handlers for terminal/*; their output in output
-    process      an agent's process; its group and the tail of its standard error
-    strays       which session an id means, and what an update of it belongs to
-    errors       AgentExited, CancelUnanswered, SessionTaken, UnsupportedVersion, UpdatesDropped
+    connect        spawn_agent, connect_agent
+    remote         RemoteAgent: what can be asked of an agent
+    link           the connection under it
+    session        RemoteSession: its state, prompts, settings
+    turn           RemoteTurn: updates, cancel, result; Backlog, the updates that wait for the program
+    handlers       Handlers: what the agent may ask of the program
+    routes         which handler answers which request, and how many there may be at once
+    files          LocalFiles: ready-made handlers for fs/*
+    terminals      LocalTerminals: ready-made handlers for terminal/*
+    update_router  which session an id means, and what an update of it belongs to
+    errors         AgentExited, CancelUnanswered, SessionTaken, UnsupportedVersion, UpdatesDropped
+    v2             the same with agents that speak version 2 of the protocol
 
 It never imports the agent's side.
 """

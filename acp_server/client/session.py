@@ -180,7 +180,7 @@ class RemoteSession:
             with anyio.CancelScope(deadline=before.patience):
                 await before.over.wait()
             # An agent that never answers a cancelled prompt must not hold up the session for ever.
-            before.settle()
+            before.finish()
         self._check_id()
         if self.ending:
             raise UsageError("the session is closed, or is being closed")
@@ -225,7 +225,7 @@ class RemoteSession:
     def lost(self) -> None:
         """The connection has ended."""
         if self._turn is not None and not self._turn.over.is_set() and self._turn.cancelled:
-            self._turn.settle()
+            self._turn.finish()
 
     async def _cancel_one(self, method: str, what: dict[str, str]) -> None:
         self._check_id()

@@ -28,7 +28,7 @@ from acp_server.wire import codec
 if TYPE_CHECKING:
     from acp_server.client.session import RemoteSession
 
-SETTLE_SECONDS: Final = DEFAULT_GRACE + 1.0
+CANCEL_SECONDS: Final = DEFAULT_GRACE + 1.0
 """How long the agent may take to answer a cancelled prompt before the prompt is withdrawn. An agent of ours may clean
 up for all of its grace, and its answer needs time for the way."""
 
@@ -42,7 +42,7 @@ class RemoteTurn:
     UpdatesDropped in the place of updates for which there was no room, since the program took those before too slowly.
 
     Leaving the block before that cancels the turn and waits until the agent has confirmed it. However a turn was
-    cancelled, an agent that does not answer within `SETTLE_SECONDS` has its prompt withdrawn with `$/cancel_request`.
+    cancelled, an agent that does not answer within `CANCEL_SECONDS` has its prompt withdrawn with `$/cancel_request`.
     If the task itself is cancelled, by a scope or natively, the prompt is withdrawn at once and nothing is waited for.
     """
 
@@ -94,7 +94,7 @@ class RemoteTurn:
         if self._asked.is_set() and not self.cancelled and not self.over.is_set():
             self.session.send_cancel()
             self.cancelled = True
-            self.patience = self._asking.deadline = self.session.agent.link.time() + SETTLE_SECONDS
+            self.patience = self._asking.deadline = self.session.agent.link.time() + CANCEL_SECONDS
 
     async def wait(self) -> PromptResponse:
         """Wait for the answer, leaving the updates where they are; raises like `result`."""
@@ -167,10 +167,10 @@ class RemoteTurn:
             if not self._asking.cancel_called:
                 await self._ask()
         if not self._ended.is_set():
-            waited = self.session.agent.link.time() - self.patience + SETTLE_SECONDS
+            waited = self.session.agent.link.time() - self.patience + CANCEL_SECONDS
             self._end(None, CancelUnanswered(max(waited, 0.0)))
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Nothing more will come of it."""
         self.over.set()
 
@@ -180,7 +180,7 @@ class RemoteTurn:
         result: PromptResponse | None = None
         failure: AcpError | None = None
         try:
-            result = await self.session.agent.link.call("session/prompt", self.request, on_over=self.settle)
+            result = await self.session.agent.link.call("session/prompt", self.request, on_over=self.finish)
         except AcpError as error:
             if self.cancelled and isinstance(error, RequestCancelled):
                 # Not what the protocol wants for a cancelled turn, but what some agents answer.
@@ -190,7 +190,7 @@ class RemoteTurn:
         if self._missing is not None and failure is None and not self.cancelled:
             result, failure = None, MalformedResponse("session/prompt", f"{self._missing} came before it")
         self._end(result, failure)
-        self.settle()
+        self.finish()
 
     def _end(self, result: PromptResponse | None, error: AcpError | None) -> None:
         self._result, self._error = result, error
@@ -201,7 +201,7 @@ class RemoteTurn:
         self.cancel()
         self._asking.cancel()
         if not self._asked.is_set():
-            self.settle()
+            self.finish()
 
     def _signal(self) -> None:
         if self._changed is not None:

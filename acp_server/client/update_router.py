@@ -1,7 +1,7 @@
 """Which session an id means, and with that whose an update is; what becomes of updates whose session is not known.
 
 An agent may send updates of a new session right behind the answer that names it, or even before. They are kept, in
-order and up to a bound, until the caller who asked for the session has made it known. All other strays are dropped.
+order and up to a bound, until the caller who asked for the session has made it known. All others are dropped.
 
 An id means what the agent last said it does. A session that is being taken up gets the updates, for its history comes
 before the answer. But the id is its own only with the answer, and not if the agent gives it to a new one meanwhile.

@@ -182,7 +182,7 @@ class _Call:
 
     @property
     def output(self) -> str:
-        text = "\n".join(filter(None, map(_shown, self._content)))
+        text = "\n".join(filter(None, map(_as_text, self._content)))
         if text or self._raw_output is None:
             return text
         return whole(self._raw_output) if isinstance(self._raw_output, str) else json.dumps(self._raw_output)
@@ -192,7 +192,7 @@ def _arguments(value: Any) -> Any:
     return {} if value is None else value
 
 
-def _shown(content: ToolCallContent) -> str:
+def _as_text(content: ToolCallContent) -> str:
     if isinstance(content, Content):
         return text_of(content.content)
     return whole(f"{content.path}\n{content.new_text}") if isinstance(content, Diff) else ""

@@ -33,10 +33,10 @@ class CallsView:
         """A tool call is there, and does not run yet. No effect if it was shown."""
         if id not in self._open:
             # Models count their calls from 0 again.
-            shown_id = self.turn.session.tools.shown_id(id)
-            self._open[id] = (shown_id, name, arguments)
+            tool_call_id = self.turn.session.tools.tool_call_id(id)
+            self._open[id] = (tool_call_id, name, arguments)
             call = ToolCall(
-                tool_call_id=shown_id, title=name, name=name, status="pending", raw_input=snapshot(arguments)
+                tool_call_id=tool_call_id, title=name, name=name, status="pending", raw_input=snapshot(arguments)
             )
             await self.turn.update(call)
 
@@ -48,10 +48,10 @@ class CallsView:
     async def end(self, id: str, text: str, *, failed: bool = False) -> None:
         """It has a result. No effect if it was not shown."""
         if (call := self._open.pop(id, None)) is not None:
-            shown_id = call[0]
-            refused = shown_id in self._refused
+            tool_call_id = call[0]
+            refused = tool_call_id in self._refused
             update = ToolCallProgress(
-                tool_call_id=shown_id,
+                tool_call_id=tool_call_id,
                 status="failed" if failed or refused else "completed",
                 content=[Content(content=TextContent(text=text))],
                 meta={"outcome": "rejected"} if refused else None,

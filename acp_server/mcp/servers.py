@@ -62,7 +62,7 @@ class Servers:
             for server in self._servers:
                 await server.tried.wait()
         while turn is not None and self._untold:
-            await turn.update(_shown(self._untold.pop(0)))
+            await turn.update(_as_tool_call(self._untold.pop(0)))
 
     def __iter__(self) -> Iterator[Server]:
         """See `McpHost`."""
@@ -111,7 +111,7 @@ class Servers:
             pass  # there is no client left to tell
 
 
-def _shown(server: Server) -> ToolCall:
+def _as_tool_call(server: Server) -> ToolCall:
     """A failure as every client shows it."""
     words = Content(content=TextContent(text=f"The MCP server {server.name} cannot be used: {server.problem}."))
     return ToolCall(

@@ -43,7 +43,7 @@ class ToolHost(Protocol):
         """What a model is told of those that can run in this session, the agent's own first; see `Tool.describe`."""
         ...
 
-    def shown_id(self, id: str | None) -> str:
+    def tool_call_id(self, id: str | None) -> str:
         """The `toolCallId` of a new call that its caller calls `id`."""
         ...
 
@@ -59,7 +59,7 @@ class ToolHost(Protocol):
         """Whether a call with this `toolCallId` is carried out here, and has not ended."""
         ...
 
-    def cancel_shown(self, turn: Turn, id: str) -> bool:
+    def cancel_from_client(self, turn: Turn, id: str) -> bool:
         """Cancel a call that the client names by its `toolCallId`. False if no such call is running or ending."""
         ...
 

@@ -156,7 +156,7 @@ class Session:
         from acp_server.schema.updates import ConfigOptionUpdate
 
         await self.change(lambda: self.settings.choose(config_id, value))
-        await self.update(ConfigOptionUpdate(config_options=list(self.settings.shown())))
+        await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Offer slash commands to the client (ACP, Slash Commands); they replace those offered before."""

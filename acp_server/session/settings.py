@@ -100,7 +100,7 @@ class Settings:
 
         return undo
 
-    def shown(self) -> list[Option]:
+    def offered(self) -> list[Option]:
         """The options as this client can show them, with their current values."""
         if not self.options:
             # What the client can show need not be read, for which the types of `initialize` would be loaded.
@@ -125,7 +125,7 @@ class Settings:
             from acp_server.schema.config_options import SessionModeState
 
             state["modes"] = SessionModeState(current_mode_id=mode, available_modes=self.modes)
-        if options := self.shown():
+        if options := self.offered():
             state["config_options"] = options
         return state
 
@@ -199,7 +199,7 @@ class Choosing:
         request = read(SetSessionConfigOptionRequest, call.params)
         session = self._find(request.session_id)
         await self.choose_option(session, request.config_id, request.value)
-        return SetSessionConfigOptionResponse(config_options=list(session.settings.shown()))
+        return SetSessionConfigOptionResponse(config_options=list(session.settings.offered()))
 
     async def choose_mode(self, session: Session, mode_id: str) -> None:
         """Enter a mode that the session has. Raises as `_choose`."""
@@ -209,7 +209,7 @@ class Choosing:
     async def choose_option(self, session: Session, config_id: str, value: str | bool) -> None:
         """Change an option. Raises InvalidParams if the client was not shown it, or this value of it, and as
         `_choose`."""
-        option = next((option for option in session.settings.shown() if option.id == config_id), None)
+        option = next((option for option in session.settings.offered() if option.id == config_id), None)
         if option is None:
             raise problem("configId", "is not one of this session's options")
         if value not in choices(option):

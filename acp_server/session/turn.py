@@ -318,13 +318,13 @@ class Turn:
         (`TurnRecord.tool_results`)."""
         return tuple(self._results or ())
 
-    def tool_ended(self, result: ToolResult, shown_id: str | None = None) -> None:
+    def tool_ended(self, result: ToolResult, tool_call_id: str | None = None) -> None:
         """What carries out tool calls says that this came of one of them. No effect once the turn has ended."""
         if self.record.ended_at is None:
             if self._results is None:
                 self._results = []
             self._results.append(result)
-            self.record.add_result(result, shown_id)
+            self.record.add_result(result, tool_call_id)
 
     def cancel_tool(self, id: str) -> bool:
         """Cancel one tool call of this turn, which goes on, from any thread. False if none of that id is running."""

@@ -175,10 +175,10 @@ class TurnRecord:
         """What came of its tool calls, in the order in which they ended; without their values and errors."""
         return [ToolResult(**kept["result"]) for kept in self._said() if kept.get("sessionUpdate") == RESULT]
 
-    def add_result(self, result: ToolResult, shown_id: str | None = None) -> None:
-        """Keep what came of a tool call. `shown_id`: the `toolCallId`, if it is not the result's id."""
+    def add_result(self, result: ToolResult, tool_call_id: str | None = None) -> None:
+        """Keep what came of a tool call. `tool_call_id`: the `toolCallId`, if it is not the result's id."""
         kept = {"id": result.id, "name": result.name, "status": result.status, "message": result.message}
-        note = {"sessionUpdate": RESULT, "result": kept, "call": shown_id or result.id}
+        note = {"sessionUpdate": RESULT, "result": kept, "call": tool_call_id or result.id}
         (self._transcript or self._begin()).note(note)
 
     def keep(self, key: str, version: int, value: Any) -> None:

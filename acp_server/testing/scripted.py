@@ -147,7 +147,7 @@ class _Peer:
     async def expect(self, match: Match) -> Message:
         """The next message that fits, past the one that the last `expect` returned; those between are passed over."""
         for index in itertools.count(self._seen):
-            await self._wait_for(lambda index=index: len(self.received) > index, f"no message fits {_shown(match)}")
+            await self._wait_for(lambda index=index: len(self.received) > index, f"no message fits {_described(match)}")
             message = self.received[index]
             if _fits(match, message):
                 self._seen = index + 1
@@ -270,7 +270,7 @@ def _fits(match: Match, message: Message) -> bool:
     return message.get("method") == match if isinstance(match, str) else match(message)
 
 
-def _shown(match: Match) -> str:
+def _described(match: Match) -> str:
     return repr(match) if isinstance(match, str) else getattr(match, "__name__", repr(match))
 
 

@@ -131,13 +131,13 @@ class SessionTools:
             turn.tool_ended(result)
             await anyio.lowlevel.checkpoint()
             return result
-        shown_id = self.shown_id(id)
-        given = shown_id if id is None else id
+        tool_call_id = self.tool_call_id(id)
+        given = tool_call_id if id is None else id
         found = self._tool(tool)
         if found is None:
-            return self._unknown(turn, _name(tool), arguments, shown_id, given)
+            return self._unknown(turn, _name(tool), arguments, tool_call_id, given)
         return await Execution(
-            turn, found, arguments, shown_id, given, self._agents.approvals or SessionApprovals()
+            turn, found, arguments, tool_call_id, given, self._agents.approvals or SessionApprovals()
         ).run()
 
     def cancel(self, turn: Turn, id: str) -> bool:
@@ -149,12 +149,12 @@ class SessionTools:
         """See `ToolHost.is_running`."""
         return Calls.of(turn).by_tool_call_id(id) is not None
 
-    def cancel_shown(self, turn: Turn, id: str) -> bool:
-        """See `ToolHost.cancel_shown`."""
+    def cancel_from_client(self, turn: Turn, id: str) -> bool:
+        """See `ToolHost.cancel_from_client`."""
         execution = Calls.of(turn).by_tool_call_id(id)
         return execution is not None and (execution.cancel(Cause.USER) or execution.is_cancelled)
 
-    def shown_id(self, id: str | None) -> str:
+    def tool_call_id(self, id: str | None) -> str:
         """The `toolCallId`: the caller's `id`, unless an earlier call had it. Models count their calls from 0 again,
         and what the client was shown of the earlier one has its final status."""
         if id is None or id in self._used:

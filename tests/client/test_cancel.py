@@ -119,7 +119,7 @@ async def test_an_error_in_the_block_cancels_the_turn_and_comes_out() -> None:
 
 
 async def test_an_agent_that_never_confirms_a_cancel_holds_up_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acp_server.client.turn, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(acp_server.client.turn, "CANCEL_SECONDS", 0.01)
     async with talking() as (agent, peer):
         session = await agent.new_session("/project")
         async with session.prompt("hello") as first:
@@ -137,7 +137,7 @@ async def test_an_agent_that_never_confirms_a_cancel_holds_up_nobody_for_long(mo
 async def test_the_iteration_of_a_cancelled_turn_ends_though_the_agent_never_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acp_server.client.turn, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(acp_server.client.turn, "CANCEL_SECONDS", 0.01)
     async with prompted() as (session, peer, turn, prompt):
         await peer.update(said("before"))
         await peer.barrier()
@@ -152,7 +152,7 @@ async def test_the_iteration_of_a_cancelled_turn_ends_though_the_agent_never_ans
         for again in (anext(turn), turn.wait()):
             with pytest.raises(CancelUnanswered):
                 await again
-        monkeypatch.setattr(acp_server.client.turn, "SETTLE_SECONDS", 60.0)
+        monkeypatch.setattr(acp_server.client.turn, "CANCEL_SECONDS", 60.0)
         assert not turn.over.is_set()
         await peer.finish(prompt, "cancelled")
         await turn.over.wait()
@@ -186,7 +186,7 @@ async def test_all_who_wait_for_a_turn_are_told_that_it_was_withdrawn() -> None:
 async def test_an_agent_that_answers_a_withdrawn_prompt_with_an_error_gets_the_next_one_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acp_server.client.turn, "SETTLE_SECONDS", 60.0)
+    monkeypatch.setattr(acp_server.client.turn, "CANCEL_SECONDS", 60.0)
     async with talking() as (agent, peer):
         session = await agent.new_session("/project")
         with anyio.CancelScope() as scope:
@@ -240,7 +240,7 @@ async def test_cancelling_the_task_cancels_the_turn_and_withdraws_the_prompt_wit
 @pytest.mark.behaviour("C1")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_native_cancel_of_run_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acp_server.client.turn, "SETTLE_SECONDS", 60.0)
+    monkeypatch.setattr(acp_server.client.turn, "CANCEL_SECONDS", 60.0)
     async with talking() as (agent, peer):
         session = await agent.new_session("/project")
         running = asyncio.ensure_future(session.run("hello"))

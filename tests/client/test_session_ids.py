@@ -173,7 +173,7 @@ async def test_nothing_is_sent_for_a_session_whose_id_means_another_one() -> Non
             for call in (lambda: old.set_mode("code"), lambda: old.set_config_option("a", "b")):
                 with pytest.raises(SessionTaken):
                     await call()
-            turn.settle()
+            turn.finish()
             with pytest.raises(SessionTaken):
                 await old.run("hello")
             await peer.barrier()

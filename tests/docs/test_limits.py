@@ -12,7 +12,7 @@ from acp_server.agent.ending import AGAIN, Deadline, Ending
 from acp_server.client import routes
 from acp_server.client.files import MOST_BYTES
 from acp_server.client.terminals import COMMANDS, OUTPUT_BYTES
-from acp_server.client.turn import SETTLE_SECONDS, UNTAKEN_BYTES
+from acp_server.client.turn import CANCEL_SECONDS, UNTAKEN_BYTES
 from acp_server.client.update_router import EARLY_BYTES
 from acp_server.peer import reader
 from acp_server.wire import framing
@@ -37,7 +37,7 @@ def test_the_bounds_of_a_client_are_those_of_the_code() -> None:
         ("large_answers", "number", str(routes.LARGE_ANSWERS)),
         ("early_bytes", "bytes", str(EARLY_BYTES)),
         ("untaken_bytes", "bytes", str(UNTAKEN_BYTES)),
-        ("settle", "seconds", str(SETTLE_SECONDS)),
+        ("cancel", "seconds", str(CANCEL_SECONDS)),
         ("most_bytes", "bytes", str(MOST_BYTES)),
         ("output_bytes", "bytes", str(OUTPUT_BYTES)),
         ("commands", "number", str(COMMANDS)),

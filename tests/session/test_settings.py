@@ -143,7 +143,7 @@ async def test_an_option_or_value_that_was_not_offered_is_refused(params: dict[s
         refused = await editor.refusal("session/set_config_option", {"sessionId": session, **params})
         assert refused["code"] == INVALID_PARAMS
         assert refused["data"]["problems"][0]["path"].startswith(path)
-        assert shown([option.to_wire() for option in sessions[0].settings.shown()]) == {
+        assert shown([option.to_wire() for option in sessions[0].settings.offered()]) == {
             "model": "small",
             "voice": "alto",
             "loud": False,

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from acp_server.client import CancelUnanswered, Handlers, RemoteAgent, RemoteSession, RemoteTurn, SessionTaken
-from acp_server.client.turn import SETTLE_SECONDS
+from acp_server.client.turn import CANCEL_SECONDS
 from acp_server.errors import (
     CapabilityMissing,
     ConnectionClosed,
@@ -191,7 +191,7 @@ class Caller:
         name = self._random.choice(list(ways))
         after = self._random.choice(TIMES)
         # Before it begins, it may have to wait for a turn that is being cancelled.
-        patience = SETTLE_SECONDS + after + (SETTLE_SECONDS if name in ("cancel", "leave", "raise", "wait") else 0)
+        patience = CANCEL_SECONDS + after + (CANCEL_SECONDS if name in ("cancel", "leave", "raise", "wait") else 0)
         limit = after if name in ("whole", "run") else 1000.0
         await self._call(name, limit, lambda: ways[name](session, taken, after), patience)
 

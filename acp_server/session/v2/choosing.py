@@ -30,4 +30,4 @@ class Choosing(v1.Choosing):
             await self.choose_mode(session, request.value)
         else:
             await self.choose_option(session, request.config_id, request.value)
-        return {"configOptions": options.shown(settings)}
+        return {"configOptions": options.offered(settings)}

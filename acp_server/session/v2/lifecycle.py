@@ -63,7 +63,7 @@ class Lifecycle(v1.Lifecycle):
 
 
 def _offered(session: AnySession) -> dict[str, Any]:
-    offered = options.shown(session.settings)
+    offered = options.offered(session.settings)
     return {"configOptions": offered} if offered else {}
 
 

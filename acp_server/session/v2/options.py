@@ -20,9 +20,9 @@ def mode_id(settings: Settings) -> str:
     return name
 
 
-def shown(settings: Settings) -> list[dict[str, Any]]:
+def offered(settings: Settings) -> list[dict[str, Any]]:
     """All that the user can set, with the present values."""
-    return with_mode(settings, [option.to_wire() for option in settings.shown()])
+    return with_mode(settings, [option.to_wire() for option in settings.offered()])
 
 
 def with_mode(settings: Settings, options: Iterable[dict[str, Any]], mode: str | None = None) -> list[dict[str, Any]]:

@@ -57,7 +57,7 @@ class Session(v1.Session):
         """Cut one tool call, while its turn goes on. False if the client was not offered that, or not any more."""
         for turn in cast("list[Turn]", self.turns):
             if id in turn.speech.offered:
-                self.tools.cancel_shown(turn, id)
+                self.tools.cancel_from_client(turn, id)
                 return True
         return False
 

@@ -97,7 +97,7 @@ class Speech:
                 return {**update, "configOptions": told}
             case "current_mode_update":
                 settings = self._updates.settings
-                shown = [option.to_wire() for option in settings.shown()]
+                shown = [option.to_wire() for option in settings.offered()]
                 told = options.with_mode(settings, shown, update.get("currentModeId"))
                 return {"sessionUpdate": "config_option_update", "configOptions": told}
             case _:
