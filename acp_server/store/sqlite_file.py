@@ -4,8 +4,8 @@ have a version, and what is wrong with it has words.
 It knows no table. Those of sessions are in `acp_server.store.sqlite_tables`, those of chats in
 `acp_server.gateway.sqlite_engine`.
 
-`Owner` is a sign of life of one program for the others that use the same store: a file that its program holds locked.
-The lock is SQLite's own, which is the same on every system, goes with the process however that ends, and can be tried
+`Owner` shows the other programs that use the same store that this one runs: by a lock file, which it holds locked. The
+lock is SQLite's own, which is the same on every system, goes with the process however that ends, and can be tried
 without waiting. What follows from a program being dead is not decided here.
 """
 
@@ -180,12 +180,12 @@ _MARK: Final = "-owner-"
 
 
 class Owner:
-    """This program's sign of life beside the store at `base`, until it is closed. Raises OSError and sqlite3.Error."""
+    """This program's lock file beside the store at `base`, until it is closed. Raises OSError and sqlite3.Error."""
 
     def __init__(self, base: Path) -> None:
         while True:
             self.id = os.urandom(8).hex()
-            self._path = _sign(base, self.id)
+            self._path = _lock_file(base, self.id)
             # Readable for its owner only, like the store.
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             with ExitStack() as opened:
@@ -202,8 +202,8 @@ class Owner:
 
 
 def is_alive(base: Path, id: str) -> bool:
-    """Whether the program with this sign lives, as far as can be told. The sign of a dead one is removed."""
-    path = _sign(base, id)
+    """Whether the program with this lock file runs, as far as can be told. The file of a dead one is removed."""
+    path = _lock_file(base, id)
     try:
         with closing(_connect(path)) as connection:
             if not _lock(connection):
@@ -224,13 +224,13 @@ def is_alive(base: Path, id: str) -> bool:
 
 
 def sweep(base: Path, mine: str | None = None) -> None:
-    """Remove the signs of all that are dead."""
+    """Remove the lock files of all programs that are dead."""
     for path in base.parent.glob(f"{escape(base.name)}{_MARK}{'[0-9a-f]' * 16}"):
         if (id := path.name.rpartition("-")[2]) != mine:
             is_alive(base, id)
 
 
-def _sign(base: Path, id: str) -> Path:
+def _lock_file(base: Path, id: str) -> Path:
     return base.with_name(f"{base.name}{_MARK}{id}")
 
 

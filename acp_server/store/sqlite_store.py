@@ -57,7 +57,7 @@ class _Stored:
     id: str
     head: bytes
     """As this program last read or wrote it."""
-    doubts: frozenset[tuple[str, ...]] = frozenset()
+    unconfirmed: frozenset[tuple[str, ...]] = frozenset()
     """What of it may be different since, for it failed to be written, or its caller did not wait."""
 
 
@@ -105,7 +105,7 @@ class SqliteStore:
         row = session_row(record)
         known = self._known(record)
         chosen = frozenset(record.chosen)
-        changes = None if known is None else differences(known.head, row.head, known.doubts | chosen)
+        changes = None if known is None else differences(known.head, row.head, known.unconfirmed | chosen)
         turns: list[TurnRecord] = []
         for turn in reversed(record.turns):
             if self._kept.get(turn) == record.id:
@@ -119,7 +119,7 @@ class SqliteStore:
         except BaseException:
             # Perhaps it has been written all the same, or will be.
             if changes and (known := self._known(record)):
-                record.stored = replace(known, doubts=known.doubts.union(changes))
+                record.stored = replace(known, unconfirmed=known.unconfirmed.union(changes))
             raise
         record.stored = _Stored(self, record.id, row.head)
         record.chosen -= chosen
