@@ -1,4 +1,5 @@
-"""One prompt turn (ACP, Prompt Turn): its life, what it says, what it may ask.
+"""One prompt turn (ACP, Prompt Turn): its life, what is known of it, its tool calls. What it says is in
+`acp_server.session.turn_updates`.
 
 Every move from state to state goes through one function; which there are says `acp_server.session.state`. Which turn
 runs when, and which answer its prompt gets, is decided in `acp_server.session.prompting`.
@@ -9,32 +10,24 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
-import anyio.lowlevel
-
-from acp_server.errors import RequestCancelled, ToolCancelled, ToolFailed, ToolRejected, TurnEnded, UsageError
+from acp_server.errors import RequestCancelled, ToolCancelled, ToolFailed, ToolRejected, UsageError
 from acp_server.peer.outcome import refusal
 from acp_server.session.state import TurnState
+from acp_server.session.turn_updates import PACE, TurnUpdates, too_late
 from acp_server.store.records import Message, TurnError, TurnRecord, Usage
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
-    from acp_server.schema.base import Model
     from acp_server.schema.content import ContentBlock
     from acp_server.schema.prompt import PromptRequest
-    from acp_server.schema.updates import PlanEntry
     from acp_server.session.client import Client
-    from acp_server.session.compaction import Compaction
     from acp_server.session.hosts import TurnHost
     from acp_server.session.session import Session
-    from acp_server.session.updates import ChunkKind, Speech
     from acp_server.store.records import ToolResult
 
-
-_PACE: Final = 0.02
-"""Seconds for which a handler may talk before the rest of the program gets a chance to run."""
 
 _NOTES: Final = 16
 _LONGEST_KEY: Final = 64
@@ -44,7 +37,7 @@ OwnStopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests"
 """Why a turn ends of its own accord."""
 
 
-class Turn:
+class Turn(TurnUpdates):
     """What a prompt handler works with: the user's message, the ways to answer, the client, the session."""
 
     _questions = 0
@@ -54,16 +47,16 @@ class Turn:
         self._host = host
         self._params = cast("dict[str, Any]", host.request.params)
         self._request = request
-        self.node: Final = Node(host.node, "turn")
+        self.node = Node(host.node, "turn")
+        self.record = TurnRecord(self._params["prompt"], most=host.connection.limits.turn)
+        """What is kept of it."""
+        self._updates = session.updates
+        self._pause_at = time.monotonic() + PACE
         self._stop_reason: OwnStopReason = "end_turn"
         self.state = TurnState.CREATED
-        self.record: Final = TurnRecord(self._params["prompt"], most=host.connection.limits.turn)
-        """What is kept of it."""
         self.tool_calls: Any = None
         """Those that have not ended, for the agent's `ToolHost`; None before the first one."""
         self._results: list[ToolResult] | None = None
-        self._updates: Speech = session.updates
-        self._pause_at = time.monotonic() + _PACE
 
     @property
     def id(self) -> str:
@@ -146,7 +139,7 @@ class Turn:
         there in this turn. Raises EncodeError, UsageError for more than `Limits.turn` bytes, and TurnEnded.
         """
         if self.record.ended_at is not None:
-            raise _too_late()
+            raise too_late()
         self.record.keep(key, version, value)
 
     @property
@@ -193,93 +186,6 @@ class Turn:
                     f"meta data has keys of 1 to {_LONGEST_KEY} characters and values of 1 to {_LONGEST_VALUE}"
                 )
         self.record.meta_data = dict(notes)
-
-    # -- what it says
-
-    async def say(self, text: str) -> None:
-        """Show a piece of the agent's message. Waits if the client is behind with reading.
-
-        Raises TurnEnded once the turn is answered, and ConnectionClosed.
-        """
-        await self._chunk("agent_message_chunk", text)
-
-    async def think(self, text: str) -> None:
-        """Show a piece of the agent's reasoning; otherwise like `say`."""
-        await self._chunk("agent_thought_chunk", text)
-
-    async def plan(self, entries: Sequence[PlanEntry]) -> None:
-        """Show the plan, all of it; it replaces the one before (ACP, Agent Plan)."""
-        from acp_server.schema.updates import Plan
-
-        await self.update(Plan(entries=list(entries)))
-
-    async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
-        """Tell the user something that is not part of the conversation, in plain text: `severity` is `info`, `warning`
-        or `error`. Clients need not show it, and many on version 1 cannot. Otherwise like `say`."""
-        from acp_server.schema.updates import Notice
-
-        await self.update(Notice(severity=severity, title=title, description=description))
-
-    def compaction(self) -> Compaction:
-        """`async with turn.compaction() as compaction:` around the work that shortens the agent's context."""
-        from acp_server.session.compaction import Compaction
-
-        return Compaction(self)
-
-    async def update(self, update: Model) -> None:
-        """Say any session update of `acp_server.schema`; otherwise like `say`.
-
-        An update that only some clients understand (a notice, a compaction) is not sent to the others.
-        """
-        if self.record.ended_at is not None:
-            await self._refuse()
-        self.put(update)
-        now = time.monotonic()
-        if now > self._pause_at or self._updates.crowded:
-            await self._pause(now)
-
-    def put(self, update: Model) -> None:
-        """`update` without waiting, for callbacks. Much said this way fills the memory if the client is behind.
-
-        Raises TurnEnded.
-        """
-        if self.record.ended_at is not None:
-            raise _too_late()
-        wire = update.to_wire()
-        self.record.add(wire, self._updates.send(wire))
-
-    def insert(self, content: list[dict[str, Any]], id: str) -> bool:
-        """One more message of the user's is part of it from now on. False if it has ended, or is being cancelled."""
-        if self.record.ended_at is not None or self.node.cause is not None:
-            return False
-        for block in content:
-            self.record.add({"sessionUpdate": "user_message_chunk", "messageId": id, "content": block})
-        return True
-
-    async def _chunk(self, kind: ChunkKind, text: str) -> None:
-        if self.record.ended_at is not None:
-            await self._refuse()
-        if not text:
-            # Nothing to show, but a handler that says nothing over and over must not starve the others.
-            await anyio.lowlevel.checkpoint()
-            return
-        self.record.add_text(kind, self._updates.text(kind, text))
-        now = time.monotonic()
-        if now > self._pause_at or self._updates.crowded:
-            await self._pause(now)
-
-    async def _pause(self, now: float) -> None:
-        # A handler that never waits for anything itself would let nothing be written, and no cancel be read.
-        self._pause_at = now + _PACE
-        if self._updates.crowded:
-            await self._updates.room()
-        else:
-            await anyio.lowlevel.checkpoint()
-
-    async def _refuse(self) -> NoReturn:
-        # For the same reason: it may be that the handler catches this and goes on talking.
-        await anyio.lowlevel.cancel_shielded_checkpoint()
-        raise _too_late()
 
     # -- what it has done for it
 
@@ -393,7 +299,3 @@ class Turn:
 
 def _fits(text: object, longest: int) -> bool:
     return isinstance(text, str) and 1 <= len(text) <= longest
-
-
-def _too_late() -> TurnEnded:
-    return TurnEnded("the turn is already answered; what is said now would reach the client too late")

@@ -1,4 +1,5 @@
-"""Notices, and what the user sees of a compaction: on version 1 if the client says that it can show them."""
+"""What a turn says: notices, and what the user sees of a compaction. On version 1 that is said to clients that announce
+that they can show it."""
 
 from typing import Any
 
