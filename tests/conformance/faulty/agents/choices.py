@@ -180,3 +180,14 @@ class CutAtTheEnd(Clean):
 
     def ended(self) -> None:
         pass
+
+
+class SaysItOtherwise(Clean):
+    """Says the same in other words each time, as a model does."""
+
+    turns = 0
+
+    async def do_stream(self, session: Session) -> None:
+        self.turns += 1
+        self.say(session, f"Turn {self.turns}: ")
+        await super().do_stream(session)
