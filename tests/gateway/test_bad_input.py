@@ -349,6 +349,8 @@ def test_the_logid_of_a_stream_is_in_the_log_when_it_begins(server: Server, http
     body = {**CHAT, "stream": True, "additional_messages": [{**QUERY, "content": "hang logged"}]}
     with http.stream("POST", "/v3/chat", json=body) as response:
         logid = response.headers["x-tt-logid"]
+        # It is in the log by now, and a thread writes that to the file.
+        until(lambda: logid in server.log.read_text())
         (line,) = [line for line in server.log.read_text().splitlines() if logid in line]
         assert line.endswith(f"POST /v3/chat by ada: HTTP 200, a stream begins, logid {logid}")
     until(lambda: f"ms, logid {logid}" in server.log.read_text())
