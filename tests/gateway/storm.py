@@ -254,14 +254,14 @@ async def _check(storm: Storm, http: httpx.AsyncClient, seen: Seen) -> None:
                 await judge.call("POST", "/v3/chat/cancel", json={"conversation_id": conversation, "chat_id": id})
             await anyio.sleep(0.1)
         busy = "SELECT 1 FROM chats WHERE node IS NOT NULL AND status <> 'requires_action'"
-        while storm.query(busy):  # noqa: ASYNC110 - nobody tells
+        # The commands of a node that was killed are removed when its lease is over.
+        while storm.query(busy) or storm.query("SELECT 1 FROM commands"):  # noqa: ASYNC110 - nobody tells
             await anyio.sleep(0.1)
     for id, history in seen.statuses.items():
         ((status,),) = storm.query(f"SELECT status FROM chats WHERE id = '{id}'")
         assert history[-1] not in TERMINAL or history[-1] == status, (id, history, status)
     kept = {id for (id,) in storm.query("SELECT id FROM messages")}
     assert seen.messages.keys() <= kept
-    assert storm.query("SELECT * FROM commands") == []
     for server in storm.servers:
         numbers = (await http.get(f"{server.url}/metrics")).text
         working = [line for line in numbers.splitlines() if line.startswith("acp_gateway_chats{")]
