@@ -41,6 +41,8 @@ class Commands:
         self._apply = apply
         self._asked: dict[str, anyio.Event] = {}
         """Commands of this node, with what is set when there is an answer."""
+        self._unheard: set[int] = set()
+        """Commands of this node whose answers nothing waits for any more, because the store failed meanwhile."""
         self._applying: set[int] = set()
         self._came = anyio.Event()
 
@@ -56,6 +58,10 @@ class Commands:
                 with anyio.move_on_after(_LOOK):
                     await woken.wait()
             return None
+        except BaseException:
+            if id is not None:
+                self._unheard.add(id)
+            raise
         finally:
             self._asked.pop(str(id), None)
 
@@ -73,7 +79,8 @@ class Commands:
 
     async def _begin(self, group: TaskGroup) -> None:
         try:
-            found = await self._store.do(_for, self._node.id)
+            found, gone = await self._store.do(_look, self._node.id, frozenset(self._unheard))
+            self._unheard -= gone
         except Exception as error:
             logger.warning("commands of other nodes cannot be read: %s", outline(error))
             return
@@ -128,9 +135,13 @@ def _take_answer(rows: Rows, id: int) -> tuple[bool, Doc | None]:
     return there.fetchone() is not None, None
 
 
-def _for(rows: Rows, node: int) -> list[tuple[int, Doc]]:
+def _look(rows: Rows, node: int, unheard: frozenset[int]) -> tuple[list[tuple[int, Doc]], set[int]]:
+    """What other nodes want, and those of `unheard` that are not there any more: what is answered is removed."""
+    for id in unheard:
+        rows.execute("DELETE FROM commands WHERE id = ? AND answer IS NOT NULL", (id,))
+    there = [id for id in unheard if rows.execute("SELECT 1 FROM commands WHERE id = ?", (id,)).fetchone()]
     found = rows.execute("SELECT id, doc FROM commands WHERE node = ? AND answer IS NULL ORDER BY id", (node,))
-    return [(id, json.loads(doc)) for id, doc in found]
+    return [(id, json.loads(doc)) for id, doc in found], set(unheard.difference(there))
 
 
 def _answer(rows: Rows, id: int, answer: Doc) -> None:

@@ -206,7 +206,7 @@ async def test_a_chat_of_a_deleted_conversation_ends_also_if_nothing_can_be_stor
     assert answer.json()["code"] == 0
     # It is removed behind its end, in a thread.
     with anyio.fail_after(PATIENCE):
-        while db.execute("SELECT count(*) FROM chats").fetchone() != (0,):
+        while db.execute("SELECT count(*) FROM chats").fetchone() != (0,):  # noqa: ASYNC110 - nobody tells
             await anyio.sleep(0.01)
     await api.idle()
 

@@ -123,6 +123,19 @@ async def test_a_command_that_no_notice_tells_of_is_found_all_the_same(nodes: No
         assert (await cancel(second, chat))["data"]["status"] == "canceled"
 
 
+async def test_a_command_whose_answer_nothing_waits_for_any_more_leaves_no_row(nodes: Nodes) -> None:
+    async with nodes.start() as first, nodes.start() as second:
+        chat = (await begin(first, "hang"))["data"]
+        # So that it is found by the next look only.
+        nodes.query("UPDATE nodes SET channel = 'nobody'")
+        async with anyio.create_task_group() as group:
+            group.start_soon(cancel, second, chat)
+            await nodes.until("SELECT 1 FROM commands")
+            group.cancel_scope.cancel()
+        await until(first, chat, "canceled")
+        await nodes.until("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM commands)")
+
+
 async def test_outputs_that_come_to_another_node_reach_the_agent_that_asked(nodes: Nodes) -> None:
     async with nodes.start() as first, nodes.start() as second:
         chat = await waiting(first)
