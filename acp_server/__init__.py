@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from acp_server.session.turn import Turn as Turn
     from acp_server.store.memory import MemoryStore as MemoryStore
     from acp_server.store.memory import SessionStore as SessionStore
-    from acp_server.store.records import Message as Message
+    from acp_server.store.messages import Message as Message
     from acp_server.store.records import ToolResult as ToolResult
     from acp_server.store.sqlite_store import SqliteStore as SqliteStore
     from acp_server.tasks.cause import Cause as Cause
@@ -150,7 +150,8 @@ _NAMES = {
     "session.terminal": "Terminal",
     "session.turn": "Turn",
     "store.memory": "MemoryStore SessionStore",
-    "store.records": "Message ToolResult",
+    "store.messages": "Message",
+    "store.records": "ToolResult",
     "store.sqlite_store": "SqliteStore",
     "tasks.cause": "Cause",
     "tasks.grace": "grace",

@@ -15,7 +15,8 @@ from weakref import WeakKeyDictionary
 from acp_server.errors import EncodeError, UsageError
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
-from acp_server.store.records import Message, TurnRecord
+from acp_server.store.messages import Message
+from acp_server.store.records import TurnRecord
 
 
 def openai_messages(context: Iterable[Message]) -> list[dict[str, Any]]:

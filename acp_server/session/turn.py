@@ -16,7 +16,8 @@ from acp_server.errors import RequestCancelled, ToolCancelled, ToolFailed, ToolR
 from acp_server.peer.outcome import refusal
 from acp_server.session.state import TurnState
 from acp_server.session.turn_updates import PACE, TurnUpdates, too_late
-from acp_server.store.records import Message, TurnError, TurnRecord, Usage
+from acp_server.store.messages import Message, messages_with_tools
+from acp_server.store.records import TurnError, TurnRecord, Usage
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import Node
 
@@ -121,14 +122,11 @@ class Turn(TurnUpdates):
 
         Each is a pair of a `role`, `user` or `assistant`, and its `content`, content blocks in their wire form.
         `tools`: with the tool calls and their results, as blocks `tool_use` and `tool_result` in the shapes of MCP
-        (`acp_server.store.tool_messages`); `acp_server.integrations.messages` turns them into those of models' APIs.
+        (`acp_server.store.messages`); `acp_server.integrations.messages` turns them into those of models' APIs.
         """
-        if tools:
-            from acp_server.store.tool_messages import messages_with_tools as messages_of
-        else:
-            messages_of = TurnRecord.messages
         turns = [turn for turn in self.session.record.context(cancelled=cancelled) if turn is not self.record]
-        return [message for turn in turns for message in messages_of(turn)] + [Message("user", self.record.prompt)]
+        said = [messages_with_tools(turn.contents) if tools else turn.messages() for turn in turns]
+        return [message for messages in said for message in messages] + [Message("user", self.record.prompt)]
 
     def keep(self, key: str, value: Any, *, version: int = 1) -> None:
         """Keep what a framework needs to go on from this turn: bytes, or anything that JSON can express. It is stored

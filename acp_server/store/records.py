@@ -15,7 +15,8 @@ from time import time
 from typing import Any, Final, Literal, NamedTuple
 
 from acp_server.errors import EncodeError, UsageError
-from acp_server.store.transcript import MOST, Transcript, is_text
+from acp_server.store.messages import Message, messages_of
+from acp_server.store.transcript import MOST, RESULT, Transcript
 from acp_server.wire import codec
 
 logger = logging.getLogger("acp_server.session")
@@ -27,9 +28,6 @@ _CALLS: Final = frozenset({"tool_call", "tool_call_update"})
 
 _UNENDED: Final = frozenset({"pending", "in_progress"})
 """What a tool call is as long as it has not ended."""
-
-RESULT: Final = "_acp_server/tool_result"
-"""Among what is kept of a turn: what came of a tool call. It is not an update, and is not replayed."""
 
 _LONG: Final = 1024 * 1024
 """Bytes from which on the contents of a turn stay in the pieces that they were said in."""
@@ -56,19 +54,6 @@ class Usage(NamedTuple):
     input: int
     output: int
     total: int
-
-
-class Message(NamedTuple):
-    """What one side said in a turn, for a model."""
-
-    role: Literal["user", "assistant"]
-    content: list[dict[str, Any]]
-    """Content blocks in their wire form (ACP, Content)."""
-
-    @property
-    def text(self) -> str:
-        """The text blocks, one below the other."""
-        return "\n".join(block["text"] for block in self.content if block.get("type") == "text")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,29 +216,11 @@ class TurnRecord:
         return codec.decode(self.contents)[1]
 
     def messages(self) -> list[Message]:
-        """What was said, for a model: the user's message, and the agent's if it said anything to the user; more of
-        both, if the user said something in between. What it thought and what its tools did is in `events`. Of a
-        cancelled turn, what its cancelled tools had found by then is a part of what the agent said."""
+        """What was said, for a model; see `acp_server.store.messages.messages_of`."""
         prompt, events = self._contents()
-        messages = [Message("user", prompt)]
-        said: list[dict[str, Any]] = []
-        before: dict[str, Any] = {}
-        for event in events:
-            if event.get("sessionUpdate") == "agent_message_chunk":
-                block = event["content"]
-                if is_text(block) and _goes_on(before, event):
-                    block = {"type": "text", "text": said.pop()["text"] + block["text"]}
-                said.append(block)
-            elif event.get("sessionUpdate") == "user_message_chunk":
-                if said:
-                    messages += (Message("assistant", said), Message("user", []))
-                    said = []
-                messages[-1].content.append(event["content"])
-            before = event
-        if self.status == "canceled":
-            partial = [result for result in self.tool_results if result.status == "cancelled" and result.message]
-            said += [{"type": "text", "text": f"{result.name}: {result.message}"} for result in partial]
-        return [*messages, *([Message("assistant", said)] if said else [])]
+        results = self.tool_results if self.status == "canceled" else []
+        found = [f"{each.name}: {each.message}" for each in results if each.status == "cancelled" and each.message]
+        return messages_of(prompt, events, found)
 
     def add_text(self, kind: str, fragment: bytes) -> None:
         """Keep a piece of text, as JSON."""
@@ -344,15 +311,6 @@ class SessionRecord:
         history, but is not context (ACP, Prompt Turn: stop reasons). `cancelled`: those that the user cancelled are."""
         seen = {"completed", "canceled"} if cancelled else {"completed"}
         return [turn for turn in self.turns if turn.status in seen and turn.stop_reason != "refusal"]
-
-
-def _goes_on(before: dict[str, Any], event: dict[str, Any]) -> bool:
-    """Whether a chunk is a piece of the same message as the event before it, and both are plain text."""
-    return (
-        before.get("sessionUpdate") == "agent_message_chunk"
-        and before.get("messageId") == event.get("messageId")
-        and is_text(before["content"])
-    )
 
 
 def _can_be_written(value: Any) -> bool:

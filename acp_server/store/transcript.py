@@ -14,6 +14,9 @@ from acp_server.wire import codec
 MOST: Final = 32 * 1024 * 1024
 """Bytes that are kept of what is said in one turn, unless its connection says otherwise (`Limits.turn`)."""
 
+RESULT: Final = "_acp_server/tool_result"
+"""Among what is kept of a turn: what came of a tool call. It is not an update, and is not replayed."""
+
 _JOIN: Final = 1000
 _SLICE: Final = 64 * 1024
 """So many pieces of text, or so many bytes of them, become one: bytes for a few letters take 33 more than their
