@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from acp_server.agent.handlers import as_async, prompt_handler, session_handler
-from acp_server.agent.servers import behind_servers, connect, mcp_host
-from acp_server.errors import InvalidParams, ResourceNotFound, UsageError
+from acp_server.agent.provided import behind_servers, connect, mcp_host, offer_tool_cancel
+from acp_server.errors import ResourceNotFound, UsageError
 from acp_server.peer.connection import Connection
-from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
     from acp_server.session.settings import Option
     from acp_server.store.memory import SessionStore
     from acp_server.tools.permission import Approvals
-
-CANCEL_TOOL_CALL: Final = "_tool_call/cancel"
-"""Cancels one tool call, while its turn goes on: `sessionId`, `toolCallId`. What `tool_call/cancel` is in the next
-version of the protocol: the answer says that the call is being cancelled, -32602 that no such call is running; a final
-status follows."""
 
 ToolKind: TypeAlias = (
     "Literal['read', 'edit', 'delete', 'move', 'search', 'execute', 'think', 'fetch', 'switch_mode', 'other']"
@@ -72,24 +66,20 @@ class Agent:
     ) -> None:
         self.name = name
         self._connects: Final = mcp is True
-        accepts = tuple(accepts)
-        mcp = tuple(("http", "sse") if mcp is True else mcp or ())
-        unknown = {*accepts} - {"image", "audio", "embedded_context"} | {*mcp} - {"http", "sse"}
-        if unknown:
-            raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
-        spoken = tuple(sorted({*versions}))
-        if not spoken or {*spoken} - {1, 2}:
-            raise UsageError("an agent speaks version 1 or 2 of the protocol, or both")
-        if second_prompts not in ("hold", "refuse", "steer"):
-            raise UsageError("a second prompt can be held or refused, or steer the turn that runs")
         info = {"name": name, "version": version} | ({} if title is None else {"title": title})
         self.tools = Toolbox()
         """What it can do for a model. `tools.describe()` is what models are told."""
         self.tools.approvals = approvals
         self._definition = AgentDefinition(
-            info, self.tools.of, mcp_host, accepts=accepts, mcp=mcp, versions=spoken, kept_in=store
+            info,
+            self.tools.of,
+            mcp_host,
+            accepts=tuple(accepts),
+            mcp=tuple(("http", "sse") if mcp is True else mcp or ()),
+            versions=tuple(sorted({*versions})),
+            second_prompts=second_prompts,
+            kept_in=store,
         )
-        self._definition.second_prompts = second_prompts
         self._sides: dict[Peer, AgentSide] = {}
         if self._connects:
             from acp_server.mcp.servers import need_extra
@@ -149,7 +139,7 @@ class Agent:
         """
         self._definition.open_session.append(session_handler(function))
         # It may add tools to its sessions, which is told to clients before there is one.
-        self._offer_tool_cancel()
+        offer_tool_cancel(self._definition, self.find_session)
         return function
 
     def method(self, name: str) -> Callable[[F], F]:
@@ -162,7 +152,6 @@ class Agent:
         it returns is the answer. If it takes longer than `Limits.grace` the request is answered without it, and what it
         still returns is dropped. At most 40 such functions run at once in one event loop; more wait their turn.
         """
-
         # Not at the top: only agents with methods of their own need it, and it loads pydantic.
         from acp_server.agent.handlers import method_handler
 
@@ -179,7 +168,6 @@ class Agent:
         quick. Notifications that the protocol acts on itself are acted on first, in any case. Nothing is ever answered;
         parameters that do not fit are logged, and so is what the handler raises.
         """
-
         from acp_server.agent.handlers import notification_handler
 
         def register(function: F) -> F:
@@ -231,21 +219,7 @@ class Agent:
         self.tools.add(tool)
         definition = self._definition
         definition.auto_approve = definition.auto_approve or (bool(tool.approval) and tool.auto_approve)
-        self._offer_tool_cancel()
-
-    def _offer_tool_cancel(self) -> None:
-        definition = self._definition
-        definition.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, admit=self._cancel_tool_call, urgent=True))
-        definition.extensions.setdefault(CANCEL_TOOL_CALL, {})
-
-    def _cancel_tool_call(self, call: Call) -> None:
-        """In the reader, so that it is never queued behind what it is to cancel."""
-        session_id, id = call.params.get("sessionId"), call.params.get("toolCallId")
-        if not isinstance(session_id, str) or not isinstance(id, str):
-            raise InvalidParams("sessionId and toolCallId must be strings")
-        session = self.find_session(call.connection, session_id)
-        if not any(session.tools.cancel_from_client(turn, id) for turn in session.turns):
-            raise InvalidParams("No such tool call is running", data={"toolCallId": id})
+        offer_tool_cancel(self._definition, self.find_session)
 
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
         """Add a method table written for jsonrpcserver's async dispatcher: functions returning `Success` or `Error`."""
@@ -373,7 +347,3 @@ class Agent:
 
 def _described(method: dict[str, Any], description: str | None) -> dict[str, Any]:
     return method if description is None else {**method, "description": description}
-
-
-async def _nothing(_call: Call) -> dict[str, Any]:
-    return {}

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from acp_server.errors import UsageError
 from acp_server.peer.route import Notice, Route
 
 if TYPE_CHECKING:
@@ -64,6 +65,16 @@ class AgentDefinition:
     extensions: dict[str, Any] = field(default_factory=dict[str, "Any"])
     """Told in `_meta` of the agent's capabilities (ACP, Extensibility)."""
     notifications: list[tuple[str, Notice]] = field(default_factory=list[tuple[str, Notice]])
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what cannot be announced."""
+        unknown = {*self.accepts} - {"image", "audio", "embedded_context"} | {*self.mcp} - {"http", "sse"}
+        if unknown:
+            raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
+        if not self.versions or {*self.versions} - {1, 2}:
+            raise UsageError("an agent speaks version 1 or 2 of the protocol, or both")
+        if self.second_prompts not in ("hold", "refuse", "steer"):
+            raise UsageError("a second prompt can be held or refused, or steer the turn that runs")
 
     @property
     def offers(self) -> dict[str, Any]:
