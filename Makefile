@@ -27,7 +27,7 @@ SIDE_BY_SIDE := -n 4 --no-loadscope-reorder --max-worker-restart 0
 QUICK := tests/wire tests/tasks tests/schema tests/peer tests/store tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-integrations test-install lint format types docs schema conformance one-file storm flood mutate bench coverage check check-quick test-quick lock clean
+.PHONY: help ready run test test-integrations test-install lint format types docs schema conformance one-file storm flood mutate bench coverage check check-quick test-quick lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -49,6 +49,9 @@ test-integrations: $(READY) $(if $(NODE_READY),$(NODE_READY) $(ACPX)/.ready)
 
 test-install: $(READY)
 	@$(BIN)/python -m tests.packaging
+
+# All that the other targets need to be installed.
+ready: $(READY) $(NODE_READY)
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet .

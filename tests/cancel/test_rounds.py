@@ -20,8 +20,8 @@ from tests.wire.live import Peer, cancel, request, served
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS = 2_000
-"""Of each of the five kinds."""
+ROUNDS = 1_000
+"""Of each of the five kinds, on each backend."""
 LONG = 40.0
 """Seconds for all rounds, on a machine that does something else as well."""
 CHUNK = 250
