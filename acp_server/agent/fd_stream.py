@@ -13,10 +13,12 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
+from sniffio import current_async_library_cvar
 
 _READ_SIZE: Final = 64 * 1024
 _LARGEST_READ: Final = 1024 * 1024
@@ -49,6 +51,12 @@ class FdStream:
         if self._silent is not None and not self._input.is_ready:
             self._silent.set()
         return await self._input.receive()
+
+    async def feed(self, take: Callable[[bytes], bool]) -> None:
+        """See `acp_server.peer.stream.FeedingStream`."""
+        if self._silent is not None and not self._input.is_ready:
+            self._silent.set()
+        await self._input.feed(take)
 
     async def unread(self) -> None:
         """Wait until the client can read no more of what is sent, although the input is open.
@@ -112,18 +120,28 @@ class _Input:
             # Else a file would keep the loop to itself.
             await anyio.lowlevel.checkpoint()
             return self._read()
-        if self._watch is None:
-            loop: Any = anyio.lowlevel.current_token().native_token
-            if hasattr(loop, "add_reader"):
-                self._watch = _Watch(loop, self._fd, self._read)
-        if self._watch is not None:
-            return await self._watch.next()
+        if (watch := self._watched()) is not None:
+            return await watch.receive()
         while True:
             await anyio.wait_readable(self._fd)
             try:
                 return self._read()
             except BlockingIOError:
                 pass  # another process that shares it was quicker
+
+    async def feed(self, take: Callable[[bytes], bool]) -> None:
+        if self._can_wait and not self._closed and (watch := self._watched()) is not None:
+            await watch.feed(take)
+        else:
+            while take(await self.receive()):
+                pass
+
+    def _watched(self) -> _Watch | None:
+        if self._watch is None:
+            loop: Any = anyio.lowlevel.current_token().native_token
+            if hasattr(loop, "add_reader"):
+                self._watch = _Watch(loop, self._fd, self._read)
+        return self._watch
 
     @property
     def is_ready(self) -> bool:
@@ -153,40 +171,64 @@ class _Watch:
         self._fd = fd
         self._read = read
         self._armed = False
-        self._data: Any = None
+        self._take: Callable[[bytes], bool] = self._keep
+        self._kept: bytes | None = None
+        self._waiting: Any = None
+        """The future of the caller that waits, if one does."""
 
-    async def next(self) -> bytes:
-        if self._data is None or self._data.cancelled():
-            if not self._armed:
-                self._loop.add_reader(self._fd, self._ready)
-                self._armed = True
-                # What came while the program did not ask is read at once: to hear of it from the loop takes three
-                # rounds. After that it is the loop's turn, so that a peer that always sends does not keep it.
-                if _is_ready(self._fd):
-                    with suppress(BlockingIOError):
-                        return self._read()
-            self._data = self._loop.create_future()
-        # If it is cancelled in the moment in which data came, they are still there for the next call.
-        data = await self._data
-        self._data = None
+    async def receive(self) -> bytes:
+        await self.feed(self._keep)
+        data, self._kept = self._kept, None
+        assert data is not None
         return data
+
+    async def feed(self, take: Callable[[bytes], bool]) -> None:
+        # They came in the moment in which the caller of `receive` was cancelled.
+        if (kept := self._kept) is not None:
+            self._kept = None
+            if not take(kept):
+                return
+        if not self._armed:
+            self._armed = True
+            # What is done about the bytes may ask which event loop runs, and in a callback that has to be said.
+            context = copy_context()
+            context.run(current_async_library_cvar.set, "asyncio")
+            context.run(self._loop.add_reader, self._fd, self._ready)
+            # What came while the program did not ask is read at once: to hear of it from the loop takes three
+            # rounds. After that it is the loop's turn, so that a peer that always sends does not keep it.
+            if _is_ready(self._fd):
+                with suppress(BlockingIOError):
+                    if not take(self._read()):
+                        return
+        self._take = take
+        self._waiting = self._loop.create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
 
     def close(self) -> None:
         if self._armed:
             self._armed = False
             self._loop.remove_reader(self._fd)
 
+    def _keep(self, data: bytes) -> bool:
+        self._kept = data
+        return False
+
     def _ready(self) -> None:
-        if self._data is None or self._data.done():
+        waiting = self._waiting
+        if waiting is None or waiting.done():
             # The program asks for nothing, so nothing is read: the peer is to feel that.
             self.close()
             return
         try:
-            self._data.set_result(self._read())
+            if not self._take(self._read()):
+                waiting.set_result(None)
         except BlockingIOError:
             pass
-        except OSError as error:
-            self._data.set_exception(error)
+        except BaseException as error:
+            waiting.set_exception(error)
 
 
 class _Output:

@@ -46,7 +46,14 @@ class Connection(Peer):
             Dropped: lambda event: logger.debug("dropped: %s", event.reason),
         }
         self._reader = Reader(
-            stream, self.endpoint, self.writer, handlers, self._hurry, self.limits.unread, self.limits.flush
+            stream,
+            self.endpoint,
+            self.writer,
+            handlers,
+            self._hurry,
+            self.scopes.deliver,
+            self.limits.unread,
+            self.limits.flush,
         )
         self._reading = anyio.CancelScope()
         self._closing: Cause | None = None

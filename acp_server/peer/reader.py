@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 import anyio
 import anyio.lowlevel
 
-from acp_server.peer.stream import Stream
+from acp_server.peer.stream import FeedingStream, Stream
 from acp_server.peer.writer import Writer
 from acp_server.tasks.signal import Signals
 from acp_server.wire.framing import Block, Line, lines_in
@@ -58,8 +58,9 @@ _SLOW: Final = 0.02
 
 class Reader:
     """Reads `stream` to its end. `handlers` act on events, each on one kind. `hurry` applies a notification ahead of
-    its turn, if that is a cancel. Nothing is handled while more than `unread` bytes of `writer` have not been taken by
-    the peer. When the input has ended, what waits is forgotten if the peer takes none of them for `flush` seconds."""
+    its turn, if that is a cancel; `settle` completes the cancels of a chunk. Nothing is handled while more than
+    `unread` bytes of `writer` have not been taken by the peer. When the input has ended, what waits is forgotten if the
+    peer takes none of them for `flush` seconds."""
 
     def __init__(
         self,
@@ -68,14 +69,17 @@ class Reader:
         writer: Writer,
         handlers: Handlers,
         hurry: Callable[[Notification], None],
+        settle: Callable[[], None],
         unread: int,
         flush: float,
     ) -> None:
         self._stream = stream
+        self._feed = stream.feed if isinstance(stream, FeedingStream) else None
         self._endpoint = endpoint
         self._writer = writer
         self._handlers = handlers
         self._hurry = hurry
+        self._settle = settle
         self._unread = unread
         self._flush = flush
         self._blocks: deque[Block] = deque()
@@ -103,10 +107,12 @@ class Reader:
             # What was read ahead last is still there.
             if not (self._lines or self._blocks):
                 await self._receive()
+            if self._blocks:
                 if len(self._blocks) > 1:
                     # More than the first slice may have time for.
                     await self._hurry_ahead(self._begun)
-            if not self._slice() or self._writer.size > self._unread:
+                self._slice()
+            if self._lines or self._blocks or self._writer.size > self._unread:
                 await self._catch_up()
         if self._problem is not None:
             raise self._problem
@@ -124,12 +130,31 @@ class Reader:
             await anyio.lowlevel.checkpoint()
 
     async def _receive(self) -> None:
-        # On asyncio a cancel passes over a task that is just being woken. A peer that sends all the time wakes this one
-        # in each round of the loop, so it would never be cancelled.
+        """Take what arrives, until there is more to do about it than to take the next."""
         await self._signals.checkpoint_if_cancelled()
-        self._take(await self._stream.receive())
+        if self._feed is not None:
+            await self._feed(self._fed)
+            return
+        while self._take(await self._stream.receive()):
+            # On asyncio a cancel passes over a task that is just being woken. A peer that sends all the time wakes this
+            # one in each round of the loop, so it would never be cancelled.
+            await self._signals.checkpoint_if_cancelled()
 
-    def _take(self, data: bytes) -> None:
+    def _fed(self, data: bytes) -> bool:
+        """`_take`, called by the loop: what comes of it is cancelled now, and written in the next round."""
+        is_done = self._take(data)
+        self._settle()
+        self._writer.flush_soon()
+        return is_done
+
+    def _take(self, data: bytes) -> bool:
+        """Take what has arrived, and handle it if one slice will do. False if that is not all."""
+        self._add(data)
+        if self._ended or len(self._blocks) > 1:
+            return False
+        return self._slice() and self._writer.size <= self._unread
+
+    def _add(self, data: bytes) -> None:
         blocks = self._endpoint.blocks(data)
         self._blocks += blocks
         self._held += sum(map(len, blocks)) + _BLOCK * len(blocks)
@@ -215,7 +240,8 @@ class Reader:
                 self._room = None
                 continue
             try:
-                await self._receive()
+                await self._signals.checkpoint_if_cancelled()
+                self._add(await self._stream.receive())
             except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
                 # What has come before it is handled first.
                 self._problem = error

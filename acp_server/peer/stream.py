@@ -5,6 +5,7 @@ Only the interface: descriptors are in `acp_server.agent.fd_stream`, memory stre
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 
@@ -34,4 +35,15 @@ class ImmediateStream(Stream, Protocol):
     def send_now(self, data: bytes) -> int:
         """Write as much of `data` as goes without waiting: how many bytes that was. 0 for whatever goes wrong: `send`,
         which is called next, then meets it. Not called while a `send` is under way."""
+        ...
+
+
+@runtime_checkable
+class FeedingStream(Stream, Protocol):
+    """A stream that can also have what arrives handled by the event loop itself, which spares a round of the loop for
+    most messages. It is optional."""
+
+    async def feed(self, take: Callable[[bytes], bool]) -> None:
+        """Call `take` with all that arrives, as `receive` would return it, until it returns False. Raises what
+        `receive` and `take` raise."""
         ...

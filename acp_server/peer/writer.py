@@ -33,7 +33,7 @@ class Writer:
     __slots__ = (
         "_broken",
         "_closing",
-        "_flush_soon",
+        "_due",
         "_frames",
         "_home",
         "_on_broken",
@@ -42,6 +42,7 @@ class Writer:
         "_scope",
         "_send_now",
         "_signals",
+        "_soon",
         "_stream",
         "_taken",
         "_wake",
@@ -60,7 +61,9 @@ class Writer:
         self._wake: Signal | None = None
         """Wakes `run`; None while that is writing."""
         self._send_now = stream.send_now if isinstance(stream, ImmediateStream) else None
-        self._flush_soon = self._signals.call_soon
+        self._soon = None if self._send_now is None else self._signals.call_soon
+        self._due = False
+        """Whether the loop is about to call `_flush`."""
         self._rest = b""
         """What is left of frames that were written in part."""
         self._room: anyio.Event | None = None
@@ -84,12 +87,19 @@ class Writer:
         if not self._broken:
             self._frames.append(frame)
             self.size += len(frame)
-            if self._wake is not None and len(self._frames) == 1:
-                if self._send_now is not None and self._flush_soon is not None:
-                    self._flush_soon(self._flush)
-                else:
-                    self._wake_up()
+            if self._soon is None:
+                self._wake_up()
+            elif not self._due:
+                self.flush_soon()
         return ticket
+
+    def flush_soon(self) -> None:
+        """What is put from now until the end of the next round of the event loop is written then, in one go, if the
+        stream can write without waiting. So what is done at once about a chunk that was read leaves in the round in
+        which it is done. Without this, a round more passes before that."""
+        if self._soon is not None and not self._due:
+            self._due = True
+            self._soon(self._flush)
 
     def check_thread(self) -> None:
         """Raises RuntimeError in a thread that is not the event loop's, where the writer could not be woken."""
@@ -170,6 +180,7 @@ class Writer:
 
     def _flush(self) -> None:
         """Write what is there, as far as that goes without waiting, and leave the rest to `run`."""
+        self._due = False
         if self._wake is None or self._send_now is None:
             return
         if self.size > _PORTION:
