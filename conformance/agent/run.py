@@ -148,9 +148,12 @@ class AgentRun:
         async def tell(case: Case, judged: _Judged, seconds: float) -> None:
             # One fault, one accusation: if what went wrong is a matter of another case, that one tells first.
             root = judged.root or case.after
-            if not judged.stands and judged.verdict is not Verdict.UNREACHED and root in ended and root != case.id:
+            accused = not judged.stands and judged.verdict is not Verdict.UNREACHED and root != case.id
+            if accused and root in ended:
                 await ended[root].wait()
                 judged = _because_of(self._results[root], judged)
+            elif accused and judged.root:
+                judged = replace(judged, verdict=Verdict.SKIP)  # its rule could not be tried
             self._results[case.id] = result = _result(case, judged, seconds)
             ended[case.id].set()
             if progress is not None:

@@ -47,7 +47,7 @@ async def cancel_with_meta(agent: Agent) -> None:
 
 @case("session-cancel/queued-prompt", level=MUST, source=RPC, section="5 Response object", needs=["hang", "quick"])
 async def queued_prompt(agent: Agent) -> None:
-    """A prompt that waits behind the turn of its session is answered after that one is cancelled."""
+    """A prompt that waits behind the turn of its session is answered when that one is cancelled."""
     session = await agent.session()
     first = await running(agent, session)
     second = await agent.prompt(session, "quick")
@@ -56,9 +56,7 @@ async def queued_prompt(agent: Agent) -> None:
         not_applicable("a second prompt does not wait")
     await agent.cancel(session)
     await first.answer()
-    await second.answer()
-    if (second.position or 0) < (first.position or 0):
-        fail("it is answered before the turn that it waited for")
+    await second.answer()  # before the first or after it: a cancel may empty the queue
 
 
 @case("permission/answer-of-another-type", level=MUST, source=RPC, section="5 Response object: id", needs="permission")

@@ -166,11 +166,11 @@ async def leaves_nothing(agent: Agent) -> None:
     await agent.session()
     await agent.end_input()
     await _exits(agent, "the end of its input")
-    with anyio.move_on_after(1.0):  # they may be ending at this moment
+    with anyio.move_on_after(agent.patience):  # they may be ending at this moment
         while _left(agent):  # noqa: ASYNC110 - nothing else tells
             await anyio.sleep(0.02)
         return
-    fail(f"{len(_left(agent))} of its processes live on")
+    fail(f"{len(_left(agent))} of its processes live on, {agent.patience:g} s after its end")
 
 
 @case("closing/quiet-end", level=CHOICE, source=ACP, section=STDIO, behaviours=["G14"], needs="hang")

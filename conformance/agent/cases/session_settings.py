@@ -153,7 +153,8 @@ async def current_option_again(agent: Agent) -> None:
 async def mode_of_one_session(agent: Agent) -> None:
     """Setting the mode of a session leaves the mode of the others as it is."""
     other = await _new(agent)
-    before, modes = _modes(other)
+    current, modes = _modes(other)
+    before = agent.profile.mode or current  # the profile's is set in every new session
     target = next((mode for mode in modes if mode != before), None)
     if target is None:
         not_applicable("its sessions have one mode")

@@ -142,6 +142,13 @@ def test_where_no_session_is_made_only_the_case_about_that_fails() -> None:
     assert set(verdicts.values()) == {(Verdict.UNREACHED, "sessions/new")}
 
 
+def test_without_a_session_a_case_that_is_run_by_itself_is_not_tried() -> None:
+    run = judge(load().matching(["turns/stop-reason"]), Started(MakesNoSession))
+    assert [case.verdict for case in run.cases] == [Verdict.SKIP]
+    assert "session/new was answered with an error" in run.cases[0].reason
+    assert run.exit_code() == 2
+
+
 def test_an_answer_after_the_suite_has_given_up_is_slow_and_breaks_no_rule() -> None:
     looks = iter([None])
 

@@ -9,6 +9,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -118,6 +119,23 @@ def caught(case: Case) -> set[Verdict]:
 def test_an_agent_that_uses_its_freedom_breaks_no_rule(agent: str, runs: Mapping[str, Run]) -> None:
     wrong = {result.id: result.reason for result in runs[agent].cases if result.verdict in ("fail", "warn", "error")}
     assert not wrong
+
+
+def test_what_the_profile_sets_in_every_session_is_no_fault_of_the_agent(cases: Registry, agents: Prefork) -> None:
+    known = replace(profile.load(str(HERE / "profile.toml")), mode="code", options={"pace": "careful"})
+    judge = AgentRun(COMMAND, known, timeout=SECONDS_OF_A_CASE, start=agents.start)
+    run = anyio.run(judge.run, cases.matching(["sessions/*mode*", "sessions/*option*"]))
+    assert {result.id: result.reason for result in run.cases if result.verdict is not Verdict.PASS} == {}
+
+
+def test_a_question_that_the_client_answers_with_its_cancel_is_not_missed_among_the_withdrawn(
+    cases: Registry, agents: Prefork
+) -> None:
+    known = profile.load(str(HERE / "profile.toml"))
+    asks = replace(known, situations={**known.situations, "nested": known.situations["permission"]})
+    judge = AgentRun((*COMMAND, "nested/not-withdrawn"), asks, timeout=SECONDS_OF_A_CASE, start=agents.start)
+    run = anyio.run(judge.run, cases.matching(["nested/withdrawn"]))
+    assert [result.verdict for result in run.cases] == [Verdict.NOT_APPLICABLE]
 
 
 @pytest.mark.parametrize("group", sorted({case.group for case in agent_cases.load()}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 from clean import Clean
 from rpc import Call, Cancelled, Json, Pause, Request, RpcError
 from situations import Session
@@ -82,6 +84,22 @@ class HoldsPrompts(Clean):
         super().answer(request, message)
         if request.method == "session/prompt" and self.queue:
             self.step(self.queue.pop(0))
+
+
+class CancelsItsQueue(HoldsPrompts):
+    """Answers the prompts that it holds before the turn that is cancelled."""
+
+    async def prompt(self, request: Request) -> Json:
+        try:
+            return await super().prompt(request)
+        except Cancelled:
+            return {"stopReason": "cancelled"}
+
+    def cancel_session(self, params: Json) -> None:
+        queue, self.queue = self.queue, []
+        for request in queue:
+            self.cancel(request)
+        super().cancel_session(params)
 
 
 class NewPromptEndsTheOld(Clean):
@@ -191,3 +209,11 @@ class SaysItOtherwise(Clean):
         self.turns += 1
         self.say(session, f"Turn {self.turns}: ")
         await super().do_stream(session)
+
+
+class ChildEndsLater(Clean):
+    """Has a process beside it that notices the agent's end somewhat later."""
+
+    def session_id(self) -> str:
+        subprocess.Popen(["sleep", "1.5"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+        return super().session_id()
