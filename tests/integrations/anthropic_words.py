@@ -7,7 +7,8 @@ from typing import Any
 class Anthropic:
     """One answer. A piece is text, a delta with a tool call as OpenAI's API has it, or None for the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, id: str = "m") -> None:
+        self._id = id
         self._blocks = 0
         self._text = False
         self._reason = "end_turn"
@@ -17,7 +18,7 @@ class Anthropic:
         if not self._blocks:
             usage = {"input_tokens": 3, "output_tokens": 0}
             message = {
-                "id": "m",
+                "id": self._id,
                 "type": "message",
                 "role": "assistant",
                 "model": "test",

@@ -1,0 +1,1 @@
+"""Agents that users have, with a model of ours behind them: judged through real prompts, without an account."""

@@ -1,0 +1,95 @@
+"""Which agents there are, and how each is told to ask a model on this machine, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Public:
+    """An agent of npm's. `{model}` in its environment and its files stands for the model's URL, `{home}` for HOME."""
+
+    package: str
+    version: str
+    command: Sequence[str]
+    """Below the folder that it is installed in."""
+    env: Mapping[str, str]
+    files: Mapping[str, object] = field(default_factory=dict)
+    """Below HOME, as JSON."""
+
+    def settle(self, home: Path, model: str) -> Mapping[str, str]:
+        """Write its files; the environment that it is to run in, besides that of the caller."""
+
+        def filled(text: str) -> str:
+            return text.replace("{model}", model).replace("{home}", str(home))
+
+        for name, content in self.files.items():
+            path = home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(filled(json.dumps(content)), "utf-8")
+        return {"HOME": str(home), **{name: filled(value) for name, value in self.env.items()}}
+
+
+AGENTS: Mapping[str, Public] = {
+    "opencode": Public(
+        "opencode-ai",
+        "1.18.33",
+        ["node_modules/.bin/opencode", "acp"],
+        {
+            **{f"XDG_{kind}_HOME": f"{{home}}/{kind.lower()}" for kind in ("DATA", "CONFIG", "CACHE", "STATE")},
+            "OPENCODE_CONFIG": "{home}/opencode.json",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        },
+        {
+            "opencode.json": {
+                "model": "local/test",
+                "small_model": "local/test",
+                "share": "disabled",
+                "permission": {"edit": "ask", "bash": "ask"},
+                "provider": {
+                    "local": {
+                        "npm": "@ai-sdk/openai-compatible",
+                        "name": "Local",
+                        "options": {"baseURL": "{model}/v1", "apiKey": "none"},
+                        "models": {
+                            "test": {"name": "Test", "tool_call": True, "limit": {"context": 100000, "output": 8000}}
+                        },
+                    }
+                },
+            }
+        },
+    ),
+    "gemini-cli": Public(
+        "@google/gemini-cli",
+        "0.61.0",
+        ["node_modules/.bin/gemini", "--acp"],
+        {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": "{model}", "GEMINI_CLI_NO_RELAUNCH": "1"},
+        {
+            ".gemini/settings.json": {
+                "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+                "privacy": {"usageStatisticsEnabled": False},
+                "telemetry": {"enabled": False},
+                "general": {"enableAutoUpdate": False},
+                "model": {"name": "gemini-2.5-flash"},
+            }
+        },
+    ),
+    "claude-agent-acp": Public(
+        "@agentclientprotocol/claude-agent-acp",
+        "0.101.0",
+        ["node_modules/.bin/claude-agent-acp"],
+        {
+            "CLAUDE_CONFIG_DIR": "{home}/claude",
+            "ANTHROPIC_API_KEY": "none",
+            "ANTHROPIC_BASE_URL": "{model}",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            # Root, which the user of a container often is, is refused without it.
+            "IS_SANDBOX": "1",
+        },
+    ),
+}
