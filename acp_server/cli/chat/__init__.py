@@ -3,7 +3,7 @@
 conversation  prompts, turns, questions; commands, those of the chat itself
 opening       the agent started, logged in, and a session opened
 one_shot      one prompt for a script
-user          what a conversation needs of the user, and the user line by line; terminal, drawn
+user          what a conversation needs of the user, and the user line by line; terminal, drawn; typed, the keys
 live_screen   what is drawn
 """
 

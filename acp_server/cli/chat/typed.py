@@ -1,0 +1,211 @@
+"""What is typed at a terminal that is drawn on: prompts, and answers to the question that is on the screen.
+
+A question takes only keys that are pressed once it has been seen, and after a pause: everything before that is text for
+the next prompt.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import anyio
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from acp_server.cli.chat.user import PAUSE, is_typed_ahead
+from acp_server.cli.screen import hint_of, one_line
+from acp_server.schema import AvailableCommand
+
+_LOOK: Final = 0.04
+"""Seconds between two looks at whether keys wait to be read."""
+
+
+class TypedInput:
+    """What the user has typed, as far as it was not taken yet."""
+
+    def __init__(self) -> None:
+        self.submitted: deque[str] = deque()
+        """The prompts, in the order in which they were typed."""
+        self.arrived = anyio.Event()
+        """Set when a prompt is submitted, and when the input is closed."""
+        self.is_closed = False
+        self.question: Question | None = None
+        """The question that is on the screen."""
+        self.interrupt: Callable[[], None] = lambda: None
+        """Called for Ctrl-C."""
+        self._last_key = 0.0
+
+    async def next_prompt(self) -> str | None:
+        """The next prompt; None when the input is closed."""
+        while not self.submitted:
+            if self.is_closed:
+                return None
+            self.arrived = anyio.Event()
+            await self.arrived.wait()
+        return self.submitted.popleft()
+
+    def ask(self, answers: int) -> Question:
+        """A question with so many answers is on the screen. It does not take keys yet."""
+        self._last_key = time.monotonic()
+        self.question = Question(answers)
+        return self.question
+
+    async def quiet(self) -> None:
+        """Wait until no key has been pressed for a while, and none waits to be looked at."""
+        while True:
+            rest = self._last_key + PAUSE - time.monotonic()
+            if rest > 0:
+                await anyio.sleep(rest)
+            elif is_typed_ahead(sys.stdin.fileno()):
+                await anyio.sleep(_LOOK)
+            else:
+                return
+
+    def key_pressed(self, _processor: Any) -> None:
+        """A key was pressed."""
+        self._last_key = time.monotonic()
+
+    def bindings(self) -> KeyBindings:
+        """What each key does."""
+        keys = KeyBindings()
+        typing = has_focus(DEFAULT_BUFFER)
+        asked = typing & Condition(lambda: self.question is not None and self.question.takes_keys)
+
+        @Condition
+        def is_empty() -> bool:
+            buffer = get_app().layout.get_buffer_by_name(DEFAULT_BUFFER)
+            return buffer is None or not buffer.text
+
+        @keys.add("c-c", eager=True)
+        def _interrupt(_event: KeyPressEvent) -> None:
+            self.interrupt()
+
+        @keys.add("c-d", filter=is_empty)
+        def _close(_event: KeyPressEvent) -> None:
+            if self.question is not None:
+                self.question.decide(None)
+                return
+            self.is_closed = True
+            self.arrived.set()
+
+        @keys.add("enter", filter=typing & ~asked)
+        def _submit(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            text = buffer.text
+            if text.strip():
+                buffer.append_to_history()
+                self.submitted.append(text)
+                self.arrived.set()
+            buffer.reset()
+
+        @keys.add("escape", "enter", filter=typing)
+        def _new_line(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("enter", filter=asked)
+        def _decide(_event: KeyPressEvent) -> None:
+            assert self.question is not None
+            self.question.enter()
+
+        @keys.add("backspace", filter=asked)
+        def _rub_out(_event: KeyPressEvent) -> None:
+            assert self.question is not None
+            self.question.typed = self.question.typed[:-1]
+
+        def digit(event: KeyPressEvent) -> None:
+            assert self.question is not None
+            self.question.typed = (self.question.typed + event.data)[-4:]
+
+        for each in "0123456789":
+            keys.add(each, filter=asked)(digit)
+
+        @keys.add(Keys.Any, filter=asked)
+        @keys.add(Keys.BracketedPaste, filter=asked)
+        def _no_answer(event: KeyPressEvent) -> None:
+            # The user writes the next prompt, and may go on with a number.
+            assert self.question is not None
+            self.question.wait()
+            event.current_buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+
+        return keys
+
+
+class Question:
+    """A question that is on the screen, and what has been typed of its answer."""
+
+    def __init__(self, answers: int) -> None:
+        self.answers = answers
+        self.takes_keys = False
+        """Whether keys are its answer; else they are text."""
+        self.typed = ""
+        self.answer: int | None = None
+        self.is_answered = False
+        self.changed = anyio.Event()
+
+    def enter(self) -> None:
+        """What was typed is the answer, if it is one."""
+        if not self.typed:
+            self.decide(None)
+        elif 1 <= int(self.typed) <= self.answers:
+            self.decide(int(self.typed) - 1)
+        self.typed = ""
+
+    def decide(self, answer: int | None) -> None:
+        """It is answered."""
+        self.answer, self.is_answered = answer, True
+        self.wait()
+
+    def wait(self) -> None:
+        """Take no more keys for now."""
+        self.takes_keys = False
+        self.typed = ""
+        self.changed.set()
+
+
+class Commands(Completer):
+    """Completes slash commands."""
+
+    def __init__(self) -> None:
+        self.known: list[AvailableCommand] = []
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """See `prompt_toolkit`."""
+        text = document.text_before_cursor
+        if not text.startswith("/") or any(letter.isspace() for letter in text):
+            return
+        for command in self.known:
+            name = one_line(f"/{command.name}")
+            if name.startswith(text):
+                shown = one_line(f"{name} {hint_of(command)}".rstrip())
+                yield Completion(
+                    name, start_position=-len(text), display=shown, display_meta=one_line(command.description)
+                )
+
+
+class OwnHistory(FileHistory):
+    """Lines that were typed, kept over runs. A disk that fails does not end the chat."""
+
+    def store_string(self, string: str) -> None:
+        """See `prompt_toolkit`."""
+        try:
+            super().store_string(string)
+        except OSError as error:
+            logging.getLogger("acp_server.cli").warning("what was typed is not kept: %s", error.strerror)
+
+    def load_history_strings(self) -> Iterable[str]:
+        """See `prompt_toolkit`."""
+        try:
+            return list(super().load_history_strings())
+        except OSError:
+            return []
