@@ -1,11 +1,13 @@
 """The rules of the house that no tool holds for us: behaviours, words, sizes, docstrings, imports."""
 
 import ast
+import graphlib
 import importlib.metadata
 import os
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +17,32 @@ from tests.plugins import behaviours
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST_FILE = 400
+LONGEST_OF_THE_PACKAGE = 350
+LONGER = {"acp_server/gateway/chats.py"}
+"""The files of the package that are still longer than they should be."""
+
+BACK = {
+    # What belongs to something refers to it.
+    ("client.session", "client.remote"),
+    ("client.turn", "client.session"),
+    ("session.client", "session.session"),
+    ("session.settings", "session.session"),
+    ("session.turn", "session.session"),
+    ("session.v2.client", "session.v2.session"),
+    ("session.v2.turn", "session.v2.session"),
+    ("session.v2.speech", "session.v2.updates"),
+    ("cli.chat.commands", "cli.chat.conversation"),
+    # Signatures of what others hand in: handlers, tools, programs.
+    ("session.definition", "session.session"),
+    ("session.definition", "session.settings"),
+    ("session.definition", "session.turn"),
+    ("session.hosts", "session.turn"),
+    ("agent.captured_run", "agent.serve"),
+    ("tools.session_tools", "tools.runner"),
+    ("tools.tool", "tools.permission"),
+}
+"""Imports for types alone that go against those at run time, within one package."""
+
 NOT_OURS = {"__pycache__", "build", "dist", "htmlcov", "node_modules"}
 
 # Put together here, so that this file may be searched like any other.
@@ -137,6 +165,16 @@ def test_every_python_file_is_short_enough_to_be_one_noun() -> None:
     assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE}
 
 
+def test_a_file_of_the_package_can_be_read_in_one_go() -> None:
+    long = {
+        name
+        for path in _python_files()
+        if (name := _name(path)).startswith("acp_server/")
+        and len(path.read_text("utf-8").splitlines()) > LONGEST_OF_THE_PACKAGE
+    }
+    assert long == LONGER
+
+
 def test_every_module_says_what_it_is_for() -> None:
     silent = [
         _name(path)
@@ -172,6 +210,56 @@ def test_no_memory_object_stream_hides_control_flow() -> None:
         or (isinstance(node, ast.alias) and node.name == "create_memory_object_stream")
     ]
     assert not found
+
+
+@pytest.mark.parametrize("folder", ["acp_server", "conformance"])
+def test_modules_import_each_other_in_no_circle(folder: str) -> None:
+    graphlib.TopologicalSorter(_imports_within(folder, for_types=False)).prepare()
+
+
+def test_types_go_in_circles_only_where_that_is_said() -> None:
+    imports = _imports_within("acp_server", for_types=True)
+    back = {(f"acp_server.{module}", f"acp_server.{other}") for module, other in BACK}
+    at_once = _imports_within("acp_server", for_types=False)
+    assert not {(module, other) for module, other in back if other not in imports[module] - at_once[module]}
+    graphlib.TopologicalSorter(
+        {module: {other for other in others if (module, other) not in back} for module, others in imports.items()}
+    ).prepare()
+
+
+def _imports_within(folder: str, *, for_types: bool) -> dict[str, set[str]]:
+    """Which modules a module imports when it is imported. `for_types`: also what only type checkers see, apart from the
+    names that the index of a package lists for them."""
+    paths = {
+        _name(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for path in _python_files()
+        if _name(path).startswith(f"{folder}/")
+    }
+    imports: dict[str, set[str]] = {}
+    for module, path in paths.items():
+        is_index = path.name == "__init__.py"
+        package = module if is_index else module.rpartition(".")[0]
+        tree = ast.parse(path.read_text("utf-8"))
+        imports[module] = {
+            found
+            for name, names in _imports_at_once(tree, package, for_types and not is_index)
+            for found in ({f"{name}.{one}" for one in names} & paths.keys() or {name} & paths.keys())
+        } - {module}
+    return imports
+
+
+def _imports_at_once(tree: ast.AST, package: str, for_types: bool) -> Iterator[tuple[str, list[str]]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ImportFrom):
+            above = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            yield f"{above}.{node.module or ''}".strip("."), [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, []
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        elif for_types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield from _imports_at_once(node, package, for_types)
 
 
 def test_the_black_box_tests_never_import_the_package() -> None:

@@ -233,10 +233,10 @@ class RemoteAgent:
 
         link = self.link
         receive = partial(self._router.receive, link.connection)
-        link.v2 = Version2(link, told, self.sessions, self._is_cancelling, receive)
-        link.v2.restrict(self._routes)
-        self._router.translate = link.v2.updates
-        self._permissions.translate = link.v2.question
+        link.v2 = version_2 = Version2(link, told, self.sessions, self._is_cancelling, receive)
+        version_2.restrict(self._routes)
+        self._router.translate = version_2.updates
+        self._permissions.translate = version_2.question
 
     def _linked(self, stream: Stream) -> Link:
         link = Link(stream, self._routes, self._limits, self._explain, self._lost, self._dropped)

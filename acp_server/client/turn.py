@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.lowlevel
+from pydantic import ValidationError
 
 from acp_server.client.errors import CancelUnanswered, UpdatesDropped
-from acp_server.client.update_router import read_update
 from acp_server.errors import AcpError, MalformedResponse, RequestCancelled, UsageError
-from acp_server.schema import PromptRequest, PromptResponse, SessionUpdate
+from acp_server.schema import PromptRequest, PromptResponse, SessionNotification, SessionUpdate, UnknownSessionUpdate
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import DEFAULT_GRACE
 from acp_server.wire import codec
@@ -209,6 +209,9 @@ class RemoteTurn:
             self._changed = None
 
 
+UNREADABLE: Final = "dropped a session/update that has no session or no kind of update"
+"""What the log says of an update that means nothing."""
+
 UNTAKEN_BYTES: Final = 64 * 1024 * 1024
 """What the updates of one turn may take that the program has not taken, as JSON."""
 
@@ -266,3 +269,17 @@ class Backlog:
 
     def __bool__(self) -> bool:
         return bool(self._updates)
+
+
+def read_update(params: Any) -> SessionUpdate | None:
+    """The update in the parameters of a `session/update`. None, and a line in the log, if there is none."""
+    try:
+        return SessionNotification.from_wire(params).update
+    except ValidationError:
+        pass
+    # A known kind of update with something in it that this version does not understand is passed on unread.
+    try:
+        return UnknownSessionUpdate.from_wire(params["update"])
+    except (ValidationError, LookupError, TypeError):
+        logger.warning(UNREADABLE)
+        return None

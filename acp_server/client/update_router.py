@@ -14,12 +14,10 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import ValidationError
-
 from acp_server.client.errors import SessionTaken
+from acp_server.client.turn import UNREADABLE, read_update
 from acp_server.errors import EncodeError
 from acp_server.peer.peer import Peer
-from acp_server.schema import SessionNotification, SessionUpdate, UnknownSessionUpdate
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ EARLY_BYTES: Final = 4 * 1024 * 1024
 """What the updates may take that are kept for sessions which are not open yet, in bytes of JSON."""
 _OVERHEAD: Final = 100
 """Bytes that a kept update counts beside its JSON."""
-_UNREADABLE: Final = "dropped a session/update that has no session or no kind of update"
 
 logger = logging.getLogger("acp_server.client")
 
@@ -53,7 +50,7 @@ class UpdateRouter:
         """A `session/update` has arrived."""
         session_id = cast("dict[str, Any]", params).get("sessionId") if isinstance(params, dict) else None
         if not isinstance(session_id, str):
-            logger.warning(_UNREADABLE)
+            logger.warning(UNREADABLE)
             return None
         session = self._arriving.get(session_id) or self._sessions.get(session_id)
         if session is not None:
@@ -133,7 +130,7 @@ class UpdateRouter:
         try:
             encoded = codec.encode(params)
         except EncodeError:
-            logger.warning(_UNREADABLE)
+            logger.warning(UNREADABLE)
             return
         size = _size(session_id, encoded)
         if self._size + size <= EARLY_BYTES:
@@ -170,17 +167,3 @@ async def _receive_behind(pending: Awaitable[None], session: RemoteSession, rest
     await pending
     if (more := _receive_all(session, rest)) is not None:
         await more
-
-
-def read_update(params: Any) -> SessionUpdate | None:
-    """The update in the parameters of a `session/update`. None, and a line in the log, if there is none."""
-    try:
-        return SessionNotification.from_wire(params).update
-    except ValidationError:
-        pass
-    # A known kind of update with something in it that this version does not understand is passed on unread.
-    try:
-        return UnknownSessionUpdate.from_wire(params["update"])
-    except (ValidationError, LookupError, TypeError):
-        logger.warning(_UNREADABLE)
-        return None
