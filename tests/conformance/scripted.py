@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from acp_server import Agent, Call, CapabilityMissing, RpcError, Turn, grace
+from acp_server import Agent, Call, CapabilityMissing, RpcError, ToolContext, Turn, grace
 from acp_server.schema import (
     AvailableCommand,
     Content,
@@ -207,7 +207,46 @@ async def terminal(turn: Turn) -> AsyncIterator[str]:
     await turn.update(ToolCallProgress(tool_call_id=call, status=ended))
 
 
+@agent.tool
+async def count(call: ToolContext) -> str:
+    """Count without an end."""
+    call.progress("one")
+    await anyio.sleep_forever()
+    return "never"
+
+
+async def cancellable(turn: Turn) -> AsyncIterator[str]:
+    result = await turn.run_tool("count")
+    yield f"The count is {result.status}."
+
+
+async def shell(turn: Turn) -> AsyncIterator[str]:
+    try:
+        async with await turn.client.create_terminal("sleep", ["1000"], cwd=turn.session.cwd) as shown:
+            ended = await shown.wait_for_exit()
+            yield f"It ended with {ended.signal or ended.exit_code}."
+    except RpcError as error:
+        yield f"It cannot be run: {error.message}"
+
+
+ON_VERSION_2 = (cancellable, shell)
+
 SITUATIONS: dict[str, Callable[[Turn], AsyncIterator[str]]] = {
     each.__name__: each
-    for each in (quick, stream, hang, stubborn, fails, tool, plan, permission, read, write, nested, terminal)
+    for each in (
+        quick,
+        stream,
+        hang,
+        stubborn,
+        fails,
+        tool,
+        plan,
+        permission,
+        read,
+        write,
+        nested,
+        terminal,
+        cancellable,
+        shell,
+    )
 }

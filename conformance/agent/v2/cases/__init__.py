@@ -7,7 +7,7 @@ import sys
 from conformance.agent.v2.registry import v2_cases
 from conformance.core.case import Registry
 
-GROUPS = ("negotiation", "prompts", "cancel")
+GROUPS = ("negotiation", "prompts", "updates", "cancel", "one_cancel", "held", "closing", "permission", "sessions")
 """The modules in the order in which their cases are run and reported."""
 
 

@@ -1,0 +1,73 @@
+"""The suite can tell right from wrong on version 2: each planted fault is caught by the case that is about it.
+
+The agents are in memory, and answer at once: what does not come at once never comes.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import anyio
+import pytest
+
+from conformance.agent.profile import Profile, Situation
+from conformance.agent.run import AgentRun
+from conformance.agent.v2 import cases
+from conformance.core.case import Case
+from conformance.core.result import Level, Run, Verdict
+from tests.conformance.v2.clean import Clean
+from tests.conformance.v2.faults import cancelling, opening, prompts, sessions
+from tests.conformance.v2.lines import starting
+
+CASES = cases.load()
+MODULES = (opening, prompts, cancelling, sessions)
+CAUGHT_BY: Mapping[str, type[Clean]] = {id: agent for module in MODULES for id, agent in module.CAUGHT_BY.items()}
+DOES = ("quick", "hang", "stubborn", "fails", "plan", "tool", "cancellable", "shell", "permission")
+PROFILE = Profile(
+    situations={"stream": Situation("stream", says="one two three"), **{name: Situation(name) for name in DOES}}
+)
+# Twice what is waited for what a faulty agent never says; a sound one has its say at once, on a busy machine too.
+SECONDS = 6.0
+AGENTS_AT_ONCE = 16
+
+pytestmark = pytest.mark.timeout(200)
+
+
+async def judge(agent: type[Clean], chosen: Iterable[Case], timeout: float = SECONDS) -> Run:
+    return await AgentRun([agent.__name__], PROFILE, timeout=timeout, jobs=6, start=starting(agent)).run(chosen)
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest) -> Mapping[str, Run]:
+    """The run of each chosen case over the agent that has its fault, all beside each other."""
+    chosen = [id for id in CAUGHT_BY if any(f"[{id}]" in item.name for item in request.session.items)]
+    found: dict[str, Run] = {}
+
+    async def one(id: str, slots: anyio.Semaphore) -> None:
+        async with slots:
+            found[id] = await judge(CAUGHT_BY[id], [CASES[id]])
+
+    async def all_of_them() -> None:
+        slots = anyio.Semaphore(AGENTS_AT_ONCE)
+        async with anyio.create_task_group() as tasks:
+            for id in chosen:
+                tasks.start_soon(one, id, slots)
+
+    anyio.run(all_of_them)
+    return found
+
+
+def test_each_case_that_accuses_has_a_fault_that_it_catches() -> None:
+    assert {case.id for case in CASES if case.level is not Level.CHOICE} == set(CAUGHT_BY)
+
+
+@pytest.mark.parametrize("id", CAUGHT_BY)
+def test_a_fault_is_caught_by_its_case(id: str, runs: Mapping[str, Run]) -> None:
+    (result,) = runs[id].cases
+    assert result.verdict is CASES[id].broken(), result.reason
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_clean_agent_is_not_accused(backend: str) -> None:
+    run = anyio.run(partial(judge, Clean, list(CASES), timeout=60.0), backend=backend)
+    other = {case.id: case.verdict for case in run.cases if case.verdict is not Verdict.PASS}
+    assert other == {"v2-held/how": Verdict.CHOICE, "v2-auth/no-way": Verdict.NOT_APPLICABLE}
