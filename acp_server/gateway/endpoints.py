@@ -94,7 +94,8 @@ class Call:
         if FORWARDED in dict(request.scope["headers"]):
             raise ApiError(Code.BUSY, "the chat changes from one gateway to another; try again later")
         target = f"{request.url.path}?{request.url.query}"
-        return await Forwarded(url, target, request.headers["authorization"], body).connect()
+        running = self.gateway.forwarded
+        return await Forwarded(url, target, request.headers["authorization"], body, running).connect()
 
     async def body(self, kind: type[_B]) -> _B:
         """The body, read as one of `bodies`. Raises ApiError."""

@@ -30,7 +30,8 @@ _SIZE: Final = 65536
 class Forwarded(Response):
     """What another node answers. Raises ApiError if it cannot be reached."""
 
-    def __init__(self, url: str, target: str, authorization: str, body: bytes) -> None:
+    def __init__(self, url: str, target: str, authorization: str, body: bytes, running: set[Forwarded]) -> None:
+        """It is in `running` while it is handed on."""
         super().__init__()
         parts = urlsplit(url)
         self._place = parts.hostname or "", parts.port or 80
@@ -47,6 +48,7 @@ class Forwarded(Response):
             ],
         )
         self._body = body
+        self._running = running
         self._stream: SocketStream | None = None
 
     async def connect(self) -> Forwarded:
@@ -61,7 +63,14 @@ class Forwarded(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         assert self._stream is not None
-        async with self._stream as stream, anyio.create_task_group() as group:
+        self._running.add(self)
+        try:
+            await self._hand_on(self._stream, scope, receive, send)
+        finally:
+            self._running.remove(self)
+
+    async def _hand_on(self, stream: SocketStream, scope: Scope, receive: Receive, send: Send) -> None:
+        async with stream, anyio.create_task_group() as group:
 
             async def watch() -> None:
                 while (await receive())["type"] != "http.disconnect":

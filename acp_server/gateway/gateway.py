@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -20,9 +19,11 @@ from acp_server.gateway.auth import Tokens
 from acp_server.gateway.bots import Bot, Bots
 from acp_server.gateway.chats import Cancel, Chats
 from acp_server.gateway.conversations import Conversations
+from acp_server.gateway.drain import Drain
 from acp_server.gateway.engines import Place, open_engine
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.everywhere import Everywhere
+from acp_server.gateway.forward import Forwarded
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.nodes import Node
@@ -75,7 +76,9 @@ class Gateway:
         self.allow_origins = settings.allow_origins
         self._engine = engine = open_engine(settings.store)
         self.store = store = Store(engine)
-        self._drain_ends: float | None = None
+        self.forwarded: set[Forwarded] = set()
+        """The streams of chats of other nodes that this one hands on now."""
+        self._drain: Drain | None = None
         with ExitStack() as opened, engine.explained():
             opened.callback(engine.close)
             ids = Ids(engine.transact(Rows.highest_id))
@@ -148,19 +151,32 @@ class Gateway:
         self.tokens = tokens
         self._bots.set(bots, agent)
 
-    def drain(self, seconds: float) -> None:
-        """Take no new chats, since the gateway ends in this time at the latest. Never waits."""
-        self._drain_ends = time.monotonic() + seconds
+    def drain(self) -> None:
+        """Take no new chats from now on, and end when those that run have ended. Never waits.
+
+        Where there is nothing to wait for, it ends at once. With a shared store there are proxies to wait for: what
+        they send until they see that this gateway is not ready would be lost.
+        """
+        is_awaited = self._engine.shared or self._is_working
+        self._drain = Drain(self.limits.drain if is_awaited else 0)
 
     @property
     def is_draining(self) -> bool:
         """Whether there are no new chats any more."""
-        return self._drain_ends is not None
+        return self._drain is not None
+
+    def has_drained(self) -> bool:
+        """Whether it is to end. Asked again and again."""
+        return self._drain is not None and self._drain.is_over(self._is_working)
+
+    @property
+    def _is_working(self) -> bool:
+        return self.chats.is_working or bool(self.forwarded)
 
     def check_open(self) -> None:
         """Raise ApiError, with HTTP status 503, if there are no new chats any more."""
-        if self._drain_ends is not None:
-            left = math.ceil(self._drain_ends - time.monotonic())
+        if self._drain is not None:
+            left = math.ceil(self._drain.left)
             raise ApiError(Code.BUSY, "the gateway is ending; try again later", retry_after=max(1, left))
 
     def stop(self) -> None:

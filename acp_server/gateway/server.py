@@ -1,6 +1,7 @@
 """The gateway on a socket: where it listens, what signals do, and how it ends.
 
-SIGTERM lets the chats that run come to their end first, Ctrl-C does not; the second signal waits for nothing at all.
+SIGTERM lets the chats that run come to their end first (`acp_server.gateway.drain`), Ctrl-C does not; the second signal
+waits for nothing at all.
 SIGHUP has the tokens and the bots read again. The exit code is the one that a shell expects.
 """
 
@@ -32,8 +33,6 @@ logger = logging.getLogger("acp_server.gateway")
 
 _LAST_ANSWERS: Final = 5
 """Seconds that open connections get for their last answers at the end."""
-_LAST_LOOK: Final = 2.0
-"""Seconds for which the end of the last chat can still be looked up: clients that poll do so every second."""
 _BACKLOG: Final = 512
 _HANGUP: Final[int | None] = getattr(signal, "SIGHUP", None)
 """None on Windows."""
@@ -92,7 +91,6 @@ class _Server(uvicorn.Server):
         self._loop: Any = None
         self._todo: list[Callable[[], None]] = []
         """What signals want done, by the task of this server."""
-        self._drain_ends = math.inf
         self._terminal = _has_terminal()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -121,10 +119,8 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         while self._todo:
             self._todo.pop(0)()
-        if self._loop.time() >= self._drain_ends:
+        if self._gateway.has_drained():
             self.should_exit = True
-        elif self._gateway.is_draining and not self._gateway.chats.is_working:
-            self._drain_ends = min(self._drain_ends, self._loop.time() + _LAST_LOOK)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -160,15 +156,9 @@ class _Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._hurry)
         elif sig == signal.SIGTERM:
             self._captured_signals.append(sig)
-            self._todo.append(self._drain)
+            self._todo.append(self._gateway.drain)
         else:
             super().handle_exit(sig, frame)
-
-    def _drain(self) -> None:
-        seconds = self._gateway.limits.drain if self._gateway.chats.is_working else 0
-        self._drain_ends = min(self._drain_ends, self._loop.time() + seconds)
-        if seconds:
-            self._gateway.drain(seconds)
 
     def _hurry(self) -> None:
         self._gateway.hurry()

@@ -1,10 +1,12 @@
 """A gateway on PostgreSQL: its tables, its transactions, and chats when the server or the gateway ends."""
 
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from acp_server.errors import UsageError
@@ -14,7 +16,7 @@ from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Unsure
 
 from .postgres import Server, postgres
-from .serving import ask, client, cozepy, serving, until
+from .serving import PATIENCE, TOKEN, ask, client, cozepy, serving, until
 
 psycopg: Any = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
@@ -166,3 +168,18 @@ def test_chats_go_on_when_the_server_was_started_anew(server: Server, url: str, 
         coze.chat.submit_tool_outputs(**ids, tool_outputs=outputs, stream=False)
         assert coze.chat.create_and_poll(**ask("echo again")).chat.status == Status.COMPLETED
         until(lambda: coze.chat.retrieve(**ids).status == Status.COMPLETED)
+
+
+def test_an_idle_gateway_is_not_ready_for_a_while_before_it_ends_and_a_second_signal_ends_it(
+    url: str, tmp_path: Path
+) -> None:
+    body = {"bot_id": "1", "user_id": "u", "additional_messages": [{"role": "user", "content": "echo x"}]}
+    with serving(tmp_path, "--store", url, "--drain", "60") as server, httpx.Client(base_url=server.url) as http:
+        assert http.get("/readyz").status_code == 200
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: http.get("/readyz").status_code == 503)
+        refused = http.post("/v3/chat", json=body, headers={"Authorization": f"Bearer {TOKEN}"})
+        assert (refused.status_code, refused.json()["code"]) == (503, 4009)
+        server.process.send_signal(signal.SIGTERM)
+        server.killed = True
+        assert server.process.wait(PATIENCE) == -signal.SIGTERM
