@@ -43,6 +43,7 @@ def is_ending(server: Server) -> bool:
         return True
 
 
+@pytest.mark.timeout(180)
 def test_a_rolling_restart_under_load_fails_no_chat(tmp_path: Path, database: Database) -> None:
     place = database.database()
     ended: list[cozepy.Chat] = []
