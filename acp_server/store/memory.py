@@ -221,20 +221,16 @@ class Shelf:
 
     def put(self, id: str, cwd: str, updated_at: float) -> None:
         """The session stands here, and nowhere else."""
-        before = self._where.get(id)
+        self._moved.setdefault(id, self._where.get(id))
         self._where[id] = Place(updated_at, id), cwd
-        self._move(id, before)
+        if len(self._moved) > _MOST_MOVED:
+            self._apply_moves()
 
     def remove(self, id: str) -> None:
         """The session is gone. No effect if it is not there."""
         found = self._where.pop(id, None)
         if found is not None:
-            self._move(id, found)
-
-    def _move(self, id: str, before: tuple[Place, str] | None) -> None:
-        self._moved.setdefault(id, before)
-        if len(self._moved) > _MOST_MOVED:
-            self._apply_moves()
+            self._moved.setdefault(id, found)
 
     def _apply_moves(self) -> None:
         for id, before in self._moved.items():

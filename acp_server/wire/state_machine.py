@@ -129,8 +129,10 @@ class Endpoint:
                 return (self._event(Invalid(INVALID_REQUEST, _NO_BATCHES)),)
             return self._batch(cast("list[Any]", value), len(line))
         message = classify(value)
-        if type(message) is Notification:
-            # It gets no answer. It may come by the ten thousand, so it takes no step that it does not need.
+        # Nearly all that comes is one of these two. Both may come by the ten thousand, so they take no step more.
+        if type(message) is Notification or (
+            type(message) is Request and message.id is not None and self.ledger.accept(message)
+        ):
             message.size = len(line)
             return (message,)
         return (self._event(message, len(line)),)
