@@ -25,6 +25,7 @@ from conformance.agent import cases as agent_cases
 from conformance.agent import profile
 from conformance.agent.profile import Profile
 from conformance.agent.run import AgentRun
+from conformance.agent.v2 import cases as v2_cases
 from conformance.core.case import Case
 from conformance.core.process import Start, spawn
 from conformance.core.result import CaseResult, Run, Verdict
@@ -159,6 +160,15 @@ def test_the_example_agent_of_the_typescript_sdk() -> None:
 def test_an_agent_on_the_typescript_sdk_in_every_situation() -> None:
     run = judge(["node", str(NODE / "agent.js")], profile.load(SITUATIONS))
     assert not (wrong := differences(run, read("typescript_sdk"))), "\n".join(wrong)
+
+
+@slow
+@pytest.mark.usefixtures("require_npm")
+def test_an_agent_of_version_2_on_the_typescript_sdk() -> None:
+    agent = HERE.parents[1] / "interop" / "node" / "agent_v2.js"
+    known = profile.load(str(HERE / "situations_v2.toml"))
+    run = judge(["node", str(agent)], known, list(v2_cases.load()), jobs=6)
+    assert not (wrong := differences(run, read("typescript_v2"))), "\n".join(wrong)
 
 
 @slow

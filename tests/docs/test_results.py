@@ -39,4 +39,4 @@ def test_the_overview_adds_them_up(name: str) -> None:
 
 
 def test_each_list_of_reasons_is_on_the_page() -> None:
-    assert len(JUDGED) == 5
+    assert len(JUDGED) == 6

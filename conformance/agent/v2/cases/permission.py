@@ -61,10 +61,11 @@ async def requires_action(agent: Agent) -> None:
 
 @case("v2-permission/withdrawn", level=MUST, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
 async def withdrawn(agent: Agent) -> None:
-    """session/cancel ends work that waits for the user, although the client does not answer."""
-    session, _ = await _question(agent)
-    agent.yields_to_cancel = False
+    """session/cancel, behind which the client answers cancelled, ends work that waits for the user as cancelled."""
+    session, asked = await _question(agent)
     await agent.notify("session/cancel", {"sessionId": session})
+    if not asked.answered:
+        await asked.answer({"outcome": {"outcome": "cancelled"}})
     await ends(agent, session, "cancelled")
 
 
@@ -82,7 +83,11 @@ async def late(agent: Agent) -> None:
     session, asked = await _question(agent)
     agent.yields_to_cancel = False
     await agent.notify("session/cancel", {"sessionId": session})
-    behind = (await reached(agent, session, "idle")).position
+    await agent.fence()
+    await agent.pause()
+    if not (idle := states(agent, session, "idle")):
+        not_applicable("its work ends with the answer that the client owes")
+    behind = idle[-1].position
     await asked.answer({"outcome": {"outcome": "selected", "optionId": _options(asked)[0].get("optionId")}})
     await agent.fence()
     await agent.pause()
