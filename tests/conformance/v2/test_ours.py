@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from acp_server import workspace
+from conformance.agent import cases as agent_cases
 from conformance.agent import profile
 from conformance.agent.run import AgentRun
 from conformance.agent.v2 import cases
@@ -14,7 +15,7 @@ from conformance.core.result import Verdict
 from tests.conformance.in_memory import from_file, starting
 from tests.conformance.v2 import lines
 from tests.conformance.v2.clean import Clean
-from tests.conformance.v2.connection import INFO
+from tests.conformance.v2.connection import INFO, Refusal
 from tests.conformance.v2.test_faults import PROFILE
 
 FILES = {
@@ -39,6 +40,29 @@ def test_our_agents_keep_every_rule_of_version_2(name: str, backend: str) -> Non
         and not (case.verdict is Verdict.SKIP and missing & set(cases.load()[case.id].needs))
     }
     assert wrong == {}
+
+
+def test_both_versions_are_judged_in_one_run() -> None:
+    chosen = [*agent_cases.load().matching(["schema", "initialize"]), *cases.load().matching(["v2-prompts", "v2-auth"])]
+    start = starting(from_file(FILES["scripted"]))
+    judged = AgentRun(["scripted"], profile.load("scripted"), timeout=40.0, start=start)
+    run = anyio.run(judged.run, chosen)
+    assert {case.id: case.reason for case in run.cases if case.verdict not in KEPT} == {}
+
+
+class OnlyVersion2(Clean):
+    """It refuses clients that ask for version 1."""
+
+    def initialize(self, params: Any) -> Any:
+        if params.get("protocolVersion") == 1:
+            raise Refusal(-32022, {"requested": 1, "supported": [2]})
+        return super().initialize(params)
+
+
+def test_an_agent_that_speaks_version_2_alone_is_judged() -> None:
+    judged = AgentRun(["two"], PROFILE, timeout=20.0, start=lines.starting(OnlyVersion2))
+    run = anyio.run(judged.run, cases.load().matching(["v2-negotiation", "v2-cancel"]))
+    assert {case.id: case.reason for case in run.cases if case.verdict is not Verdict.PASS} == {}
 
 
 class OnlyVersion1(Clean):
