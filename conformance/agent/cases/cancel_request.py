@@ -33,6 +33,8 @@ async def cancelled_by_id(agent: Agent, session: str, prompt: Pending) -> None:
         await prompt.answer(within=min(EFFECT_SECONDS, agent.patience / 2))
     except NoAnswer:
         await agent.cancel(session)
+        for request in agent.held():
+            await request.refuse(-32800, "Request cancelled")  # the turn may wait for it
         await prompt.answer()
         not_applicable("$/cancel_request has no effect on a prompt, which is allowed")
 

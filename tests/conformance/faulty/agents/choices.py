@@ -51,6 +51,16 @@ class WaitsForTheClient(Clean):
             super().answered(call, result, error)
 
 
+class WaitsInSilence(WaitsForTheClient):
+    """Withdraws nothing when it is cancelled, and hears no cancel by id."""
+
+    def withdraw(self, call: Call) -> None:
+        pass
+
+    def cancel_asked(self, params: Json) -> None:
+        pass
+
+
 class LastWords(Clean):
     """Has something to say between the cancel and the answer."""
 
