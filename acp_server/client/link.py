@@ -26,12 +26,12 @@ _UPDATE: Final = re.compile(rb'"method"\s*:\s*"session/update"')
 _SESSION: Final = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
 
 
-class Watched:
+class MeasuredStream:
     """`stream`, in which a line may have `limit` bytes. `on_loss` is called with the beginning of each longer one."""
 
     def __init__(self, stream: Stream, limit: int, on_loss: Callable[[bytes], None]) -> None:
         self.error: Exception | None = None
-        """Why reading failed. Those who wait for an answer are told of the end before the reader is."""
+        """Why reading failed. Callers that wait for an answer are told of the end before the reader is."""
         self.heard = 0
         """How many bytes came."""
         self.send = stream.send
@@ -124,7 +124,7 @@ class Link:
         on_loss: Callable[[bytes], None],
     ) -> None:
         limits = limits or Limits()
-        self._stream = Watched(stream, limits.line, on_loss)
+        self._stream = MeasuredStream(stream, limits.line, on_loss)
         self.connection = Connection(self._stream, routes, limits)
         self.capabilities: AgentCapabilities | None = None
         """What the agent has announced; None before `initialize`."""

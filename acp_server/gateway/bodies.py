@@ -1,6 +1,6 @@
 """What requests carry. An explicit null counts as a field that is absent, for clients send those.
 
-Limits that have codes of their own are checked here; whose things are is not.
+Limits that have error codes of their own are checked here. Whether a thing is the caller's is checked by its handler.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class EnterMessage(_Body):
 
     @property
     def kind(self) -> str:
-        """`type`, or what follows from who speaks."""
+        """`type`, by default that of what the role says."""
         return self.type or (QUESTION if self.role == "user" else ANSWER)
 
 

@@ -29,7 +29,7 @@ from acp_server.schema import Implementation
 logger = logging.getLogger("acp_server.gateway")
 
 EVERY_OTHER: Final = "every other"
-"""The name of the one that stands for all ids that have no bot of their own. No id has a space."""
+"""The name of the bot for all ids that have no bot of their own. No id has a space in it, so no id is that name."""
 
 
 class Bot:
@@ -55,12 +55,12 @@ class Bot:
         self._patience = patience
         self._protocol: Literal[1, 2] = protocol
         self._process: Process | None = None
-        """The one that new chats get."""
+        """The process that new chats get."""
         self._group: TaskGroup | None = None
         self._is_retired = False
         self._waiting = 0
         self._running: list[RemoteAgent] = []
-        """All that have not ended, be it that new chats get them or not."""
+        """All agents that have not ended, also those that new chats do not get."""
         self._keys = SessionKeys()
 
     def use(self, group: TaskGroup) -> None:
@@ -84,7 +84,7 @@ class Bot:
         return self._waiting
 
     def retire(self) -> None:
-        """No further chat gets this bot. Those that have it keep it; when they are through its agent is ended."""
+        """No further chat gets this bot. Chats that have it keep it. When they are through, its agent is ended."""
         self._is_retired = True
         if self._process is not None:
             self._start_soon(self._drain, self._process, math.inf)
@@ -92,7 +92,7 @@ class Bot:
     async def open(self, known: KnownSession | None) -> OpenSession:
         """A session to prompt: the one that is known if the agent still has it, else a new one.
 
-        Raises AcpError or OSError if there is none to be had.
+        Raises AcpError or OSError if no session can be opened.
         """
         self._waiting += 1
         try:
@@ -114,7 +114,7 @@ class Bot:
                 except (ConnectionClosed, SessionTaken) as error:
                     # This chat has not said anything yet, so once more.
                     if isinstance(error, SessionTaken):
-                        # In no run can it be told what the id means.
+                        # From now on no process can tell which session the id means.
                         self._keys.add(error.session_id, "")
                         self._retire(process, "gives one session id twice")
                     else:

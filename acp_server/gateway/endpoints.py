@@ -1,9 +1,9 @@
-"""What the gateway answers: `/v3/chat` and below it, `/v1/conversation...` and below it, and what is asked of itself.
+"""What the gateway answers: `/v3/chat` and below it, `/v1/conversation...` and below it, health probes and metrics.
 
 `endpoint` makes what starlette calls; a handler gets a `Call`: who calls, the parameters, the body.
 
-The probes whether it lives and takes chats say nothing that is of use to a stranger, so they want no token. The numbers
-want one that permits `metrics`: behind a proxy every request comes from this machine, which says nothing of the client.
+Health probes need no token: a stranger cannot use what they say. Metrics need a token that permits `metrics`, also for
+requests from this machine: behind a proxy, all requests come from there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Call:
         self._request = request
 
     async def kept(self, work: Callable[Concatenate[Rows, Caller, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What comes of `work`, done for the caller as one transaction of the store."""
+        """Run `work` for the caller, as one transaction of the store: what it returns."""
         return await self.gateway.store.do(work, self.caller, *args, **kwargs)
 
     def query(self, name: str) -> str | None:
@@ -89,7 +89,7 @@ class Call:
         return self._request.path_params[name]
 
     async def forward(self, url: str, body: bytes) -> Forwarded:
-        """The same, asked of another node. Raises ApiError if it cannot be reached, or has handed it on itself."""
+        """Send the same request to another node. Raises ApiError if that cannot be reached, or has sent it here."""
         request = self._request
         if FORWARDED in dict(request.scope["headers"]):
             raise ApiError(Code.BUSY, "the chat changes from one gateway to another; try again later")

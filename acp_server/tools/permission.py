@@ -1,8 +1,9 @@
 """Whether a tool call may run: what the user decided before, the user's setting, or the user, now.
 
-One call has one `Permission`: the tool's request function says what is asked, then the user answers. Nothing of the
-tool runs here. Only a clear yes is one: no answer, an error, an option that was never offered and a client that cannot
-ask are a no. What an author says and is told of it are plain values: `acp_server.tools.approval`.
+One call has one `Permission`: the tool's request function says what is asked, then the user answers. The tool's own
+function does not run here. A tool runs only after a clear yes. It does not run if there is no answer, if asking fails,
+if the client chooses an option that was never offered, and if the client cannot ask. The plain values that an author
+gives and gets are in `acp_server.tools.approval`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class SessionApprovals:
 class Permission:
     """Whether one tool call may run, from the question to the answer.
 
-    The question is put once at most. An answer that has arrived counts more than a decision about another call, also
+    The user is asked once at most. An answer that has arrived counts more than a decision about another call, also
     before this call has looked at it. An answer that comes after the question was withdrawn has no effect.
     """
 
@@ -146,7 +147,7 @@ class Permission:
         tool, context = self._tool, self._context
         known = await self._known()
         if self._decided is not None:
-            # Meanwhile.
+            # The user has decided about another call while the store was read.
             known = self._decided
         if known is False:
             return DECLINED, NEVER
@@ -176,14 +177,14 @@ class Permission:
             return await self._context.session.client.request_permission(
                 self._call, self._options, on_late=self._keep_late
             )
-        # A cut of the call does not come here: this scope does not know of it.
+        # Only a withdrawal comes here. When the call itself is cut, its exception passes this scope.
         self._withdrawn = True
         if self._late is not None:
             self._decided = None
         return self._late
 
     def _keep_late(self, answer: PermissionAnswer) -> None:
-        # It counts if it comes as the question is withdrawn. Behind that it is not looked at.
+        # An answer that comes while the question is withdrawn counts. A later one is not read.
         self._late = answer
 
     async def _known(self) -> bool | None:
@@ -205,7 +206,7 @@ class Permission:
 
 
 def _options(approval: Approval, tool: Tool[Any]) -> list[PermissionOption]:
-    # What has no words cannot be chosen knowingly.
+    # The user could not know what an option without words means.
     allow = approval.primary if approval.primary.strip() else ALLOW
     reject = approval.secondary if approval.secondary.strip() else REJECT
     options = [("allow_once", allow), ("reject_once", reject)]

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from acp_server.client import RemoteAgent, connect_agent
-from acp_server.client.link import Watched
+from acp_server.client.link import MeasuredStream
 from acp_server.errors import MalformedResponse
 from acp_server.peer.connection import Limits
 from acp_server.testing import memory_pair
@@ -104,7 +104,7 @@ async def test_each_line_over_the_limit_is_noticed_once_however_it_is_cut(size: 
     data = b"aaaa\nbbbbb\n\n\ncccccccccccc\ndddd\neeeee\nffff\ngggggggg"
     heads: list[bytes] = []
     here, there = memory_pair()
-    watched = Watched(here, 4, heads.append)
+    watched = MeasuredStream(here, 4, heads.append)
     received = b""
     for start in range(0, len(data), size):
         await there.send(data[start : start + size])
