@@ -50,6 +50,15 @@ class ElicitationRequestScope(Sparse):
     """The request."""
 
 
+def with_scopes(schema: CoreSchema, handler: GetJsonSchemaHandler, *scopes: type[Record]) -> JsonObject:
+    """The JSON Schema of a mode: the fields of the scope are those of one scope or of the other."""
+    written = handler.resolve_ref_schema(handler(schema))
+    for key in ("sessionId", "toolCallId", "requestId"):
+        del written["properties"][key]
+    written["anyOf"] = [handler(TypeAdapter(scope).core_schema) for scope in scopes]
+    return written
+
+
 class _Mode(Sparse, Model):
     """What both modes have. Set `session_id` (and `tool_call_id`), or `request_id`."""
 
@@ -79,14 +88,8 @@ class _Mode(Sparse, Model):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
-        """The fields of the scope are those of one scope or of the other."""
-        written = handler.resolve_ref_schema(handler(schema))
-        for key in ("sessionId", "toolCallId", "requestId"):
-            del written["properties"][key]
-        written["anyOf"] = [
-            handler(TypeAdapter(scope).core_schema) for scope in (ElicitationSessionScope, ElicitationRequestScope)
-        ]
-        return written
+        """See `with_scopes`."""
+        return with_scopes(schema, handler, ElicitationSessionScope, ElicitationRequestScope)
 
 
 class ElicitationFormMode(_Mode):

@@ -114,9 +114,8 @@ def _areas(package: ModuleType) -> Iterator[str]:
 
 
 def _types(package: ModuleType, area: str) -> Iterator[tuple[str, Any]]:
-    module = import_module(f"{package.__name__}.{area}")
-    for name in module.__all__:
-        kind = getattr(module, name)
+    for name in (name for name in dir(package) if package.area_of(name) == area):
+        kind = getattr(package, name)
         if isinstance(kind, TypeAliasType) or (
             isinstance(kind, type) and issubclass(kind, Record) and not issubclass(kind, Unknown) and kind not in BASES
         ):

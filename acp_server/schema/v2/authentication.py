@@ -13,40 +13,28 @@ from acp_server.schema.session import EnvVariable
 from acp_server.schema.unions import Tagged
 from acp_server.schema.v2.types import AuthMethodId
 
-__all__ = [
-    "AuthMethod",
-    "AuthMethodAgent",
-    "AuthMethodTerminal",
-    "LoginAuthRequest",
-    "LoginAuthResponse",
-    "LogoutAuthRequest",
-    "LogoutAuthResponse",
-    "UnknownAuthMethod",
-]
+
+class _Method(Model):
+    """What every way to authenticate has."""
+
+    method_id: AuthMethodId
+    """Names the method."""
+    name: str
+    """A name for the user."""
+    description: Lenient[str | None] = None
+    """A few words on what will happen."""
 
 
-class AuthMethodAgent(Model):
+class AuthMethodAgent(_Method):
     """The agent authenticates by itself when the client calls `auth/login`."""
 
     type: Sent[Literal["agent"]] = "agent"
-    method_id: AuthMethodId
-    """Names the method."""
-    name: str
-    """A name for the user."""
-    description: Lenient[str | None] = None
-    """A few words on what will happen."""
 
 
-class AuthMethodTerminal(Sparse, Model):
+class AuthMethodTerminal(Sparse, _Method):
     """The client runs the agent's command once more, in an interactive terminal. Only with `auth.terminal`."""
 
     type: Sent[Literal["terminal"]] = "terminal"
-    method_id: AuthMethodId
-    """Names the method."""
-    name: str
-    """A name for the user."""
-    description: Lenient[str | None] = None
-    """A few words on what will happen."""
     args: NullIsDefault[list[str]] = Field(default_factory=list[str])
     """Arguments to add to the agent's own."""
     env: NullIsDefault[list[EnvVariable]] = Field(default_factory=list[EnvVariable])

@@ -11,10 +11,6 @@ from pydantic import SerializationInfo, SerializerFunctionWrapHandler, model_ser
 
 from acp_server.schema.base import Lenient, Model, attributes
 
-__all__ = [
-    "Patch",
-]
-
 
 class Patch(Model):
     """A change to something that has an id. Only what is set changes; a None that was set clears."""

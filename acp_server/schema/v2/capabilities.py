@@ -6,32 +6,11 @@ A capability says "supported" by being there, `{}` included; absent and null say
 from acp_server.schema.base import Lenient, Model
 from acp_server.schema.capabilities import (
     ElicitationCapabilities,
-    ElicitationFormCapabilities,
-    ElicitationUrlCapabilities,
     SessionAdditionalDirectoriesCapabilities,
     SessionDeleteCapabilities,
 )
-
-__all__ = [
-    "AgentAuthCapabilities",
-    "AgentCapabilities",
-    "ClientAuthCapabilities",
-    "ClientCapabilities",
-    "ElicitationCapabilities",
-    "ElicitationFormCapabilities",
-    "ElicitationUrlCapabilities",
-    "McpCapabilities",
-    "McpHttpCapabilities",
-    "McpStdioCapabilities",
-    "PromptAudioCapabilities",
-    "PromptCapabilities",
-    "PromptEmbeddedContextCapabilities",
-    "PromptImageCapabilities",
-    "SessionAdditionalDirectoriesCapabilities",
-    "SessionCapabilities",
-    "SessionDeleteCapabilities",
-    "TerminalAuthCapabilities",
-]
+from acp_server.schema.capabilities import ElicitationFormCapabilities as ElicitationFormCapabilities
+from acp_server.schema.capabilities import ElicitationUrlCapabilities as ElicitationUrlCapabilities
 
 
 class PromptImageCapabilities(Model):

@@ -7,15 +7,6 @@ from typing_extensions import TypeAliasType
 from acp_server.schema.base import Lenient, Model, Sent, Unknown
 from acp_server.schema.unions import Tagged
 
-__all__ = [
-    "AvailableCommand",
-    "AvailableCommandInput",
-    "Command",
-    "TextCommandInput",
-    "UnknownCommand",
-    "UnknownCommandInput",
-]
-
 
 class TextCommandInput(Model):
     """The command takes whatever is typed after its name."""

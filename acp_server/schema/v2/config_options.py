@@ -11,22 +11,6 @@ from acp_server.schema.types import Bool
 from acp_server.schema.unions import Tagged
 from acp_server.schema.v2.types import SessionConfigGroupId, SessionConfigId, SessionConfigValueId, SessionId
 
-__all__ = [
-    "SessionConfigBoolean",
-    "SessionConfigOption",
-    "SessionConfigOptionCategory",
-    "SessionConfigSelect",
-    "SessionConfigSelectGroup",
-    "SessionConfigSelectOption",
-    "SessionConfigSelectOptions",
-    "SetSessionConfigBoolean",
-    "SetSessionConfigOptionRequest",
-    "SetSessionConfigOptionResponse",
-    "SetSessionConfigValue",
-    "UnknownSessionConfigOption",
-    "UnknownSessionConfigValue",
-]
-
 
 class SessionConfigSelectGroup(Model):
     """Values shown under a heading."""

@@ -4,27 +4,11 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypeAliasType
 
+from acp_server.schema import content as v1
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
 from acp_server.schema.types import UInt64, Uri
 from acp_server.schema.unions import ByKey, OpenEnum, Tagged
 from acp_server.schema.v2.types import Base64, Fraction, MediaType
-
-__all__ = [
-    "Annotations",
-    "AudioContent",
-    "BlobResourceContents",
-    "ContentBlock",
-    "EmbeddedResource",
-    "EmbeddedResourceResource",
-    "Icon",
-    "IconTheme",
-    "ImageContent",
-    "ResourceLink",
-    "Role",
-    "TextContent",
-    "TextResourceContents",
-    "UnknownContentBlock",
-]
 
 Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum(extensible=True)])
 """One side of the conversation. Names of one's own begin with `_`."""
@@ -33,13 +17,11 @@ IconTheme = TypeAliasType("IconTheme", Annotated[Literal["light", "dark"] | str,
 """The background that an icon is drawn for. Names of one's own begin with `_`."""
 
 
-class Annotations(Model):
+class Annotations(v1.Annotations):
     """Hints on who content is for and how much it matters."""
 
     audience: LenientItems[list[Role] | None] = None
     """Whom the content is meant for."""
-    last_modified: Lenient[str | None] = None
-    """When the resource behind the content last changed, ISO 8601."""
     priority: Lenient[Fraction | None] = None
     """Its importance next to other content, from 0 to 1; larger is more important."""
 

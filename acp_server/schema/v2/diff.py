@@ -8,22 +8,6 @@ from acp_server.schema.base import Lenient, Model, Sent, Unknown, Wire
 from acp_server.schema.unions import OpenEnum, Tagged
 from acp_server.schema.v2.types import AbsolutePath, MediaType
 
-__all__ = [
-    "Diff",
-    "DiffAdd",
-    "DiffChange",
-    "DiffCopy",
-    "DiffDelete",
-    "DiffFileType",
-    "DiffModify",
-    "DiffMove",
-    "DiffPatch",
-    "DiffPatchFormat",
-    "DiffPathChange",
-    "DiffPathPairChange",
-    "UnknownDiffChange",
-]
-
 DiffFileType = TypeAliasType(
     "DiffFileType",
     Annotated[Literal["text", "binary", "directory", "symlink"] | str, OpenEnum(extensible=True)],

@@ -5,38 +5,23 @@ A request has one of two modes, a form or a URL, and belongs to a session or, ou
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import GetJsonSchemaHandler, TypeAdapter, WithJsonSchema, model_validator
+from pydantic import GetJsonSchemaHandler, WithJsonSchema, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import JsonObject, Lenient, Model, Record, Sent, Unknown
+from acp_server.schema.elicitation import CompleteElicitationNotification as CompleteElicitationNotification
 from acp_server.schema.elicitation import (
-    CompleteElicitationNotification,
     ElicitationCancelAction,
     ElicitationDeclineAction,
     ElicitationSessionScope,
     UnknownElicitationAction,
+    with_scopes,
 )
 from acp_server.schema.types import Uri
 from acp_server.schema.unions import Tagged
 from acp_server.schema.v2.elicitation_form import ElicitationSchema
 from acp_server.schema.v2.types import ElicitationId, RequestId, SessionId, ToolCallId
-
-__all__ = [
-    "CompleteElicitationNotification",
-    "CreateElicitationRequest",
-    "CreateElicitationResponse",
-    "ElicitationAcceptAction",
-    "ElicitationCancelAction",
-    "ElicitationContentValue",
-    "ElicitationDeclineAction",
-    "ElicitationFormMode",
-    "ElicitationRequestScope",
-    "ElicitationSessionScope",
-    "ElicitationUrlMode",
-    "UnknownElicitationAction",
-    "UnknownElicitationMode",
-]
 
 
 class ElicitationRequestScope(Record):
@@ -66,14 +51,8 @@ class _Mode(Model):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
-        """The fields of the scope are those of one scope or of the other."""
-        written = handler.resolve_ref_schema(handler(schema))
-        for key in ("sessionId", "toolCallId", "requestId"):
-            del written["properties"][key]
-        written["anyOf"] = [
-            handler(TypeAdapter(scope).core_schema) for scope in (ElicitationSessionScope, ElicitationRequestScope)
-        ]
-        return written
+        """See `with_scopes`."""
+        return with_scopes(schema, handler, ElicitationSessionScope, ElicitationRequestScope)
 
 
 class ElicitationFormMode(_Mode):

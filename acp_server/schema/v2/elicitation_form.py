@@ -8,40 +8,22 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
+from acp_server.schema import elicitation_form as v1
 from acp_server.schema.base import Lenient, Model, Sent, Unknown
 from acp_server.schema.elicitation_form import (
     BooleanPropertySchema,
     ElicitationSchemaType,
     EnumOption,
     IntegerPropertySchema,
-    MultiSelectItems,
     MultiSelectPropertySchema,
     NumberPropertySchema,
-    StringMultiSelectItems,
-    TitledMultiSelectItems,
-    UnknownMultiSelectItems,
 )
-from acp_server.schema.types import UInt32
+from acp_server.schema.elicitation_form import MultiSelectItems as MultiSelectItems
+from acp_server.schema.elicitation_form import StringMultiSelectItems as StringMultiSelectItems
+from acp_server.schema.elicitation_form import TitledMultiSelectItems as TitledMultiSelectItems
+from acp_server.schema.elicitation_form import UnknownMultiSelectItems as UnknownMultiSelectItems
 from acp_server.schema.unions import OpenEnum, Tagged
 from acp_server.schema.v2.types import Regex
-
-__all__ = [
-    "BooleanPropertySchema",
-    "ElicitationPropertySchema",
-    "ElicitationSchema",
-    "ElicitationSchemaType",
-    "EnumOption",
-    "IntegerPropertySchema",
-    "MultiSelectItems",
-    "MultiSelectPropertySchema",
-    "NumberPropertySchema",
-    "StringFormat",
-    "StringMultiSelectItems",
-    "StringPropertySchema",
-    "TitledMultiSelectItems",
-    "UnknownMultiSelectItems",
-    "UnknownPropertySchema",
-]
 
 StringFormat = TypeAliasType(
     "StringFormat", Annotated[Literal["email", "uri", "date", "date-time"] | str, OpenEnum(extensible=True)]
@@ -49,24 +31,13 @@ StringFormat = TypeAliasType(
 """What the text of a field has to be. Names of one's own begin with `_`."""
 
 
-class StringPropertySchema(Model):
+class StringPropertySchema(v1.StringPropertySchema):
     """A text field, or with `enum` or `one_of` a choice of one."""
 
-    type: Sent[Literal["string"]] = "string"
-    title: Lenient[str | None] = None
-    """Its label."""
-    description: Lenient[str | None] = None
-    """A few words on what to enter."""
-    min_length: UInt32 | None = None
-    """The fewest characters."""
-    max_length: UInt32 | None = None
-    """The most characters."""
     pattern: Regex | None = None
     """A regular expression that the text has to match."""
     format: StringFormat | None = None
     """What the text has to be."""
-    default: Lenient[str | None] = None
-    """What it holds at first."""
     enum: Annotated[list[str], Field(min_length=1)] | None = None
     """The values to choose from."""
     one_of: Annotated[list[EnumOption], Field(min_length=1)] | None = None

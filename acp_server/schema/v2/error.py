@@ -8,13 +8,6 @@ from typing_extensions import TypeAliasType
 from acp_server.schema.base import Lenient, Model, Record
 from acp_server.schema.v2.types import ErrorCode, ProtocolVersion, SessionId
 
-__all__ = [
-    "Error",
-    "ErrorData",
-    "SessionNotFoundErrorData",
-    "UnsupportedProtocolVersionErrorData",
-]
-
 
 class UnsupportedProtocolVersionErrorData(Model):
     """Goes with -32022, the answer to `initialize` when the two sides have no version in common."""

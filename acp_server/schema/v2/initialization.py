@@ -8,12 +8,6 @@ from acp_server.schema.v2.authentication import AuthMethod
 from acp_server.schema.v2.capabilities import AgentCapabilities, ClientCapabilities
 from acp_server.schema.v2.types import ProtocolVersion
 
-__all__ = [
-    "Implementation",
-    "InitializeRequest",
-    "InitializeResponse",
-]
-
 
 class InitializeRequest(Sparse, Model):
     """Parameters of `initialize`, the client's first message."""

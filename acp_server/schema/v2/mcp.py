@@ -11,15 +11,6 @@ from acp_server.schema.types import Uri
 from acp_server.schema.unions import Tagged
 from acp_server.schema.v2.types import AbsolutePath
 
-__all__ = [
-    "EnvVariable",
-    "HttpHeader",
-    "McpServer",
-    "McpServerHttp",
-    "McpServerStdio",
-    "UnknownMcpServer",
-]
-
 
 class McpServerStdio(Sparse, Model):
     """An MCP server to start as a process and talk to over its standard streams. Only with `session.mcp.stdio`."""

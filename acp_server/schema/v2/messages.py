@@ -10,16 +10,6 @@ from acp_server.schema.v2.base import Patch
 from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.types import MessageId
 
-__all__ = [
-    "AgentMessage",
-    "AgentMessageChunk",
-    "AgentThought",
-    "AgentThoughtChunk",
-    "ContentChunk",
-    "UserMessage",
-    "UserMessageChunk",
-]
-
 
 class _Message(Patch):
     """What every kind of message has."""

@@ -11,12 +11,6 @@ from typing import Any
 from acp_server.schema import v2
 from acp_server.schema.methods import Method as MethodV1
 
-__all__ = [
-    "MEMBER_CAPABILITIES",
-    "METHODS",
-    "Method",
-]
-
 SESSION = "agentCapabilities.session"
 
 

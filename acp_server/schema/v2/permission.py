@@ -5,26 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
+from acp_server.schema import tool_call as v1
 from acp_server.schema.base import Lenient, Model, Sent, Unknown
 from acp_server.schema.tool_call import SelectedPermissionOutcome
 from acp_server.schema.unions import OpenEnum, Tagged
 from acp_server.schema.v2.tool_call import ToolCallUpdate
 from acp_server.schema.v2.types import AbsolutePath, PermissionOptionId, SessionId, TerminalId, ToolCallId
-
-__all__ = [
-    "CancelledPermissionOutcome",
-    "CommandPermissionSubject",
-    "PermissionOption",
-    "PermissionOptionKind",
-    "RequestPermissionOutcome",
-    "RequestPermissionRequest",
-    "RequestPermissionResponse",
-    "RequestPermissionSubject",
-    "SelectedPermissionOutcome",
-    "ToolCallPermissionSubject",
-    "UnknownPermissionOutcome",
-    "UnknownPermissionSubject",
-]
 
 PermissionOptionKind = TypeAliasType(
     "PermissionOptionKind",
@@ -33,13 +19,11 @@ PermissionOptionKind = TypeAliasType(
 """What a choice means: yes or no, this time or from now on. Names of one's own begin with `_`."""
 
 
-class PermissionOption(Model):
+class PermissionOption(v1.PermissionOption):
     """A choice offered to the user."""
 
     option_id: PermissionOptionId
     """Names the choice; no other choice of the request has the same id."""
-    name: str
-    """Its label."""
     kind: PermissionOptionKind
     """What it means."""
 

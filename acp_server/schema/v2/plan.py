@@ -8,16 +8,6 @@ from acp_server.schema.base import Model, Sent, Unknown, Wire
 from acp_server.schema.unions import OpenEnum, Tagged
 from acp_server.schema.v2.types import PlanId
 
-__all__ = [
-    "PlanEntry",
-    "PlanEntryPriority",
-    "PlanEntryStatus",
-    "PlanItems",
-    "PlanUpdate",
-    "PlanUpdateContent",
-    "UnknownPlan",
-]
-
 PlanEntryPriority = TypeAliasType(
     "PlanEntryPriority", Annotated[Literal["high", "medium", "low"] | str, OpenEnum(extensible=True)]
 )

@@ -8,13 +8,6 @@ from acp_server.schema.base import Model
 from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.types import MessageId, RequestId, SessionId
 
-__all__ = [
-    "CancelRequestNotification",
-    "CancelSessionNotification",
-    "PromptRequest",
-    "PromptResponse",
-]
-
 
 class PromptRequest(Model):
     """Parameters of `session/prompt`: the user says something."""

@@ -36,11 +36,6 @@ from acp_server.schema.v2.updates import (
     UsageUpdate,
 )
 
-__all__ = [
-    "SessionRecord",
-    "TerminalRecord",
-]
-
 P = TypeVar("P", bound=Patch)
 Key: TypeAlias = tuple[str, str]
 """A kind of thing and its id; an id is unique within its kind alone."""

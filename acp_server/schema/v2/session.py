@@ -6,34 +6,15 @@ from pydantic import Field
 from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, NullIsDefault, Sent, Sparse, Unknown
-from acp_server.schema.session import (
-    CloseSessionRequest,
-    CloseSessionResponse,
-    DeleteSessionRequest,
-    DeleteSessionResponse,
-)
+from acp_server.schema.session import CloseSessionRequest as CloseSessionRequest
+from acp_server.schema.session import CloseSessionResponse as CloseSessionResponse
+from acp_server.schema.session import DeleteSessionRequest as DeleteSessionRequest
+from acp_server.schema.session import DeleteSessionResponse as DeleteSessionResponse
 from acp_server.schema.unions import Tagged
 from acp_server.schema.v2.commands import AvailableCommand
 from acp_server.schema.v2.config_options import SessionConfigOption
 from acp_server.schema.v2.mcp import McpServer
 from acp_server.schema.v2.types import AbsolutePath, SessionId, SessionListCursor, Timestamp
-
-__all__ = [
-    "CloseSessionRequest",
-    "CloseSessionResponse",
-    "DeleteSessionRequest",
-    "DeleteSessionResponse",
-    "ListSessionsRequest",
-    "ListSessionsResponse",
-    "NewSessionRequest",
-    "NewSessionResponse",
-    "ReplayFrom",
-    "ReplayFromStart",
-    "ResumeSessionRequest",
-    "ResumeSessionResponse",
-    "SessionInfo",
-    "UnknownReplayFrom",
-]
 
 
 class _Setup(Sparse, Model):

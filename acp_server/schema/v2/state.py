@@ -9,16 +9,6 @@ from acp_server.schema.unions import OpenEnum, Tagged
 from acp_server.schema.v2.error import Error
 from acp_server.schema.v2.types import TerminalId, ToolCallId
 
-__all__ = [
-    "BackgroundTerminal",
-    "BackgroundToolCall",
-    "BackgroundWork",
-    "SessionState",
-    "StateUpdate",
-    "StopReason",
-    "UnknownBackgroundWork",
-]
-
 SessionState = TypeAliasType(
     "SessionState", Annotated[Literal["running", "idle", "requires_action"] | str, OpenEnum(extensible=True)]
 )

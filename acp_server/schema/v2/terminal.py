@@ -10,18 +10,6 @@ from acp_server.schema.types import Int64
 from acp_server.schema.v2.base import Patch
 from acp_server.schema.v2.types import AbsolutePath, Base64, Cells, SessionId, TerminalId
 
-__all__ = [
-    "CancelTerminalRequest",
-    "CancelTerminalResponse",
-    "TerminalCancelCapabilities",
-    "TerminalCapabilities",
-    "TerminalExitStatus",
-    "TerminalOutput",
-    "TerminalOutputChunk",
-    "TerminalSize",
-    "TerminalUpdate",
-]
-
 
 class TerminalOutput(Model):
     """Everything that a terminal shows, in the place of what it showed before."""

@@ -11,23 +11,6 @@ from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.diff import Diff
 from acp_server.schema.v2.types import AbsolutePath, LineNumber, SessionId, TerminalId, ToolCallId
 
-__all__ = [
-    "CancelToolCallRequest",
-    "CancelToolCallResponse",
-    "Content",
-    "Terminal",
-    "ToolCallCancelCapabilities",
-    "ToolCallCapabilities",
-    "ToolCallContent",
-    "ToolCallContentChunk",
-    "ToolCallLocation",
-    "ToolCallProgress",
-    "ToolCallStatus",
-    "ToolCallUpdate",
-    "ToolKind",
-    "UnknownToolCallContent",
-]
-
 ToolKind = TypeAliasType(
     "ToolKind",
     Annotated[

@@ -6,43 +6,18 @@ from pydantic import Field, StrictStr, WithJsonSchema
 from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Expect
-from acp_server.schema.types import (
-    AuthMethodId,
-    CompactionId,
-    ElicitationId,
-    Int32,
-    Int64,
-    MessageId,
-    PermissionOptionId,
-    ProtocolVersion,
-    SessionConfigGroupId,
-    SessionConfigId,
-    SessionConfigValueId,
-    SessionId,
-    ToolCallId,
-)
-
-__all__ = [
-    "PROTOCOL_VERSION",
-    "AbsolutePath",
-    "AuthMethodId",
-    "CompactionId",
-    "ElicitationId",
-    "ErrorCode",
-    "MediaType",
-    "MessageId",
-    "PermissionOptionId",
-    "PlanId",
-    "ProtocolVersion",
-    "RequestId",
-    "SessionConfigGroupId",
-    "SessionConfigId",
-    "SessionConfigValueId",
-    "SessionId",
-    "SessionListCursor",
-    "TerminalId",
-    "ToolCallId",
-]
+from acp_server.schema.types import AuthMethodId as AuthMethodId
+from acp_server.schema.types import CompactionId as CompactionId
+from acp_server.schema.types import ElicitationId as ElicitationId
+from acp_server.schema.types import Int32, Int64
+from acp_server.schema.types import MessageId as MessageId
+from acp_server.schema.types import PermissionOptionId as PermissionOptionId
+from acp_server.schema.types import ProtocolVersion as ProtocolVersion
+from acp_server.schema.types import SessionConfigGroupId as SessionConfigGroupId
+from acp_server.schema.types import SessionConfigId as SessionConfigId
+from acp_server.schema.types import SessionConfigValueId as SessionConfigValueId
+from acp_server.schema.types import SessionId as SessionId
+from acp_server.schema.types import ToolCallId as ToolCallId
 
 Cells = Annotated[
     int,

@@ -30,22 +30,6 @@ from acp_server.schema.v2.terminal import TerminalOutputChunk, TerminalUpdate
 from acp_server.schema.v2.tool_call import ToolCallContentChunk, ToolCallProgress
 from acp_server.schema.v2.types import CompactionId, SessionId, Timestamp
 
-__all__ = [
-    "AvailableCommandsUpdate",
-    "CompactionStatus",
-    "CompactionSummaryChunk",
-    "CompactionUpdate",
-    "ConfigOptionUpdate",
-    "Cost",
-    "Notice",
-    "NoticeSeverity",
-    "SessionInfoUpdate",
-    "SessionUpdate",
-    "UnknownSessionUpdate",
-    "UpdateSessionNotification",
-    "UsageUpdate",
-]
-
 
 class AvailableCommandsUpdate(Model):
     """The session update `available_commands_update`: the commands, in the place of those before."""
