@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Literal
 
 import anyio
@@ -24,6 +24,7 @@ from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import ApiError, Code, log_fault, outline
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
+from acp_server.gateway.late_ends import LateEnds
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import OCCUPIED, LiveChat, not_cancellable, not_waiting
 from acp_server.gateway.messages import Message
@@ -81,8 +82,7 @@ class Chats:
         self._elicitation: CallType = elicitation
         self._waiting = Waiting(limits)
         self._alive: dict[str, PromptTurn] = {}
-        self._unstored: dict[str, Chat] = {}
-        """Chats whose ends could not be stored."""
+        self._late = LateEnds(store, node)
         self._admission = anyio.Lock()
         """Held while a chat is taken, so that no task works for what is in the store and not in `_alive`."""
         self._group: TaskGroup | None = None
@@ -121,17 +121,14 @@ class Chats:
             raise ApiError(Code.NOT_SAVED_NOT_STREAMED, "without stream, auto_save_history has to be true")
         async with self._admission:
             self._check_running()
-            late = dict(self._unstored)
             try:
-                new = await self._store.do(self._add, late.values(), caller, conversation_id, body, bot.name)
+                new = await self._late.do(self._add, caller, conversation_id, body, bot.name)
             except Occupied:
                 raise ApiError(Code.OCCUPIED, OCCUPIED) from None
             except NotOurs:
                 raise _ending() from None
-            for id in late:
-                self._unstored.pop(id, None)
             prompt = new.given or [new.query] if new.query is not None else new.given
-            turn = self._turn(new.chat, new.query, new.lease, prompt, bot, _meta(new.chat, body))
+            turn = self._turn(new.chat, new.query, new.lease, prompt, bot, new_chat.meta(new.chat, body))
             listener = turn.live.feed.listen() if body.stream else None
             turn.live.begin(new.running)
             await self._start(turn)
@@ -230,7 +227,7 @@ class Chats:
         async with self._admission:
             self.abandon()
             await self.ended()
-            self._unstored.clear()
+            self._late.clear()
 
     async def ended(self) -> None:
         """Wait until all work that was stopped has ended."""
@@ -240,10 +237,7 @@ class Chats:
     async def tidy(self) -> None:
         """Store late what could not be stored, and leave what the store has as this node's and is not."""
         async with self._admission:
-            late, alive = dict(self._unstored), frozenset(self._alive)
-            await self._store.do(self._leave_others, late.values(), alive)
-            for id in late:
-                self._unstored.pop(id, None)
+            await self._late.do(self._leave_others, frozenset(self._alive))
 
     # -- parts
 
@@ -256,24 +250,12 @@ class Chats:
     async def _find(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> tuple[Chat, int | None]:
         id = known_id(chat_id, "chat_id", Code.BAD_CHAT, _UNKNOWN)
         conversation = known_id(conversation_id, "conversation_id", Code.BAD_CHAT, _UNKNOWN)
-        chat, node = await self._store.do(_look, id)
-        if chat is not None and not chat.ended:
-            chat = self._unstored.get(id, chat)
+        chat, node = await self._store.do(Rows.find_chat, id)
         if chat is None or chat.owner != caller.name or chat.conversation_id != conversation:
             raise ApiError(Code.BAD_CHAT, _UNKNOWN)
-        return chat, node
+        return self._late.latest(chat), node
 
-    def _add(
-        self,
-        rows: Rows,
-        late: Iterable[Chat],
-        caller: Caller,
-        conversation_id: str | None,
-        body: ChatBody,
-        bot: str,
-    ) -> NewChat:
-        self._leave(rows, late)
-
+    def _add(self, rows: Rows, caller: Caller, conversation_id: str | None, body: ChatBody, bot: str) -> NewChat:
         def refuse(rows: Rows) -> None:
             if rows.busy(caller.name) >= self._limits.chats_of_one:
                 raise ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
@@ -287,7 +269,7 @@ class Chats:
             self._check_running()
             home, node = self._node.home(bot.name), self._node.id
             taken = await self._store.do(adopt, self._ids, chat, body.tool_outputs, home, node)
-            turn = self._turn(taken.chat, taken.query, taken.lease, taken.prompt, bot, _meta(chat))
+            turn = self._turn(taken.chat, taken.query, taken.lease, taken.prompt, bot, new_chat.meta(chat))
             listener = turn.live.go_on(taken.responses, body.stream)
             await self._start(turn)
             return turn.live.chat.to_wire(), listener
@@ -334,7 +316,7 @@ class Chats:
             if live.discarded:
                 await self._purge(chat)
             elif not live.stored:
-                self._unstored[chat.id] = chat
+                self._late.add(chat)
 
     def _delete(self, rows: Rows, caller: Caller, id: str) -> list[tuple[str, int]]:
         self._conversations.delete(rows, caller, id)
@@ -353,35 +335,9 @@ class Chats:
             # Tried again at the next start.
             log_fault(error, "what is left of conversation %s cannot be removed", chat.conversation_id)
 
-    def _leave_others(self, rows: Rows, late: Iterable[Chat], alive: frozenset[str]) -> None:
-        self._leave(rows, late)
+    def _leave_others(self, rows: Rows, alive: frozenset[str]) -> None:
         rows.leave_chats(self._node.id, ENDED, but=alive)
-
-    def _leave(self, rows: Rows, late: Iterable[Chat]) -> None:
-        for chat in late:
-            rows.end_late(chat, self._node.id)
 
 
 def _ending() -> ApiError:
     return ApiError(Code.BUSY, "the gateway is ending", retry_after=1)
-
-
-def _look(rows: Rows, id: str) -> tuple[Chat | None, int | None]:
-    chat = rows.chat(id)
-    conversation = None if chat is None else rows.conversation(chat.conversation_id)
-    if conversation is None or conversation.deleted:
-        return None, None
-    return chat, rows.node_of(id)
-
-
-def _meta(chat: Chat, body: ChatBody | None = None) -> dict[str, Any]:
-    meta: dict[str, Any] = {
-        "chat_id": chat.id,
-        "conversation_id": chat.conversation_id,
-        "bot_id": chat.bot_id,
-    }
-    if body is None:
-        return meta
-    meta["user_id"] = body.user_id
-    more = {"meta_data": body.meta_data, "custom_variables": body.custom_variables, "parameters": body.parameters}
-    return meta | {key: value for key, value in more.items() if value}

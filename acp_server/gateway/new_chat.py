@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, ConversationBody
@@ -86,3 +86,12 @@ def _last_question(rows: Rows, conversation: Conversation | None) -> Message:
         if last is not None and last.role == "user" and last.type == QUESTION:
             return last
     raise ApiError(Code.BAD_PARAMETER, "there is no message to reply to")
+
+
+def meta(chat: Chat, body: ChatBody | None = None) -> dict[str, Any]:
+    """What an agent is told of a chat beside the prompt; what the request says only while its body is known."""
+    ids = {"chat_id": chat.id, "conversation_id": chat.conversation_id, "bot_id": chat.bot_id}
+    if body is None:
+        return ids
+    more = {"meta_data": body.meta_data, "custom_variables": body.custom_variables, "parameters": body.parameters}
+    return {**ids, "user_id": body.user_id} | {key: value for key, value in more.items() if value}

@@ -11,7 +11,7 @@ from typing import Final
 
 from acp_server.gateway.chat_rows import ChatRows, doc_of
 from acp_server.gateway.messages import ANSWER, QUESTION, Message, as_context
-from acp_server.gateway.records import Conversation, Status
+from acp_server.gateway.records import Chat, Conversation, Status
 
 
 def _said(*statuses: Status) -> str:
@@ -82,6 +82,14 @@ class Rows(ChatRows):
     def deleted_conversations(self) -> list[Conversation]:
         """Those that are deleted and still there."""
         return self.all(Conversation, "SELECT doc FROM conversations WHERE deleted = 1")
+
+    def find_chat(self, id: str) -> tuple[Chat | None, int | None]:
+        """A chat, unless its conversation is deleted, and the node that works for it; None for what there is not."""
+        chat = self.chat(id)
+        conversation = None if chat is None else self.conversation(chat.conversation_id)
+        if conversation is None or conversation.deleted:
+            return None, None
+        return chat, self.node_of(id)
 
     def purge(self, conversation_id: str) -> None:
         """Remove a conversation with everything in it, unless a node works in it. Its ids are not given again."""
