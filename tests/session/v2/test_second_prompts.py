@@ -142,7 +142,7 @@ async def test_what_the_author_raises_is_the_answer() -> None:
         assert await editor.code(await editor.prompt(session, "bad")) == -31000
         await editor.answer(await editor.prompt(session, "stop"))
         assert await editor.idle(session) == {"stopReason": "end_turn"}
-        assert "bad" not in str(editor.client.updates(session))
+        assert "'bad'" not in str(editor.client.updates(session))
 
 
 async def test_without_a_function_that_steers_it_is_held() -> None:
