@@ -192,22 +192,44 @@ class Chats:
 
     async def delete_conversation(self, caller: Caller, id: str) -> list[tuple[str, int]]:
         """Delete a conversation. What runs in it is cancelled; what waits in it is dismissed. Returns what other nodes
-        have to discard: chats, with their nodes."""
+        have to discard: chats, with their nodes. `purge` then removes what is left."""
         there = await self._store.do(self._delete, caller, id)
-        for chat_id, _ in there:
-            await self.discard(chat_id)
-        return [(chat_id, node) for chat_id, node in there if chat_id not in self._alive]
+        for chat_id, node in there:
+            if node == self._node.id:
+                await self.discard(chat_id)
+        return [(chat_id, node) for chat_id, node in there if node != self._node.id]
 
     async def discard(self, chat_id: str) -> None:
         """The conversation of a chat is deleted. No effect if this node does not have it."""
-        alive = self._alive.get(chat_id)
-        if alive is not None:
-            try:
+        async with self._admission:
+            # A chat that was just being taken is here now.
+            alive = self._alive.get(chat_id)
+        try:
+            if alive is not None:
                 await alive.live.discard()
-            except Exception as error:
-                # The conversation is gone, and nothing from here on can be refused.
-                logger.info("chat %s of a deleted conversation: %s", chat_id, outline(error))
+            else:
+                # It has ended. If that could not be stored, the store still has it as this node's.
+                await self._store.do(Rows.remove_chat, chat_id, self._node.id)
+                self._late.remove(chat_id)
+        except Exception as error:
+            # The conversation is gone, and nothing from here on can be refused.
+            logger.info("chat %s of a deleted conversation: %s", chat_id, outline(error))
+        if alive is not None:
             alive.stop()
+
+    async def purge(self, conversation_id: str, chat_id: str = "") -> None:
+        """Remove what is left of a deleted conversation, unless a node works in it; first of all a chat of this node
+        whose end could not be stored."""
+
+        def purge(rows: Rows) -> None:
+            rows.remove_chat(chat_id, self._node.id)
+            rows.purge(conversation_id)
+
+        try:
+            await self._store.do(purge)
+        except Exception as error:
+            # Tried again at the next start.
+            log_fault(error, "what is left of conversation %s cannot be removed", conversation_id)
 
     # -- the life of the node
 
@@ -237,7 +259,7 @@ class Chats:
     async def tidy(self) -> None:
         """Store late what could not be stored, and leave what the store has as this node's and is not."""
         async with self._admission:
-            await self._late.do(self._leave_others, frozenset(self._alive))
+            await self._late.do(Rows.leave_chats, self._node.id, ENDED, but=frozenset(self._alive))
 
     # -- parts
 
@@ -314,7 +336,7 @@ class Chats:
             if self.on_end is not None:
                 self.on_end(chat.status, anyio.current_time() - began)
             if live.discarded:
-                await self._purge(chat)
+                await self.purge(chat.conversation_id, chat.id)
             elif not live.stored:
                 self._late.add(chat)
 
@@ -322,21 +344,6 @@ class Chats:
         self._conversations.delete(rows, caller, id)
         rows.purge(id)
         return rows.chats_of(id)
-
-    async def _purge(self, chat: Chat) -> None:
-        def purge(rows: Rows) -> None:
-            # Its end may be what could not be stored.
-            rows.remove_chat(chat.id, self._node.id)
-            rows.purge(chat.conversation_id)
-
-        try:
-            await self._store.do(purge)
-        except Exception as error:
-            # Tried again at the next start.
-            log_fault(error, "what is left of conversation %s cannot be removed", chat.conversation_id)
-
-    def _leave_others(self, rows: Rows, alive: frozenset[str]) -> None:
-        rows.leave_chats(self._node.id, ENDED, but=alive)
 
 
 def _ending() -> ApiError:

@@ -55,6 +55,8 @@ class Everywhere:
         """See `Chats.delete_conversation`."""
         for chat_id, node in await self._chats.delete_conversation(caller, id):
             await self._commands.ask(node, {"what": "discard", "chat_id": chat_id})
+        # The last chat may have ended by itself meanwhile.
+        await self._chats.purge(id)
 
     async def _ask(self, elsewhere: Elsewhere, what: str, caller: Caller, **more: Any) -> dict[str, Any] | None:
         """What the node that has the chat answers; None if it is gone. Raises ApiError."""

@@ -26,6 +26,10 @@ class LateEnds:
         """This chat has ended, and the store does not know it."""
         self._chats[chat.id] = chat
 
+    def remove(self, id: str) -> None:
+        """The chat is gone."""
+        self._chats.pop(id, None)
+
     def clear(self) -> None:
         """The chats are another node's now."""
         self._chats.clear()

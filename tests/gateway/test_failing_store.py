@@ -218,3 +218,15 @@ async def test_a_deleted_conversation_of_which_something_is_left_harms_nobody(ap
     await api.idle()
     again = await api.begin("echo x")
     assert (await api.until(again["data"], "completed", "failed"))["status"] == "completed"
+
+
+async def test_a_conversation_can_be_deleted_whose_last_chat_could_not_be_stored(api: Api) -> None:
+    chat = (await api.begin("slowly 20"))["data"]
+    api.fail(True)
+    await api.until(chat, "failed")
+    await api.idle()
+    api.fail(False)
+    assert (await api.http.delete(f"/v1/conversations/{chat['conversation_id']}")).json()["code"] == 0
+    for table in "chats", "conversations":
+        assert api.db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+    assert (await api.until((await api.begin("echo x"))["data"], "completed"))["status"] == "completed"
