@@ -25,7 +25,6 @@ def database() -> Iterator[Database]:
         yield database
 
 
-@pytest.mark.timeout(180)
 def test_in_a_storm_no_status_flips_and_nothing_that_was_acknowledged_is_lost(
     tmp_path: Path, database: Database
 ) -> None:
@@ -43,7 +42,6 @@ def is_ending(server: Server) -> bool:
         return True
 
 
-@pytest.mark.timeout(180)
 def test_a_rolling_restart_under_load_fails_no_chat(tmp_path: Path, database: Database) -> None:
     place = database.database()
     ended: list[cozepy.Chat] = []
