@@ -100,6 +100,8 @@ class Interleaved(RuleBasedStateMachine):
         if self._attempt(lambda rows: rows.adopt_chat(row, moved, number)):
             assert owner is None
             assert number not in self.gone
+            # A node parks a chat when it ends or has lost its lease, and then forgets what it knew of it.
+            self.known = [(each, its) for each, its in self.known if (each.id, its) != (chat.id, number)]
             self.known.append((moved, number))
 
     @rule(node=nodes)
