@@ -26,6 +26,8 @@ agent = Agent("counter", version="VERSION")
 @agent.prompt
 async def answer(turn: Turn):
     if turn.text == "ask":
+        # That the turn has begun is written beside it: what dies on the answer would otherwise outrun that.
+        await turn.session.save()
         await turn.client.request("_question", {})
     yield f"VERSION:{len(turn.session.record.turns)}"
 
