@@ -163,7 +163,9 @@ class Chats:
         except Occupied:
             raise ApiError(Code.OCCUPIED, OCCUPIED) from None
         except NotOurs:
-            raise not_waiting(await self.retrieve(caller, conversation_id, chat_id)) from None
+            now = await self.retrieve(caller, conversation_id, chat_id)
+            # It waits all the same: the lease of this node is lost, so another node may take it, or this one later.
+            raise (_ending() if now.status is Status.REQUIRES_ACTION else not_waiting(now)) from None
 
     async def cancel(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
         """Cancel a running chat. Returns when the agent has stopped, or did not within its time; with `drain` at once.
@@ -347,4 +349,4 @@ class Chats:
 
 
 def _ending() -> ApiError:
-    return ApiError(Code.BUSY, "the gateway is ending", retry_after=1)
+    return ApiError(Code.BUSY, "this gateway takes no work now", retry_after=1)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from acp_server.gateway.engines import open_engine
-from acp_server.gateway.nodes import ENDED
+from acp_server.gateway.nodes import ENDED, Node
 from acp_server.gateway.rows import Rows
 
 from .inside import begin, ended, gateway_in, ids, listed, say
@@ -84,10 +84,22 @@ async def waiting(http: httpx.AsyncClient) -> dict[str, Any]:
     return chat
 
 
-async def submit(http: httpx.AsyncClient, chat: dict[str, Any], output: str = "yes") -> dict[str, Any]:
+def outputs_for(chat: dict[str, Any], output: str = "yes") -> dict[str, Any]:
     (call,) = chat["required_action"]["submit_tool_outputs"]["tool_calls"]
-    outputs = {"tool_outputs": [{"tool_call_id": call["id"], "output": output}]}
-    return (await http.post("/v3/chat/submit_tool_outputs", params=ids(chat), json=outputs)).json()
+    return {"tool_outputs": [{"tool_call_id": call["id"], "output": output}]}
+
+
+async def submit(http: httpx.AsyncClient, chat: dict[str, Any], output: str = "yes") -> dict[str, Any]:
+    body = outputs_for(chat, output)
+    return (await http.post("/v3/chat/submit_tool_outputs", params=ids(chat), json=body)).json()
+
+
+async def until_submitted(http: httpx.AsyncClient, chat: dict[str, Any]) -> None:
+    """Until the gateway takes work again."""
+    with anyio.fail_after(PATIENCE):
+        while (answer := await submit(http, chat))["code"] == 4009:  # noqa: ASYNC110 - nobody tells
+            await anyio.sleep(0.01)
+    assert answer["code"] == 0
 
 
 # -- what any node answers
@@ -250,13 +262,43 @@ async def test_a_node_that_has_lost_its_lease_stops_its_agents_and_joins_again(n
         engine.close()
         await nodes.until("SELECT 1 FROM nodes HAVING count(*) = 2 AND min(id) > %s", number)
         assert (await retrieve(slow, running))["status"] == "failed"
-        # Its agent has been stopped: it takes the answer of the one that waited like any other node.
-        assert (await submit(slow, waits))["code"] == 0
+        # Its agent has been stopped: it takes the answer of the one that waited like any other node, once it knows its
+        # new number.
+        await until_submitted(slow, waits)
         await until(other, waits, "completed")
         await say(slow, "echo x", conversation_id=running["conversation_id"])
         with anyio.fail_after(PATIENCE):
             while nodes.working():  # noqa: ASYNC110 - nobody tells
                 await anyio.sleep(0.01)
+
+
+async def test_a_node_without_a_lease_sends_an_answer_elsewhere(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, join = anyio.Event(), anyio.Event()
+    join_again = Node._join_again
+
+    async def held(node: Node) -> None:
+        lost.set()
+        await join.wait()
+        await join_again(node)
+
+    def take(rows: Rows) -> None:
+        rows.leave_chats(1, ENDED)
+        rows.execute("DELETE FROM nodes", ())
+
+    monkeypatch.setattr(Node, "_join_again", held)
+    async with nodes.start(lease_seconds=1) as slow:
+        waits = await waiting(slow)
+        engine = open_engine(nodes.url)
+        engine.transact(take)
+        engine.close()
+        with anyio.fail_after(PATIENCE):
+            await lost.wait()
+        response = await slow.post("/v3/chat/submit_tool_outputs", params=ids(waits), json=outputs_for(waits))
+        assert (response.status_code, response.json()["code"]) == (503, 4009)
+        assert int(response.headers["retry-after"]) > 0
+        join.set()
+        await until_submitted(slow, waits)
+        await until(slow, waits, "completed")
 
 
 async def test_of_two_answers_on_two_nodes_one_is_taken(nodes: Nodes) -> None:
