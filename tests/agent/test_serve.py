@@ -33,7 +33,7 @@ def test_the_end_of_the_input_is_a_prompt_end_with_code_0(backend: str) -> None:
         assert agent.call(1, "echo", a=1) == {"a": 1}
         began = time.monotonic()
         assert agent.finish() == 0
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5
 
 
 @pytest.mark.behaviour("G6", "G7")
@@ -178,7 +178,7 @@ def test_a_client_that_takes_nothing_does_not_hold_up_the_end(backend: str) -> N
         agent.wait_for_stderr("printed before")
         began = time.monotonic()
         assert agent.finish() == 0
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10
 
 
 @BACKENDS

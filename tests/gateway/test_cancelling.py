@@ -1,7 +1,6 @@
 """Cancelling a chat with the official client: in each state, with both kinds of cancel, and what comes after it."""
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -69,7 +68,7 @@ def test_what_has_ended_or_waits_cannot_be_cancelled(either: Server) -> None:
             assert chat.status == status
             assert refused(coze.chat.cancel, **ids(chat)) == 4104
             assert coze.chat.retrieve(**ids(chat)).status == status
-        chat = coze.chat.create(**ask("slowly 10"))
+        chat = coze.chat.create(**ask("hang"))
         coze.chat.cancel(**ids(chat))
         assert refused(coze.chat.cancel, **ids(chat)) == 4104
 
@@ -78,7 +77,7 @@ def test_a_stream_of_a_cancelled_chat_ends_with_the_chat_as_it_is(either: Server
     server = either
     with client(server) as coze:
         events: list[cozepy.ChatEvent] = []
-        for event in coze.chat.stream(**ask("slowly 30")):
+        for event in coze.chat.stream(**ask("slowly 100")):
             events.append(event)
             if event.event == Event.CONVERSATION_MESSAGE_DELTA and len(events) == 5:
                 assert event.message is not None
@@ -95,7 +94,7 @@ def test_a_stream_of_a_cancelled_chat_ends_with_the_chat_as_it_is(either: Server
         deltas = [e.message.content for e in events if e.event == Event.CONVERSATION_MESSAGE_DELTA and e.message]
         said = "".join(deltas).split()
         assert said == [str(number) for number in range(len(said))]
-        assert len(said) == 30 if server.drains else len(said) < 30
+        assert len(said) == 100 if server.drains else len(said) < 100
         (answer,) = [e.message for e in events if e.event == Event.CONVERSATION_MESSAGE_COMPLETED and e.message][:1]
         assert answer.content == "".join(deltas)
 
@@ -105,7 +104,7 @@ def test_somebody_who_polls_learns_that_somebody_else_has_cancelled(either: Serv
     polls: list[cozepy.ChatPoll] = []
     with client(server) as coze, client(server) as other:
         conversation = coze.conversations.create()
-        text = "slowly 50 polled"
+        text = "slowly 300 polled"
 
         def poll() -> None:
             polls.append(coze.chat.create_and_poll(**ask(text), conversation_id=conversation.id))
@@ -145,15 +144,15 @@ def test_the_session_of_a_cancelled_chat_is_closed_and_that_of_a_completed_one_k
 
 def test_a_drained_chat_goes_on_and_its_usage_is_that_of_the_whole_reply(draining: Server) -> None:
     with client(draining) as coze:
-        chat = running(draining, coze, "slowly 40 drained")
-        began = time.monotonic()
+        chat = running(draining, coze, "slowly 150 drained")
         cancelled = coze.chat.cancel(**ids(chat))
-        assert time.monotonic() - began < 0.3
+        # It is answered before the agent is through.
+        assert "end slowly 150 drained" not in draining.ear.heard
         assert (cancelled.status, cancelled.usage) == (Status.CANCELED, None)
-        draining.ear.wait("end slowly 40 drained")
+        draining.ear.wait("end slowly 150 drained")
         until(lambda: coze.chat.retrieve(**ids(chat)).usage is not None)
         answer = coze.chat.messages.list(**ids(chat))[0]
-        assert answer.content.endswith("39 ")
+        assert answer.content.endswith("149 ")
 
 
 def test_a_drained_chat_whose_agent_asks_something_dismisses_it(draining: Server) -> None:

@@ -74,7 +74,8 @@ def test_a_gateway_that_is_killed_has_kept_what_it_answered_for(tmp_path: Path) 
             visitors = [threading.Thread(target=visit, args=(server, told, run * 10 + n)) for n in range(3)]
             for visitor in visitors:
                 visitor.start()
-            time.sleep(0.5 + rng.random())
+            until(lambda: len(told.messages) > 7 * (run + 1))  # noqa: B023 - called at once
+            time.sleep(rng.random() / 2)
             server.kill()
             for visitor in visitors:
                 visitor.join()

@@ -107,7 +107,7 @@ async def test_what_does_not_end_when_we_close_is_waited_for_once_and_answered()
         with anyio.CancelScope(shield=True):
             await go_on.wait()
 
-    end = End(Routes({"stubborn": Route(stubborn)}), Limits(drain=60, grace=0.3))
+    end = End(Routes({"stubborn": Route(stubborn)}), Limits(drain=60, grace=1.5))
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as group:
             group.start_soon(end.run)
@@ -119,7 +119,7 @@ async def test_what_does_not_end_when_we_close_is_waited_for_once_and_answered()
             assert [answer["error"] for answer in await end.rest()] == [CANCELLED]
             await end.connection.wait_closed()
             # Not once more for each step of the ending.
-            assert 0.3 <= anyio.current_time() - began < 0.6
+            assert 1.5 <= anyio.current_time() - began < 3
         assert end.connection.leaked == 1
         go_on.set()
         await until(lambda: not end.connection.work.running)

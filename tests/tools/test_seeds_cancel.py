@@ -117,6 +117,10 @@ async def test_is_cancelled_is_true_from_the_moment_of_the_cancel_on(plain: bool
     async with reached(case, work) as (editor, session, prompt):
         await (cancel(editor, session) if way == "tool" else editor.cancel(session))
         await editor.settled()
+        # A plain `on_cancel` runs in a thread of its own.
+        with anyio.fail_after(5):
+            while len(seen) < 2:  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.001)
         work.release()
         work.ended.wait(5)
         await editor.answer(prompt)

@@ -181,7 +181,7 @@ async def test_when_a_thread_outlasts_the_cancel_the_answer_comes_without_it_and
 ) -> None:
     stuck = Stuck(search_module.blocks, 2)
     monkeypatch.setattr(search_module, "blocks", stuck)
-    async with talking(Limits(grace=0.05, drain=0.05)) as talk:
+    async with talking(Limits(grace=0.5, drain=0.5)) as talk:
         session = await talk.open(str(project))
         id = await talk.prompt(session, "/search needle")
         await stuck.reached()
