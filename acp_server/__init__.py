@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from acp_server.tools.editor import BlockingEditor as BlockingEditor
     from acp_server.tools.editor import Editor as Editor
     from acp_server.tools.editor import EditResult as EditResult
-    from acp_server.tools.edits import FileOperation as FileOperation
-    from acp_server.tools.edits import ReplaceInstruction as ReplaceInstruction
+    from acp_server.tools.editor import FileOperation as FileOperation
+    from acp_server.tools.editor import ReplaceInstruction as ReplaceInstruction
     from acp_server.tools.permission import Approvals as Approvals
     from acp_server.tools.permission import SessionApprovals as SessionApprovals
     from acp_server.tools.tool import Tool as Tool
@@ -161,8 +161,7 @@ _NAMES = {
     "tools.assistant.manifest": "Manifest ManifestError",
     "tools.assistant.tool": "AssistantTool",
     "tools.context": "ToolContext",
-    "tools.editor": "BlockingEditor EditResult Editor",
-    "tools.edits": "FileOperation ReplaceInstruction",
+    "tools.editor": "BlockingEditor EditResult Editor FileOperation ReplaceInstruction",
     "tools.permission": "Approvals SessionApprovals",
     "tools.tool": "Tool",
 }

@@ -17,7 +17,7 @@ from anyio import to_thread
 from acp_server.errors import AcpError
 from acp_server.tools.approval import Approval
 from acp_server.tools.context import ToolContext
-from acp_server.tools.edits import EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
+from acp_server.tools.editor import EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
 from acp_server.workspace import disk
 from acp_server.workspace.printable import Refusal, is_end, quoted
 from acp_server.workspace.roots import Roots

@@ -12,8 +12,7 @@ from acp_server.tools.assistant.functions import ApprovalRequest
 from acp_server.tools.assistant.manifest import Manifest
 from acp_server.tools.assistant.manifest_parameter import Parameter
 from acp_server.tools.assistant.tool import AssistantTool
-from acp_server.tools.editor import BlockingEditor, Editor, EditResult
-from acp_server.tools.edits import FileOperation, ReplaceInstruction
+from acp_server.tools.editor import BlockingEditor, Editor, EditResult, FileOperation, ReplaceInstruction
 from tests.session.editor import CANCELLED, END_TURN, editing
 
 from .blocks import DOCS, opened, run

@@ -16,8 +16,7 @@ from acp_server.errors import (
     UsageError,
 )
 from acp_server.tasks.threads import Threads
-from acp_server.tools.editor import BlockingEditor, Editor, EditResult
-from acp_server.tools.edits import FileOperation, ReplaceInstruction
+from acp_server.tools.editor import BlockingEditor, Editor, EditResult, FileOperation, ReplaceInstruction
 from tests.session.editor import END_TURN, editing
 
 pytestmark = pytest.mark.anyio

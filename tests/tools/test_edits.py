@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_server.tools.edits import EditRefused, FileOperation, ReplaceInstruction, insert, replace
+from acp_server.tools.editor import EditRefused, FileOperation, ReplaceInstruction, insert, replace
 
 TEXT = "one\ntwo\nthree\n"
 
