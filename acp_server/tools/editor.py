@@ -3,8 +3,8 @@
 It reads and writes through the client (ACP, File System), inside of the session's directories only. ACP has no way to
 list files or to ask for diagnostics, so neither has it. Who gets an editor, and when, is decided where tools are run.
 
-`insert` and `replace` change a text, and neither read nor write files: all of the changes are made, or none. Line breaks
-follow those of the text.
+`insert` and `replace` change a text, and neither read nor write files. All of the changes are made, or none. Line
+breaks follow those of the text.
 """
 
 from __future__ import annotations
