@@ -34,7 +34,6 @@ BACK = {
     ("session.definition", "session.settings"),
     ("session.definition", "session.turn"),
     ("session.hosts", "session.turn"),
-    ("agent.captured_run", "agent.serve"),
     ("tools.session_tools", "tools.runner"),
     ("tools.tool", "tools.permission"),
 }

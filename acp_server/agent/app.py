@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
-from acp_server.agent.handlers import as_async, prompt_handler, session_handler
-from acp_server.agent.provided import behind_servers, connect, mcp_host, offer_tool_cancel
+from acp_server.agent import handlers
 from acp_server.errors import ResourceNotFound, UsageError
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
@@ -73,7 +72,7 @@ class Agent:
         self._definition = AgentDefinition(
             info,
             self.tools.of,
-            mcp_host,
+            handlers.mcp_host,
             accepts=tuple(accepts),
             mcp=tuple(("http", "sse") if mcp is True else mcp or ()),
             versions=tuple(sorted({*versions})),
@@ -85,7 +84,7 @@ class Agent:
             from acp_server.mcp.servers import need_extra
 
             need_extra()
-            self.session(connect)
+            self.session(handlers.connect)
 
     @property
     def store(self) -> SessionStore:
@@ -112,8 +111,8 @@ class Agent:
         """
         if self._definition.prompt is not None:
             raise UsageError("an agent has one prompt handler")
-        handler = prompt_handler(function)
-        self._definition.prompt = behind_servers(handler) if self._connects else handler
+        handler = handlers.prompt_handler(function)
+        self._definition.prompt = handlers.behind_servers(handler) if self._connects else handler
         return function
 
     def steer(self, function: F) -> F:
@@ -124,7 +123,7 @@ class Agent:
         Such messages come from clients that know the extension `_session/steering`. With `second_prompts="steer"`, a
         prompt of version 2 that arrives while a turn runs is one, too. What the function raises is the answer.
         """
-        self._definition.steer = as_async(function, "turn", "message")
+        self._definition.steer = handlers.as_async(function, "turn", "message")
         return function
 
     def session(self, function: F) -> F:
@@ -137,9 +136,9 @@ class Agent:
         `Session.enter` or `Session.on_close`. If a handler raises, or the client cancels the request meanwhile, the
         session does not come to be. What it tells the client of the session comes right behind the answer.
         """
-        self._definition.open_session.append(session_handler(function))
+        self._definition.open_session.append(handlers.session_handler(function))
         # It may add tools to its sessions, which is told to clients before there is one.
-        offer_tool_cancel(self._definition, self.find_session)
+        handlers.offer_tool_cancel(self._definition, self.find_session)
         return function
 
     def method(self, name: str) -> Callable[[F], F]:
@@ -152,11 +151,9 @@ class Agent:
         it returns is the answer. If it takes longer than `Limits.grace` the request is answered without it, and what it
         still returns is dropped. At most 40 such functions run at once in one event loop; more wait their turn.
         """
-        # Not at the top: only agents with methods of their own need it, and it loads pydantic.
-        from acp_server.agent.handlers import method_handler
 
         def register(function: F) -> F:
-            self._add_method(name, Route(method_handler(function)))
+            self._add_method(name, Route(handlers.method_handler(function)))
             return function
 
         return register
@@ -168,10 +165,9 @@ class Agent:
         quick. Notifications that the protocol acts on itself are acted on first, in any case. Nothing is ever answered;
         parameters that do not fit are logged, and so is what the handler raises.
         """
-        from acp_server.agent.handlers import notification_handler
 
         def register(function: F) -> F:
-            self._definition.notifications.append((name, Notice(notification_handler(function))))
+            self._definition.notifications.append((name, Notice(handlers.notification_handler(function))))
             return function
 
         return register
@@ -219,7 +215,7 @@ class Agent:
         self.tools.add(tool)
         definition = self._definition
         definition.auto_approve = definition.auto_approve or (bool(tool.approval) and tool.auto_approve)
-        offer_tool_cancel(self._definition, self.find_session)
+        handlers.offer_tool_cancel(self._definition, self.find_session)
 
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
         """Add a method table written for jsonrpcserver's async dispatcher: functions returning `Success` or `Error`."""
@@ -236,7 +232,7 @@ class Agent:
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
         raises, nothing changes. It need not be there: `Session.mode` tells the mode at any time."""
-        self._definition.set_mode = as_async(function, "session", "mode_id")
+        self._definition.set_mode = handlers.as_async(function, "session", "mode_id")
         return function
 
     def config_options(self, *options: Option) -> None:
@@ -248,7 +244,7 @@ class Agent:
     def set_config_option(self, function: F) -> F:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
         raises, nothing changes. It need not be there: `Session.config` tells the value at any time."""
-        self._definition.set_config_option = as_async(function, "session", "option_id", "value")
+        self._definition.set_config_option = handlers.as_async(function, "session", "option_id", "value")
         return function
 
     # -- who may use it
@@ -266,7 +262,7 @@ class Agent:
 
         def register(function: F) -> F:
             self._definition.auth_methods.append(_described({"id": id, "name": name}, description))
-            self._definition.authenticate[id] = as_async(function, "call")
+            self._definition.authenticate[id] = handlers.as_async(function, "call")
             self._definition.auth_required = self._definition.auth_required or required
             return function
 
@@ -292,7 +288,7 @@ class Agent:
 
     def logout(self, function: F) -> F:
         """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""
-        self._definition.logout = as_async(function, "call")
+        self._definition.logout = handlers.as_async(function, "call")
         return function
 
     # -- serving it

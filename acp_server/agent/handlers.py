@@ -1,6 +1,7 @@
 """Turns the functions that agent authors write into what the protocol's side calls.
 
-Those are prompt and session handlers, methods and notifications.
+Those are prompt and session handlers, methods and notifications. It also has what an agent is given beyond what its
+author registers: the method that cancels one tool call, and with `mcp=True` the MCP servers that the client names.
 
 It inspects a function once, at registration, so that mistakes show when the program starts.
 """
@@ -19,11 +20,13 @@ from anyio.lowlevel import RunVar
 
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.peer.context import Call, Handler
-from acp_server.peer.route import NoticeHandler
+from acp_server.peer.peer import Peer
+from acp_server.peer.route import NoticeHandler, Route
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
 if TYPE_CHECKING:
-    from acp_server.session.definition import PromptHandler, SessionHandler
+    from acp_server.session.definition import AgentDefinition, PromptHandler, SessionHandler
+    from acp_server.session.hosts import McpHost
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
 
@@ -217,3 +220,54 @@ def _reader(function: Callable[..., Any]) -> Callable[[Mapping[str, Any]], dict[
     parameters = Parameters(function, lambda parameter: parameter.name == first.name)
     parameters.check()
     return parameters.read
+
+
+CANCEL_TOOL_CALL: Final = "_tool_call/cancel"
+"""Cancels one tool call, while its turn goes on: `sessionId`, `toolCallId`. What `tool_call/cancel` is in the next
+version of the protocol: the answer says that the call is being cancelled, -32602 that no such call is running; a final
+status follows."""
+
+
+def offer_tool_cancel(definition: AgentDefinition, find: Callable[[Peer, str], Session]) -> None:
+    """Have the agent answer `CANCEL_TOOL_CALL`, unless its author does, and tell clients of it. `find` finds an open
+    session of a connection."""
+
+    def cancel(call: Call) -> None:
+        # In the reader, so that it is never queued behind what it is to cancel.
+        session_id, id = call.params.get("sessionId"), call.params.get("toolCallId")
+        if not isinstance(session_id, str) or not isinstance(id, str):
+            raise InvalidParams("sessionId and toolCallId must be strings")
+        session = find(call.connection, session_id)
+        if not any(session.tools.cancel_from_client(turn, id) for turn in session.turns):
+            raise InvalidParams("No such tool call is running", data={"toolCallId": id})
+
+    definition.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, admit=cancel, urgent=True))
+    definition.extensions.setdefault(CANCEL_TOOL_CALL, {})
+
+
+async def _nothing(_call: Call) -> dict[str, Any]:
+    return {}
+
+
+def mcp_host(session: Session) -> McpHost:
+    """What connects to the MCP servers of a session."""
+    from acp_server.mcp.servers import Servers
+
+    return Servers(session)
+
+
+async def connect(session: Session) -> None:
+    """Begin to connect to them."""
+    if session.mcp_servers:
+        await session.mcp.connect()
+
+
+def behind_servers(handler: PromptHandler) -> PromptHandler:
+    """A prompt handler that begins when they are there, or their time is over."""
+
+    async def prompt(turn: Turn) -> None:
+        if turn.session.mcp_servers:
+            await turn.session.mcp.ready(turn)
+        await handler(turn)
+
+    return prompt

@@ -12,13 +12,14 @@ import importlib.util
 import logging
 import signal
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, runtime_checkable
 
 import anyio
 
-from acp_server.agent.captured_run import current
 from acp_server.agent.ending import AGAIN, Deadline, Ending, end_children_with_us, exit_now, outlast
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
@@ -109,9 +110,9 @@ def run(
     signal. So what the program runs at its end still runs. In a container, where the first process is not killed by a
     signal, it is the same.
 
-    In a program that is only loaded (see `acp_server.agent.captured_run`) nothing is served, and it raises SystemExit.
+    In a program that is only loaded (see `capture_run`) nothing is served, and it raises SystemExit.
     """
-    if (load := current()) is not None:
+    if (load := _captured.get()) is not None:
         load.stop(agent, backend=backend, limits=limits, record=record)
     backend = backend or "asyncio"
     if backend not in ("asyncio", "trio"):
@@ -277,3 +278,44 @@ def _exit_code(request: SystemExit) -> int:
         return request.code
     sys.stderr.write(f"{request.code}\n")
     return 1
+
+
+@dataclass(slots=True)
+class CapturedRun:
+    """What a program that is only loaded would have had served, and how: the program that loads it serves the agent."""
+
+    agent: Servable | None = None
+    """The first agent that it called `run` for, if it did."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    """`backend`, `limits` and `record`, as far as it named them."""
+
+    def stop(self, agent: Servable, **options: Any) -> NoReturn:
+        """Note it, and end the program here: where it serves, nothing that stands behind `run` is executed either."""
+        if self.agent is None:
+            self.agent = agent
+            self.options = {name: value for name, value in options.items() if value is not None}
+        raise _Stop(0)
+
+    def is_stop(self, error: BaseException) -> bool:
+        """Whether the program was ended by `stop`, whatever it made of that."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, _Stop):
+            cause = cause.__context__
+        return cause is not None and isinstance(error, SystemExit)
+
+
+class _Stop(SystemExit):
+    pass
+
+
+_captured: ContextVar[CapturedRun | None] = ContextVar("acp_server captured run", default=None)
+
+
+@contextmanager
+def capture_run() -> Generator[CapturedRun]:
+    """A block that loads a program."""
+    token = _captured.set(noted := CapturedRun())
+    try:
+        yield noted
+    finally:
+        _captured.reset(token)

@@ -20,8 +20,7 @@ from traceback import walk_tb
 from types import ModuleType
 from typing import Any, Final
 
-from acp_server.agent.captured_run import CapturedRun, capture_run
-from acp_server.agent.serve import Servable
+from acp_server.agent.serve import CapturedRun, Servable, capture_run
 from acp_server.errors import UsageError
 
 COMMAND: Final = (sys.executable, "-m", "acp_server", "serve")
