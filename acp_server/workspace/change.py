@@ -19,9 +19,9 @@ from acp_server.tools.approval import Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.editor import EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
 from acp_server.workspace import disk
+from acp_server.workspace.disk import reason_of
 from acp_server.workspace.printable import Refusal, is_end, quoted
 from acp_server.workspace.roots import Roots
-from acp_server.workspace.walk import reason_of
 
 if TYPE_CHECKING:
     from acp_server.tools.editor import Editor

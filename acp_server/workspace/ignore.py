@@ -13,7 +13,7 @@ from typing import NamedTuple
 import gitmatch
 import regex
 
-from acp_server.workspace.textfile import open_regular
+from acp_server.workspace.disk import open_regular
 
 # More wildcards than this in a pattern and a crafted name can make it take for ever: such a pattern gets a
 # time limit.

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import regex
 
+from acp_server.workspace.disk import Block
 from acp_server.workspace.printable import Refusal, quoted
-from acp_server.workspace.textfile import Block
 
 LONGEST_PATTERN = 10_000
 # Counted repeats are unrolled when an expression is compiled: this many characters take some 30 MB.

@@ -10,10 +10,9 @@ import re
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
+from acp_server.workspace.disk import BinaryFile, Block, blocks, reason_of
 from acp_server.workspace.printable import Refusal, quoted
 from acp_server.workspace.roots import Roots
-from acp_server.workspace.textfile import BinaryFile, Block, blocks
-from acp_server.workspace.walk import reason_of
 
 MOST_LINES = 2_000
 MOST_CHARACTERS = 256 * 1024

@@ -19,8 +19,8 @@ from acp_server.tasks.grace import grace
 from acp_server.tools.approval import Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.markdown import block
+from acp_server.workspace.disk import reason_of
 from acp_server.workspace.printable import Printed, Refusal, is_end, quoted
-from acp_server.workspace.walk import reason_of
 
 if TYPE_CHECKING:
     from acp_server.session.terminal import Terminal

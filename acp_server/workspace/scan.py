@@ -13,10 +13,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from acp_server.workspace.disk import BinaryFile, Block, blocks, reason_of
 from acp_server.workspace.printable import printable
 from acp_server.workspace.roots import Roots
-from acp_server.workspace.textfile import BinaryFile, Block, blocks
-from acp_server.workspace.walk import Skipped, files_below, reason_of
+from acp_server.workspace.walk import Skipped, files_below
 
 _EXTENSIONS = """
 Ada: adb ads

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import NamedTuple
 
+from acp_server.workspace.disk import BinaryFile, blocks, reason_of
 from acp_server.workspace.matcher import Match, Matcher, SlowLine
 from acp_server.workspace.printable import printable
 from acp_server.workspace.roots import Roots
-from acp_server.workspace.textfile import BinaryFile, blocks
-from acp_server.workspace.walk import Skipped, files_below, reason_of
+from acp_server.workspace.walk import Skipped, files_below
 
 # Hits are read by people: of a longer line they get what stands around the match.
 SHOWN_CHARACTERS = 200

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Generator, Iterator
 from typing import NamedTuple
 
+from acp_server.workspace.disk import reason_of
 from acp_server.workspace.ignore import IgnoreScope, directory_scope, repository_scope, scope_above
 from acp_server.workspace.printable import Refusal, quoted
 from acp_server.workspace.roots import Roots
@@ -110,11 +111,6 @@ def files_below(roots: Roots, path: str | None) -> Iterator[str | Skipped | None
         yield target
     else:
         raise Refusal(f"No such file or directory: {quoted(path)}")
-
-
-def reason_of(error: OSError) -> str:
-    """What went wrong, without the path that the text of an OSError names."""
-    return error.strerror or type(error).__name__
 
 
 def _kept(

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_server.workspace import matcher as matcher_module
+from acp_server.workspace.disk import Block
 from acp_server.workspace.matcher import Match, Matcher, Sight, SlowLine, sight
 from acp_server.workspace.printable import Refusal
-from acp_server.workspace.textfile import Block
 
 # No way to match this line is found quickly: each comma doubles the work.
 CATASTROPHE = r"(?:.*?,){20}P"

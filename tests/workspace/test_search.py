@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from acp_server.workspace import matcher as matcher_module
+from acp_server.workspace.disk import BLOCK_BYTES
 from acp_server.workspace.printable import Refusal
 from acp_server.workspace.roots import OutsideRoots, Roots
 from acp_server.workspace.search import Hit, Search
-from acp_server.workspace.textfile import BLOCK_BYTES
 
 from .trees import plant
 
