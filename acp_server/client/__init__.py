@@ -15,29 +15,26 @@
     turn           RemoteTurn: updates, cancel, result; Backlog, the updates that wait for the program
     handlers       Handlers: what the agent may ask of the program
     routes         which handler answers which request, and how many there may be at once
-    files          LocalFiles: ready-made handlers for fs/*
-    terminals      LocalTerminals: ready-made handlers for terminal/*
+    local          LocalFiles, LocalTerminals: ready-made handlers for fs/* and terminal/*
     update_router  which session an id means, and what an update of it belongs to
-    errors         AgentExited, CancelUnanswered, SessionTaken, UnsupportedVersion, UpdatesDropped
     v2             the same with agents that speak version 2 of the protocol
 
 It never imports the agent's side.
 """
 
 from acp_server.client.connect import connect_agent, spawn_agent
-from acp_server.client.errors import (
+from acp_server.client.handlers import Handlers, allow_once, reject_once
+from acp_server.client.local import LocalFiles, LocalReader, LocalTerminals
+from acp_server.client.remote import RemoteAgent
+from acp_server.client.session import RemoteSession
+from acp_server.client.turn import RemoteTurn
+from acp_server.errors import (
     AgentExited,
     CancelUnanswered,
     SessionTaken,
     UnsupportedVersion,
     UpdatesDropped,
 )
-from acp_server.client.files import LocalFiles, LocalReader
-from acp_server.client.handlers import Handlers, allow_once, reject_once
-from acp_server.client.remote import RemoteAgent
-from acp_server.client.session import RemoteSession
-from acp_server.client.terminals import LocalTerminals
-from acp_server.client.turn import RemoteTurn
 from acp_server.processes.child import Patience
 
 __all__ = [

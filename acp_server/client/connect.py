@@ -7,10 +7,9 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from acp_server.client.errors import AgentExited
 from acp_server.client.handlers import Handlers
 from acp_server.client.remote import RemoteAgent
-from acp_server.errors import ConnectionClosed
+from acp_server.errors import AgentExited, ConnectionClosed
 from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
 from acp_server.processes.child import ChildProcess, Command, Patience

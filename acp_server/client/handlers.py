@@ -1,6 +1,6 @@
 """What a program offers the agent: the answers to its questions, files, terminals. All of it is optional.
 
-Only the shapes; `acp_server.client.files` and `acp_server.client.terminals` have ready-made ones, and
+Only the shapes; `acp_server.client.local` and `acp_server.client.local` have ready-made ones, and
 `acp_server.client.routes` connects them to the wire.
 """
 

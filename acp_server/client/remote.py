@@ -11,13 +11,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from acp_server.client.errors import SessionTaken, UnsupportedVersion
 from acp_server.client.handlers import Handlers
 from acp_server.client.link import Explain, Link, lost_update
 from acp_server.client.routes import Permissions, client_routes
 from acp_server.client.session import OnUpdate, RemoteSession
 from acp_server.client.update_router import UpdateRouter
-from acp_server.errors import AcpError, CapabilityMissing, ConnectionClosed, RpcError, UsageError
+from acp_server.errors import (
+    AcpError,
+    CapabilityMissing,
+    ConnectionClosed,
+    RpcError,
+    SessionTaken,
+    UnsupportedVersion,
+    UsageError,
+)
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate
 from acp_server.peer.stream import Stream

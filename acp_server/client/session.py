@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
-from acp_server.client.errors import SessionTaken
 from acp_server.client.turn import RemoteTurn
-from acp_server.errors import CapabilityMissing, UsageError
+from acp_server.errors import CapabilityMissing, SessionTaken, UsageError
 from acp_server.schema import (
     AgentMessageChunk,
     AvailableCommand,

@@ -18,8 +18,14 @@ import anyio
 import anyio.lowlevel
 from pydantic import ValidationError
 
-from acp_server.client.errors import CancelUnanswered, UpdatesDropped
-from acp_server.errors import AcpError, MalformedResponse, RequestCancelled, UsageError
+from acp_server.errors import (
+    AcpError,
+    CancelUnanswered,
+    MalformedResponse,
+    RequestCancelled,
+    UpdatesDropped,
+    UsageError,
+)
 from acp_server.schema import PromptRequest, PromptResponse, SessionNotification, SessionUpdate, UnknownSessionUpdate
 from acp_server.tasks.failure import is_cancellation
 from acp_server.tasks.grace import DEFAULT_GRACE

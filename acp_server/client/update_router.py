@@ -14,9 +14,8 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from acp_server.client.errors import SessionTaken
 from acp_server.client.turn import UNREADABLE, read_update
-from acp_server.errors import EncodeError
+from acp_server.errors import EncodeError, SessionTaken
 from acp_server.peer.peer import Peer
 from acp_server.wire import codec
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from acp_server.client import Handlers, LocalTerminals
-from acp_server.client.terminals import OUTPUT_BYTES
+from acp_server.client.local import OUTPUT_BYTES
 from acp_server.schema import CreateTerminalRequest
 from tests.client.processes import PATIENCE, Ear, gone
 from tests.client.talking import SESSION, Scripted, talking

@@ -10,8 +10,7 @@ import pytest
 from acp_server import Limits, MemoryStore, SqliteStore
 from acp_server.agent.ending import AGAIN, Deadline, Ending
 from acp_server.client import routes
-from acp_server.client.files import MOST_BYTES
-from acp_server.client.terminals import COMMANDS, OUTPUT_BYTES
+from acp_server.client.local import COMMANDS, MOST_BYTES, OUTPUT_BYTES
 from acp_server.client.turn import CANCEL_SECONDS, UNTAKEN_BYTES
 from acp_server.client.update_router import EARLY_BYTES
 from acp_server.peer import reader

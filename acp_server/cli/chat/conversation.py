@@ -19,9 +19,8 @@ from acp_server.cli.chat.commands import OFFERED, LocalCommands
 from acp_server.cli.chat.opening import Wishes
 from acp_server.cli.chat.user import User
 from acp_server.client import LocalTerminals, RemoteAgent, RemoteSession, allow_once, reject_once
-from acp_server.client.errors import AgentExited
 from acp_server.client.handlers import PermissionAnswer
-from acp_server.errors import AcpError, AuthRequired, ConnectionClosed
+from acp_server.errors import AcpError, AgentExited, AuthRequired, ConnectionClosed
 from acp_server.schema import AvailableCommandsUpdate, RequestPermissionRequest, SessionInfo, SessionUpdate
 
 

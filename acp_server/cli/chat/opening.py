@@ -16,10 +16,17 @@ from acp_server import __version__
 from acp_server.agent.record import RecordedStream, Recorder
 from acp_server.cli.target import AgentCommand
 from acp_server.client import Handlers, LocalFiles, Patience, RemoteAgent, RemoteSession, spawn_agent
-from acp_server.client.errors import AgentExited, UnsupportedVersion
 from acp_server.client.handlers import AskPermission, Terminals
 from acp_server.client.session import OnUpdate
-from acp_server.errors import AcpError, AuthRequired, CapabilityMissing, UnsupportedProtocolVersion, UsageError
+from acp_server.errors import (
+    AcpError,
+    AgentExited,
+    AuthRequired,
+    CapabilityMissing,
+    UnsupportedProtocolVersion,
+    UnsupportedVersion,
+    UsageError,
+)
 from acp_server.schema import (
     AuthMethodAgent,
     BooleanConfigOptionCapabilities,
