@@ -2,13 +2,11 @@
 
     base             what every type shares: reading, writing, `_meta`, unknown fields and members, what is forgiven
     types            identifiers, numbers, the error object
-    content          content blocks
+    content          content blocks, `session/prompt` and the two cancels
     tool_call        tool calls, `session/request_permission`
-    capabilities     what either side announces
-    initialization   `initialize`, `authenticate`, `logout`
+    initialization   `initialize` with what either side can do, `authenticate`, `logout`
     config_options   configuration options and modes
     session          `session/new` and the rest of a session's life, with its MCP servers
-    prompt           `session/prompt` and the two cancels
     updates          `session/update`, plans among them
     client_methods   `fs/*` and `terminal/*`
     elicitation      `elicitation/*`, with the forms in elicitation_form
@@ -24,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from acp_server.schema.base import *  # noqa: F403
-    from acp_server.schema.capabilities import *  # noqa: F403
     from acp_server.schema.client_methods import *  # noqa: F403
     from acp_server.schema.config_options import *  # noqa: F403
     from acp_server.schema.content import *  # noqa: F403
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
     from acp_server.schema.elicitation_form import *  # noqa: F403
     from acp_server.schema.initialization import *  # noqa: F403
     from acp_server.schema.methods import *  # noqa: F403
-    from acp_server.schema.prompt import *  # noqa: F403
     from acp_server.schema.reading import *  # noqa: F403
     from acp_server.schema.session import *  # noqa: F403
     from acp_server.schema.tool_call import *  # noqa: F403
@@ -42,14 +38,6 @@ if TYPE_CHECKING:
 # The areas and their public names. To type checkers the imports above say the same.
 _NAMES = {
     "base": "Record Unknown",
-    "capabilities": (
-        "AgentAuthCapabilities AgentCapabilities AuthCapabilities BooleanConfigOptionCapabilities "
-        "ClientCapabilities ClientSessionCapabilities CompactionCapabilities ElicitationCapabilities "
-        "ElicitationFormCapabilities ElicitationUrlCapabilities FileSystemCapabilities LogoutCapabilities "
-        "McpCapabilities NoticeCapabilities PromptCapabilities SessionAdditionalDirectoriesCapabilities "
-        "SessionCapabilities SessionCloseCapabilities SessionConfigOptionsCapabilities "
-        "SessionDeleteCapabilities SessionListCapabilities SessionResumeCapabilities"
-    ),
     "config_options": (
         "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
         "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions SessionMode "
@@ -57,9 +45,9 @@ _NAMES = {
         "SetSessionModeResponse UnknownSessionConfigOption"
     ),
     "content": (
-        "Annotations AudioContent BlobResourceContents ContentBlock EmbeddedResource EmbeddedResourceResource "
-        "ImageContent ResourceLink Role TextContent TextResourceContents UnknownContentBlock "
-        "UnknownResourceContents"
+        "Annotations AudioContent BlobResourceContents CancelNotification CancelRequestNotification ContentBlock "
+        "EmbeddedResource EmbeddedResourceResource ImageContent PromptRequest PromptResponse ResourceLink Role "
+        "StopReason TextContent TextResourceContents UnknownContentBlock UnknownResourceContents"
     ),
     "elicitation": (
         "CompleteElicitationNotification CreateElicitationRequest CreateElicitationResponse "
@@ -74,12 +62,16 @@ _NAMES = {
         "UnknownPropertySchema"
     ),
     "initialization": (
-        "AuthenticateRequest AuthenticateResponse AuthMethod AuthMethodAgent AuthMethodTerminal "
-        "Implementation InitializeRequest InitializeResponse LogoutRequest LogoutResponse "
-        "UnknownAuthMethod"
+        "AgentAuthCapabilities AgentCapabilities AuthCapabilities AuthenticateRequest AuthenticateResponse "
+        "AuthMethod AuthMethodAgent AuthMethodTerminal BooleanConfigOptionCapabilities ClientCapabilities "
+        "ClientSessionCapabilities CompactionCapabilities ElicitationCapabilities ElicitationFormCapabilities "
+        "ElicitationUrlCapabilities FileSystemCapabilities Implementation InitializeRequest InitializeResponse "
+        "LogoutCapabilities LogoutRequest LogoutResponse McpCapabilities NoticeCapabilities PromptCapabilities "
+        "SessionAdditionalDirectoriesCapabilities SessionCapabilities SessionCloseCapabilities "
+        "SessionConfigOptionsCapabilities SessionDeleteCapabilities SessionListCapabilities "
+        "SessionResumeCapabilities UnknownAuthMethod"
     ),
     "methods": "MEMBER_CAPABILITIES METHODS Method is_announced",
-    "prompt": "CancelNotification CancelRequestNotification PromptRequest PromptResponse StopReason",
     "reading": "explain from_wire",
     "session": (
         "CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse EnvVariable "

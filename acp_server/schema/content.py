@@ -1,26 +1,32 @@
-"""Content blocks: what prompts, messages and tool results are made of (protocol: content).
+"""Content blocks: what prompts, messages and tool results are made of (protocol: content). And prompts:
+`session/prompt`, its stop reason, and the two cancels (protocol: prompt turn, cancellation).
 
 The same shapes as in the Model Context Protocol, so that a tool's output can be passed on as it is.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
-from acp_server.schema.types import Double, Int64
+from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Sparse, Unknown
+from acp_server.schema.types import Double, Int64, RequestId, SessionId
 from acp_server.schema.unions import ByKey, OpenEnum, Tagged
 
 __all__ = [
     "Annotations",
     "AudioContent",
     "BlobResourceContents",
+    "CancelNotification",
+    "CancelRequestNotification",
     "ContentBlock",
     "EmbeddedResource",
     "EmbeddedResourceResource",
     "ImageContent",
+    "PromptRequest",
+    "PromptResponse",
     "ResourceLink",
     "Role",
+    "StopReason",
     "TextContent",
     "TextResourceContents",
     "UnknownContentBlock",
@@ -157,3 +163,45 @@ ContentBlock = TypeAliasType(
     ],
 )
 """One piece of content, told apart by `type`."""
+
+
+StopReason = TypeAliasType(
+    "StopReason",
+    Annotated[
+        Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"] | str,
+        OpenEnum(),
+    ],
+)
+"""Why a turn ended: `cancelled` answers the client's cancel, `refusal` takes the prompt out of the context."""
+
+
+class PromptRequest(Model):
+    """Parameters of `session/prompt`: the user says something, and a turn begins."""
+
+    session_id: SessionId
+    """The session."""
+    prompt: list[ContentBlock]
+    """What the user says. Text and resource links always, other content as the agent announced."""
+
+
+class PromptResponse(Model):
+    """Result of `session/prompt`: the turn is over."""
+
+    stop_reason: StopReason
+    """Why it ended."""
+
+
+class CancelNotification(Model):
+    """Parameters of `session/cancel`: stop the turn of this session. Its prompt answers `cancelled`."""
+
+    session_id: SessionId
+    """The session."""
+
+
+class CancelRequestNotification(Sparse, Model):
+    """Parameters of `$/cancel_request`: stop working on one request. Either side sends it."""
+
+    NULLABLE: ClassVar[frozenset[str]] = frozenset({"request_id"})
+
+    request_id: RequestId
+    """The id of a request that the sender of this notification has made."""

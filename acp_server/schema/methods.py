@@ -12,7 +12,7 @@ from acp_server import schema
 
 if TYPE_CHECKING:
     from acp_server.schema.base import Record
-    from acp_server.schema.capabilities import AgentCapabilities, ClientCapabilities
+    from acp_server.schema.initialization import AgentCapabilities, ClientCapabilities
 
 __all__ = [
     "MEMBER_CAPABILITIES",

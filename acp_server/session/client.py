@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 from acp_server.errors import CapabilityMissing, MalformedResponse, RpcError
 from acp_server.peer.peer import Peer
 from acp_server.schema.params import read_result
-from acp_server.session.client_profile import ClientProfile
+from acp_server.session.negotiation import ClientProfile
 from acp_server.session.terminal import Terminal
 
 if TYPE_CHECKING:
     from acp_server.schema.base import Model
-    from acp_server.schema.capabilities import ClientCapabilities
     from acp_server.schema.elicitation import CreateElicitationResponse
     from acp_server.schema.elicitation_form import ElicitationSchema
+    from acp_server.schema.initialization import ClientCapabilities
     from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
     from acp_server.session.session import Session
 

@@ -20,9 +20,8 @@ from anyio import to_thread
 from acp_server.errors import RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call, Follower
 from acp_server.schema.params import absolute, read
-from acp_server.session.client_profile import ClientProfile
 from acp_server.session.definition import AgentDefinition
-from acp_server.session.negotiation import Login
+from acp_server.session.negotiation import ClientProfile, Login
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.setup import PlainSetup, Room, check_setup, is_ready, load_for_prompts, plain_setup
 from acp_server.session.state import SessionEvent

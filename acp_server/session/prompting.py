@@ -32,7 +32,7 @@ from acp_server.tasks.failure import failures_in, program_end
 from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:
-    from acp_server.schema.prompt import PromptRequest
+    from acp_server.schema.content import PromptRequest
     from acp_server.session.hosts import TurnHost
 
 logger = logging.getLogger("acp_server.session")
@@ -200,7 +200,7 @@ class Prompting:
 
     def read(self, call: Call) -> PromptRequest:
         """Its parameters. Raises InvalidParams, also for content that this agent does not take."""
-        from acp_server.schema.prompt import PromptRequest
+        from acp_server.schema.content import PromptRequest
 
         request = read(PromptRequest, call.params)
         for index, block in enumerate(request.prompt):

@@ -17,9 +17,8 @@ from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
 from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.stream import Stream
-from acp_server.session.client_profile import ClientProfile
 from acp_server.session.definition import AgentDefinition
-from acp_server.session.negotiation import PROTOCOL_VERSION, Negotiation, initialize
+from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:

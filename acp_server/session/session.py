@@ -17,7 +17,7 @@ import anyio
 
 from acp_server.errors import AcpError, InvalidRequest, SessionClosed, UsageError
 from acp_server.session.client import Client
-from acp_server.session.client_profile import ClientProfile
+from acp_server.session.negotiation import ClientProfile
 from acp_server.session.settings import Settings
 from acp_server.session.state import SessionEvent, SessionState
 from acp_server.session.updates import Updates

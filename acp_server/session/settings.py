@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from acp_server.peer.context import Call
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
-    from acp_server.session.client_profile import ClientProfile
     from acp_server.session.definition import AgentDefinition
+    from acp_server.session.negotiation import ClientProfile
     from acp_server.session.session import Session
     from acp_server.store.records import SessionRecord
 

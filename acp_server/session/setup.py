@@ -64,7 +64,7 @@ _FOR_PROMPTS: Final = (
     "pydantic",
     "pydantic.main",
     "acp_server.schema.base",
-    "acp_server.schema.prompt",
+    "acp_server.schema.content",
     "acp_server.session.prompting",
     "acp_server.schema.initialization",
 )

@@ -22,8 +22,7 @@ from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
-    from acp_server.schema.content import ContentBlock
-    from acp_server.schema.prompt import PromptRequest
+    from acp_server.schema.content import ContentBlock, PromptRequest
     from acp_server.session.client import Client
     from acp_server.session.hosts import TurnHost
     from acp_server.session.session import Session
@@ -83,7 +82,7 @@ class Turn(TurnUpdates):
     def prompt(self) -> Sequence[ContentBlock]:
         """The user's message as content blocks (ACP, Content)."""
         if self._request is None:
-            from acp_server.schema.prompt import PromptRequest
+            from acp_server.schema.content import PromptRequest
 
             self._request = PromptRequest.from_wire(self._params)
         return self._request.prompt

@@ -15,7 +15,7 @@ from acp_server.peer.writer import HIGH_WATER
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
-    from acp_server.session.client_profile import ClientProfile
+    from acp_server.session.negotiation import ClientProfile
     from acp_server.store.records import TurnRecord
 
 ChunkKind: TypeAlias = Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"]

@@ -8,7 +8,7 @@ import pytest
 from acp_server import Agent, Call, Session, Turn, schema
 from acp_server.peer.route import Notice
 from acp_server.schema import v2
-from acp_server.session.client_profile import ClientProfile
+from acp_server.session.negotiation import ClientProfile
 from acp_server.session.v2.routes import Methods
 
 from .blocks import DOCS, run

@@ -33,7 +33,6 @@ def test_answering_initialize_loads_only_what_that_takes() -> None:
     assert loaded == {
         "pydantic",
         "base",
-        "capabilities",
         "initialization",
         "types",
         "unions",

@@ -4,13 +4,13 @@ A capability says "supported" by being there, `{}` included; absent and null say
 """
 
 from acp_server.schema.base import Lenient, Model
-from acp_server.schema.capabilities import (
+from acp_server.schema.initialization import (
     ElicitationCapabilities,
     SessionAdditionalDirectoriesCapabilities,
     SessionDeleteCapabilities,
 )
-from acp_server.schema.capabilities import ElicitationFormCapabilities as ElicitationFormCapabilities
-from acp_server.schema.capabilities import ElicitationUrlCapabilities as ElicitationUrlCapabilities
+from acp_server.schema.initialization import ElicitationFormCapabilities as ElicitationFormCapabilities
+from acp_server.schema.initialization import ElicitationUrlCapabilities as ElicitationUrlCapabilities
 
 
 class PromptImageCapabilities(Model):

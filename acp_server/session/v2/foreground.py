@@ -20,7 +20,7 @@ from acp_server.tasks.tree import NOTHING, Node
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
-    from acp_server.schema.prompt import PromptRequest
+    from acp_server.schema.content import PromptRequest
     from acp_server.session.definition import PromptHandler
     from acp_server.session.v2.session import Session
     from acp_server.wire.messages import Request

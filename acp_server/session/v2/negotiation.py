@@ -16,8 +16,8 @@ from acp_server.session.negotiation import Greeting, as_v1, initialize
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
-    from acp_server.session.client_profile import ClientProfile
     from acp_server.session.definition import AgentDefinition
+    from acp_server.session.negotiation import ClientProfile
 
 PROTOCOL_VERSION: Final = 2
 

@@ -20,7 +20,7 @@ from acp_server.session.steering import inject
 from acp_server.session.v2.foreground import Foreground
 
 if TYPE_CHECKING:
-    from acp_server.schema.prompt import PromptRequest
+    from acp_server.schema.content import PromptRequest
     from acp_server.session.definition import PromptHandler, SteeringHandler
     from acp_server.session.turn import Turn
     from acp_server.session.v2.session import Session
@@ -88,7 +88,7 @@ class Prompting(v1.Prompting):
 
     def read(self, call: Call) -> PromptRequest:
         """See `acp_server.session.prompting.Prompting`."""
-        from acp_server.schema.prompt import PromptRequest
+        from acp_server.schema.content import PromptRequest
         from acp_server.schema.v2.content import UnknownContentBlock
         from acp_server.schema.v2.prompt import PromptRequest as PromptRequestV2
 

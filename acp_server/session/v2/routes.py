@@ -12,8 +12,8 @@ from acp_server.session.v2.prompting import Prompting
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
-    from acp_server.session.client_profile import ClientProfile
     from acp_server.session.definition import AgentDefinition
+    from acp_server.session.negotiation import ClientProfile
     from acp_server.session.session import Session as AnySession
     from acp_server.session.v2.session import Session
 

@@ -15,8 +15,8 @@ from acp_server.session.v2.updates import Updates
 if TYPE_CHECKING:
     from acp_server.peer.peer import Peer
     from acp_server.schema.session import McpServer
-    from acp_server.session.client_profile import ClientProfile
     from acp_server.session.definition import AgentDefinition
+    from acp_server.session.negotiation import ClientProfile
     from acp_server.session.turn import Turn as AnyTurn
     from acp_server.session.v2.terminal import Terminal
     from acp_server.session.v2.turn import Turn

@@ -8,7 +8,7 @@ from acp_server.session import turn as v1
 from acp_server.session.state import TurnState
 
 if TYPE_CHECKING:
-    from acp_server.schema.prompt import PromptRequest
+    from acp_server.schema.content import PromptRequest
     from acp_server.session.hosts import TurnHost
     from acp_server.session.v2.session import Session
 

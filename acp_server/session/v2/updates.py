@@ -11,7 +11,7 @@ from acp_server.wire import codec
 
 if TYPE_CHECKING:
     from acp_server.peer.peer import Peer
-    from acp_server.session.client_profile import ClientProfile
+    from acp_server.session.negotiation import ClientProfile
     from acp_server.session.settings import Settings
     from acp_server.session.updates import ChunkKind
     from acp_server.store.records import TurnRecord
