@@ -8,45 +8,25 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
 
 from conformance.core.result import CaseResult, Run, Verdict
 
+from .excerpts import excerpts, text
 from .links import link_to
-from .words import (
-    NAMES,
-    PROBLEMS,
-    WORST_FIRST,
-    command_of,
-    counted,
-    grouped,
-    printable,
-    printable_lines,
-    rule_of,
-    shown_lines,
-    subject_of,
-)
+from .words import NAMES, PROBLEMS, WORST_FIRST, command_of, counted, grouped, printable, rule_of, subject_of
 
-_MOST_LINES = 40
-"""Lines of a conversation that are shown; a flood would make a page that no phone opens."""
+_LIMIT = 300_000
+"""Bytes of a page, whatever the subject has said."""
 
-_LONGEST_LINE = 600
-"""Characters of a line that are shown; of the guilty line all are."""
+_REASONS = (2_000, 500, 100)
+"""Bytes of a reason: fewer where there are very many."""
 
-_AROUND = 5
-"""Lines that are shown around the guilty one, where it is not among those."""
-
-_FEW_LINES = 4
-"""The lines that are shown where nothing is wrong."""
-
-_SHORT_LINE = 200
-"""Characters of a line that are shown there."""
-
-_SHOWN = {*PROBLEMS, Verdict.CHOICE} - {Verdict.UNREACHED}
-"""The verdicts whose conversations are shown. What kept a case from being reached is shown where it was found."""
+_NAME = 500
+"""Bytes of the subject's name, and of its command."""
 
 _CLASSES = {verdict: "na" if verdict is Verdict.NOT_APPLICABLE else str(verdict) for verdict in Verdict}
 _SIGNS = {
@@ -71,10 +51,16 @@ def write(run: Run, path: Path) -> None:
 
 def render(run: Run) -> str:
     """The page."""
+    reason = next((each for each in _REASONS if len(_page(run, each, {}).encode()) < _LIMIT), _REASONS[-1])
+    room = _LIMIT - len(_page(run, reason, {}).encode())
+    return _page(run, reason, excerpts(run, room))
+
+
+def _page(run: Run, reason: int, conversations: Mapping[str, str]) -> str:
     style = (resources.files("conformance.report") / "page.css").read_text("utf-8") + "\n".join(_filter_rules())
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    title = f"Conformance of {subject_of(run) or 'a subject without a name'}"
+    title = text(f"Conformance of {subject_of(run) or 'a subject without a name'}", _NAME)
     return "\n".join(
         [
             "<!doctype html>",
@@ -85,7 +71,7 @@ def render(run: Run) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             '<meta name="referrer" content="no-referrer">',
-            f"<title>{_text(title)}</title>",
+            f"<title>{title}</title>",
             f"<style>{style}</style>",
             "</head>",
             "<body>",
@@ -93,7 +79,7 @@ def render(run: Run) -> str:
             *_header(run, title),
             "<main>",
             *_matrix(run),
-            *(line for group, cases in grouped(run) for line in _group(group, cases)),
+            *(line for group, cases in grouped(run) for line in _group(group, cases, reason, conversations)),
             "</main>",
             "</body>",
             "</html>",
@@ -133,10 +119,11 @@ def _filter_rules() -> Iterator[str]:
 
 def _header(run: Run, title: str) -> Iterator[str]:
     yield "<header>"
-    yield f"<h1>{_text(title)}</h1>"
-    yield f"<p><code>{_text(command_of(run))}</code></p>"
+    yield f"<h1>{title}</h1>"
+    yield f"<p><code>{text(command_of(run), _NAME)}</code></p>"
     when = f"{_moment(run.started)}, {run.seconds:.1f} s, rules {run.suite}"
-    yield f"<p>{counted(run.cases)}; {_text(when)}</p>"
+    yield f"<p>{counted(run.cases)}; {text(when)}</p>"
+    yield "<p>What has no conversation here, or not all of it, has it in the JSON report.</p>"
     yield "</header>"
 
 
@@ -144,20 +131,20 @@ def _matrix(run: Run) -> Iterator[str]:
     yield '<table class="matrix">'
     yield "<caption>Every case, by group</caption>"
     for group, cases in grouped(run):
-        yield f'<tr class="{_verdicts(cases)}"><th scope="row"><a href="#{_anchor(group)}">{_text(group)}</a></th><td>'
+        yield f'<tr class="{_verdicts(cases)}"><th scope="row"><a href="#{_anchor(group)}">{text(group)}</a></th><td>'
         for case in cases:
-            said = _text(f"{case.id}: {NAMES[case.verdict]}")
+            said = escape(printable(f"{case.id}: {NAMES[case.verdict]}"))
             kind = _CLASSES[case.verdict]
             yield f'<a class="cell {kind}" href="#{_anchor(case.id)}" aria-label="{said}">{_SIGNS[case.verdict]}</a>'
         yield "</td></tr>"
     yield "</table>"
 
 
-def _group(group: str, cases: Sequence[CaseResult]) -> Iterator[str]:
+def _group(group: str, cases: Sequence[CaseResult], reason: int, conversations: Mapping[str, str]) -> Iterator[str]:
     yield f'<section id="{_anchor(group)}" class="{_verdicts(cases)}">'
-    yield f"<h2>{_text(group)} <small>{counted(cases)}</small></h2>"
+    yield f"<h2>{text(group)} <small>{counted(cases)}</small></h2>"
     for case in cases:
-        yield from _case(case)
+        yield from _case(case, reason, conversations.get(case.id, ""))
     yield "</section>"
 
 
@@ -166,78 +153,28 @@ def _verdicts(cases: Sequence[CaseResult]) -> str:
     return " ".join(dict.fromkeys(f"has-{_CLASSES[case.verdict]}" for case in cases))
 
 
-def _case(case: CaseResult) -> Iterator[str]:
+def _case(case: CaseResult, reason: int, conversation: str) -> Iterator[str]:
     verdict = _CLASSES[case.verdict]
     yield f'<details id="{_anchor(case.id)}" class="case {verdict}">'
     yield f'<summary><span class="sign {verdict}">{_SIGNS[case.verdict]}</span><span class="what">'
-    yield f"<b>{_text(case.title)}</b>"
+    yield f"<b>{text(case.title)}</b>"
     if case.reason:
-        yield f'<span class="reason">{_text(case.reason)}</span>'
-    yield f'<span class="id">{_text(case.id)}</span></span></summary>'
+        yield f'<span class="reason">{text(case.reason, reason)}</span>'
+    yield f'<span class="id">{text(case.id)}</span></span></summary>'
     yield '<div class="body">'
     rest = f"; {NAMES[case.verdict]}, {case.seconds:.2f} s"
     if case.behaviours:
         rest += f"; {', '.join(case.behaviours)}"
-    rule, address = _text(rule_of(case)), link_to(case.source, case.section)
-    yield f'<p><a href="{escape(address)}">{rule}</a>{_text(rest)}</p>' if address else f"<p>{rule}{_text(rest)}</p>"
-    yield from _transcript(case)
-    if case.stderr and case.verdict in _SHOWN - {Verdict.CHOICE}:
-        yield f"<h3>Standard error</h3><pre>{_text(case.stderr, lines=True)}</pre>"
+    rule, address = text(rule_of(case)), link_to(case.source, case.section)
+    yield f'<p><a href="{escape(address)}">{rule}</a>{text(rest)}</p>' if address else f"<p>{rule}{text(rest)}</p>"
+    if conversation:
+        yield conversation
     yield "</div></details>"
-
-
-def _transcript(case: CaseResult) -> Iterator[str]:
-    if not case.transcript:
-        if case.verdict in _SHOWN:
-            yield "<p>Nothing went over the wire.</p>"
-        return
-    if case.verdict not in _SHOWN:
-        yield f"<p>{len(case.transcript):,} lines went over the wire; they are in the JSON report.</p>"
-        return
-    yield '<ol class="wire">'
-    parts = _parts(case)
-    before = 0
-    for part in parts:
-        if left_out := part.start - before:
-            yield f'<li class="gap">{left_out:,} lines are left out; all are in the JSON report</li>'
-        for number in part:
-            yield _line(case, number)
-        before = part.stop
-    yield "</ol>"
-
-
-def _parts(case: CaseResult) -> Sequence[range]:
-    """The lines that are shown: the guilty one with what led to it is always among them."""
-    count = len(case.transcript)
-    parts = shown_lines(count, _MOST_LINES if case.verdict in PROBLEMS else _FEW_LINES)
-    if case.guilty is None or any(case.guilty in part for part in parts):
-        return parts
-    around = range(max(case.guilty - _AROUND, parts[0].stop), min(case.guilty + _AROUND, parts[-1].start))
-    return [parts[0], around, parts[-1]]
-
-
-def _line(case: CaseResult, number: int) -> str:
-    line = case.transcript[number]
-    guilty = number == case.guilty
-    text = line["text"] if guilty else line["text"][: _LONGEST_LINE if case.verdict in PROBLEMS else _SHORT_LINE]
-    if cut := len(line["text"]) - len(text):
-        text += f"... ({cut:,} more characters)"
-    sent = line["from"] == "suite"
-    kind = "sent" if sent else "came guilty" if guilty else "came"
-    code = f"<mark>{_text(text)}</mark>" if guilty else _text(text)
-    return (
-        f'<li class="{kind}"><span class="at">{line["at"]:.3f}</span>'
-        f'<span class="way">{"to it" if sent else "from it"}</span><code>{code}</code></li>'
-    )
 
 
 def _moment(started: str) -> str:
     """To the second, which is all that a reader wants."""
     return f"{started[:10]} {started[11:19]} UTC"
-
-
-def _text(text: str, *, lines: bool = False) -> str:
-    return escape(printable_lines(text) if lines else printable(text))
 
 
 def _anchor(id: str) -> str:

@@ -4,11 +4,14 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
-from conformance.core.result import Run, Verdict
+from conformance.agent import cases as agent_cases
+from conformance.agent.v2 import cases as v2_cases
+from conformance.core.result import Line, Run, Verdict
 from conformance.report import html
 from conformance.report.links import link_to
 from conformance.report.words import PROBLEMS, printable
@@ -135,10 +138,10 @@ def test_the_line_that_breaks_the_rule_is_marked_also_in_a_flood() -> None:
     assert page.texts("code")[1].endswith("more characters)")
 
 
-def test_what_is_passed_has_no_conversation() -> None:
+def test_what_is_passed_has_no_conversation_and_the_page_says_where_it_is() -> None:
     page = Page(html.render(run(result("a/b", transcript=[line("one"), line("two")]))))
     assert page.texts("li") == []
-    assert "2 lines went over the wire; they are in the JSON report." in page.texts("p")
+    assert "What has no conversation here, or not all of it, has it in the JSON report." in page.texts("p")
 
 
 def test_what_was_not_reached_is_explained_where_it_was_found() -> None:
@@ -149,11 +152,45 @@ def test_what_was_not_reached_is_explained_where_it_was_found() -> None:
     assert page.texts("pre") == ["a trace"]
 
 
-def test_the_page_of_a_whole_run_is_small() -> None:
-    wire = [line("x" * 400, at=number) for number in range(30)]
-    cases = [result(f"group-{number % 20}/case-{number}", transcript=wire) for number in range(300)]
-    wrong = [result(f"group-x/wrong-{number}", Verdict.FAIL, "no " * 50, transcript=wire) for number in range(6)]
-    assert len(html.render(run(*cases, *wrong)).encode()) < 300_000
+def whole_run(verdict: Verdict, reason: str, *wire: Line, both: bool = False, **more: object) -> Run:
+    """A run of every case for agents, or of those of both versions; each with the same outcome."""
+    cases = [*agent_cases.load(), *(v2_cases.load() if both else ())]
+    kept = {"transcript": wire, "guilty": len(wire) // 2 if wire else None, **more}
+    return run(
+        *(result(case.id, verdict, reason, title=case.title, section=case.section, **kept) for case in cases),
+        subject={"name": reason, "version": reason, "protocolVersion": 1},
+    )
+
+
+@pytest.mark.parametrize("said", ['"', HOSTILE], ids=["quotes", "hostile"])
+def test_no_page_has_more_than_300_kb_whatever_a_subject_says(said: str) -> None:
+    flood = [line(said * 400) for _ in range(3)]
+    text = html.render(whole_run(Verdict.FAIL, said * 400, *flood, both=True, stderr=said * 400))
+    assert len(text.encode()) < 300_000
+    Page(text)
+
+
+@pytest.mark.parametrize("wrong", [1, 30, 60])
+def test_the_room_of_a_page_is_shared_by_what_is_wrong(wrong: int) -> None:
+    whole = whole_run(Verdict.FAIL, "no " * 50, *(line("x" * 600, at=number) for number in range(30)))
+    cases = (
+        case if number < wrong else replace(case, verdict=Verdict.PASS, reason="")
+        for number, case in enumerate(whole.cases)
+    )
+    text = html.render(replace(whole, cases=tuple(cases)))
+    page = Page(text)
+    assert 200_000 < len(text.encode()) < 300_000
+    assert len(page.texts("ol", "wire")) == len(page.texts("mark")) == wrong
+
+
+def test_a_short_conversation_is_whole_beside_long_ones() -> None:
+    flood = [line("x" * 4000) for _ in range(1000)]
+    long = [result(f"a/long-{number}", Verdict.FAIL, transcript=flood, guilty=0) for number in range(60)]
+    short = result("a/short", Verdict.FAIL, transcript=[line("y" * 800), line("z" * 800)], stderr="w" * 2000)
+    page = Page(html.render(run(*long, short)))
+    assert page.texts("code")[-2:] == ["y" * 800, "z" * 800]
+    assert page.texts("pre")[-1] == "w" * 2000
+    assert len(page.texts("mark")) == 60
 
 
 def test_every_filter_is_in_the_style_sheet() -> None:
