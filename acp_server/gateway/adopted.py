@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.conversations import Lease
-from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.errors import not_waiting
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.live_chat import check_outputs
 from acp_server.gateway.messages import ANSWER, QUESTION, Message
@@ -38,7 +38,7 @@ def adopt(rows: Rows, ids: Ids, chat: Chat, outputs: list[ToolOutput], bot: str,
     moved = chat.moved(Status.IN_PROGRESS)
     conversation = rows.conversation(chat.conversation_id)
     if moved is None or conversation is None:
-        raise ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {chat.status.value}")
+        raise not_waiting(chat.status)
     rows.adopt_chat(chat, moved, node)
     said = [message for message in rows.messages_of(chat.id) if message.type in (QUESTION, ANSWER) and message.content]
     query = None if chat.query_id is None else rows.message(conversation.id, chat.query_id)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import anyio
 from anyio.abc import TaskGroup
 
-from acp_server.gateway import new_chat
+from acp_server.gateway import errors, new_chat
 from acp_server.gateway.adopted import adopt
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, SubmitBody, known_id
@@ -26,7 +26,7 @@ from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.late_ends import LateEnds
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.live_chat import OCCUPIED, LiveChat, not_cancellable, not_waiting
+from acp_server.gateway.live_chat import LiveChat
 from acp_server.gateway.messages import Message
 from acp_server.gateway.new_chat import NewChat
 from acp_server.gateway.nodes import ENDED, Node
@@ -124,9 +124,9 @@ class Chats:
             try:
                 new = await self._late.do(self._add, caller, conversation_id, body, bot.name)
             except Occupied:
-                raise ApiError(Code.OCCUPIED, OCCUPIED) from None
+                raise ApiError(Code.OCCUPIED, errors.OCCUPIED) from None
             except NotOurs:
-                raise _ending() from None
+                raise errors.not_taken() from None
             prompt = new.given or [new.query] if new.query is not None else new.given
             turn = self._turn(new.chat, new.query, new.lease, prompt, bot, new_chat.meta(new.chat, body))
             listener = turn.live.feed.listen() if body.stream else None
@@ -156,16 +156,18 @@ class Chats:
             if alive is not None and node is not None:
                 return await alive.live.submit(body.tool_outputs, body.stream)
             if chat.status is not Status.REQUIRES_ACTION:
-                raise not_waiting(chat)
+                raise errors.not_waiting(chat.status)
             if node is not None:
                 raise Elsewhere(chat, node)
             return await self._adopt(chat, body)
         except Occupied:
-            raise ApiError(Code.OCCUPIED, OCCUPIED) from None
+            raise ApiError(Code.OCCUPIED, errors.OCCUPIED) from None
         except NotOurs:
             now = await self.retrieve(caller, conversation_id, chat_id)
-            # It waits all the same: the lease of this node is lost, so another node may take it, or this one later.
-            raise (_ending() if now.status is Status.REQUIRES_ACTION else not_waiting(now)) from None
+            # If it waits, the lease of this node is lost: another one may take it, or this one later.
+            raise (
+                errors.not_taken() if now.status is Status.REQUIRES_ACTION else errors.not_waiting(now.status)
+            ) from None
 
     async def cancel(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
         """Cancel a running chat. Returns when the agent has stopped, or did not within its time; with `drain` at once.
@@ -177,12 +179,12 @@ class Chats:
         alive = self._alive.get(chat.id)
         if alive is None:
             if node is None or chat.status not in RUNNING:
-                raise not_cancellable(chat)
+                raise errors.not_cancellable(chat.status)
             raise Elsewhere(chat, node)
         try:
             await alive.live.cancel()
         except NotOurs:
-            raise not_cancellable(await self.retrieve(caller, conversation_id, chat_id)) from None
+            raise errors.not_cancellable((await self.retrieve(caller, conversation_id, chat_id)).status) from None
         if self._cancel == "stop":
             alive.stop()
             # Longer than the work itself waits for the agent, so that what was used is known.
@@ -267,7 +269,7 @@ class Chats:
 
     def _check_running(self) -> None:
         if self._group is None:
-            raise _ending()
+            raise errors.not_taken()
         if self.working >= self._limits.chats:
             raise ApiError(Code.BUSY, "too many chats at once; try again later")
 
@@ -323,7 +325,7 @@ class Chats:
     async def _start(self, turn: PromptTurn) -> None:
         if self._group is None:
             await turn.live.finish(Usage(), ENDED)
-            raise _ending()
+            raise errors.not_taken()
         self._alive[turn.live.chat.id] = turn
         self._group.start_soon(self._run, turn)
 
@@ -346,7 +348,3 @@ class Chats:
         self._conversations.delete(rows, caller, id)
         rows.purge(id)
         return rows.chats_of(id)
-
-
-def _ending() -> ApiError:
-    return ApiError(Code.BUSY, "this gateway takes no work now", retry_after=1)

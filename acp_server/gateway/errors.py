@@ -10,7 +10,7 @@ import json
 import logging
 import sqlite3
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from acp_server.client import AgentExited, UnsupportedVersion
 from acp_server.errors import ConnectionClosed, RpcError
@@ -49,6 +49,27 @@ class ApiError(Exception):
         self.msg = msg
         self.retry_after = retry_after
         """Seconds. With them it is the gateway that is not available, and a proxy is to see that: the status is 503."""
+
+
+OCCUPIED: Final = (
+    "Conversation occupied: Another chat is currently active. Please wait for the ongoing chat to complete or create a"
+    " new conversation. Ensure only one chat runs at a time within the same conversation."
+)
+
+
+def not_cancellable(status: str) -> ApiError:
+    """What a cancel that comes too late is told."""
+    return ApiError(Code.NOT_CANCELLABLE, f"the chat cannot be cancelled, it is {status}")
+
+
+def not_waiting(status: str) -> ApiError:
+    """What outputs that no chat waits for are told."""
+    return ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {status}")
+
+
+def not_taken() -> ApiError:
+    """What is told while this gateway takes no work: it ends, or has no lease. Another one may take it."""
+    return ApiError(Code.BUSY, "this gateway takes no work now", retry_after=1)
 
 
 def outline(error: Exception) -> str:

@@ -17,7 +17,7 @@ import anyio
 from acp_server.gateway import events
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.chat_rows import NotOurs, Occupied
-from acp_server.gateway.errors import ApiError, Code, log_fault
+from acp_server.gateway.errors import OCCUPIED, ApiError, Code, log_fault, not_cancellable, not_waiting
 from acp_server.gateway.events import Feed, Listener
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import Message
@@ -30,10 +30,6 @@ from acp_server.gateway.update_queue import Item, UpdateQueue
 from acp_server.schema import SessionUpdate
 
 UNSTORED: Final = Failure(Code.INTERNAL, "the gateway could not store the chat")
-OCCUPIED: Final = (
-    "Conversation occupied: Another chat is currently active. Please wait for the ongoing chat to complete or create a"
-    " new conversation. Ensure only one chat runs at a time within the same conversation."
-)
 
 Also = Callable[[Rows], None]
 """What belongs to a step, and is done in the same transaction."""
@@ -107,7 +103,7 @@ class LiveChat:
         """Move to `canceled`. Raises ApiError 4104 if the chat is not running."""
         async with self._lock:
             if not await self._move(Status.CANCELED):
-                raise not_cancellable(self.chat)
+                raise not_cancellable(self.chat.status)
 
     async def discard(self) -> None:
         """Its conversation is deleted. It is cancelled if it runs."""
@@ -129,7 +125,7 @@ class LiveChat:
         async with self._lock:
             await self._go_on_if_unasked()
             if self.chat.status is not Status.REQUIRES_ACTION:
-                raise not_waiting(self.chat)
+                raise not_waiting(self.chat.status)
             given = check_outputs(outputs, [question.id for question in self._asked])
             answers = [(question, question.read(given[question.id])) for question in self._asked]
             responses = self._reply.answered([given[question.id] for question, _ in answers])
@@ -325,16 +321,6 @@ def _is_open(question: Question) -> bool:
 
 def _messages(pieces: Pieces) -> list[Message]:
     return [piece for piece in pieces if isinstance(piece, Message)]
-
-
-def not_cancellable(chat: Chat) -> ApiError:
-    """What a cancel that comes too late is told."""
-    return ApiError(Code.NOT_CANCELLABLE, f"the chat cannot be cancelled, it is {chat.status.value}")
-
-
-def not_waiting(chat: Chat) -> ApiError:
-    """What outputs that no chat waits for are told."""
-    return ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {chat.status.value}")
 
 
 def check_outputs(outputs: list[ToolOutput], asked: list[str]) -> dict[str, str]:

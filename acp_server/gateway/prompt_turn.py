@@ -17,9 +17,9 @@ from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, Malforme
 from acp_server.gateway.bots import Bot
 from acp_server.gateway.chat_rows import NotOurs, Occupied
 from acp_server.gateway.conversations import Conversations, Lease
-from acp_server.gateway.errors import Code, log_fault, outline
+from acp_server.gateway.errors import OCCUPIED, Code, log_fault, outline
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.live_chat import OCCUPIED, UNSTORED, LiveChat
+from acp_server.gateway.live_chat import UNSTORED, LiveChat
 from acp_server.gateway.messages import Message, as_context, blocks, context, is_command
 from acp_server.gateway.process import OpenSession
 from acp_server.gateway.questions import Question
