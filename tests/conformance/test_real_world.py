@@ -12,9 +12,10 @@ import re
 import subprocess
 import sys
 import tarfile
+import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from conformance.agent.v2 import cases as v2_cases
 from conformance.core.case import Case
 from conformance.core.process import Start, spawn
 from conformance.core.result import CaseResult, Run, Verdict
+from tests.conformance.node_host import NOT_IN_A_HOST, node_host
 from tests.conformance.report import runs
 from tests.prefork import Prefork, prefork
 
@@ -145,29 +147,47 @@ def test_an_agent_on_the_python_sdk_in_every_situation(sdk: Prefork) -> None:
     assert not (wrong := differences(run, read("python_sdk"))), "\n".join(wrong)
 
 
+@pytest.fixture(scope="module")
+def node() -> Iterator[Start]:
+    """Starts agents that use the TypeScript SDK in one process."""
+    with tempfile.TemporaryDirectory() as folder, node_host(Path(folder)) as start:
+        yield start
+
+
+def judge_in(
+    node: Start, command: Sequence[str], situations: Profile, cases: Iterable[Case] = (), *, jobs: int = 3
+) -> Run:
+    """Judge in processes by what is about the process, and by the rest in the host."""
+    chosen = list(cases or agent_cases.load())
+    alone = [case for case in chosen if case.group in NOT_IN_A_HOST]
+    first = judge(command, situations, alone, jobs=jobs) if alone else None
+    run = judge(command, situations, [case for case in chosen if case not in alone], jobs=jobs, start=node)
+    return replace(run, cases=[*run.cases, *(first.cases if first else ())])
+
+
 @slow
 @pytest.mark.usefixtures("require_npm")
-def test_the_example_agent_of_the_typescript_sdk() -> None:
+def test_the_example_agent_of_the_typescript_sdk(node: Start) -> None:
     agent = NODE / "node_modules" / "@agentclientprotocol" / "sdk-1" / "dist" / "examples" / "agent.js"
     # The newest SDK is tried on everything below; of this older one, what its turns do and how it begins.
     cases = [case for case in agent_cases.load() if case.needs or case.whole_run or case.group in BEGINNING]
-    run = judge(["node", str(agent)], profile.load("typescript_sdk"), cases, jobs=12)
+    run = judge_in(node, ["node", str(agent)], profile.load("typescript_sdk"), cases, jobs=12)
     assert not (wrong := differences(run, read("typescript_example"))), "\n".join(wrong)
 
 
 @slow
 @pytest.mark.usefixtures("require_npm")
-def test_an_agent_on_the_typescript_sdk_in_every_situation() -> None:
-    run = judge(["node", str(NODE / "agent.js")], profile.load(SITUATIONS))
+def test_an_agent_on_the_typescript_sdk_in_every_situation(node: Start) -> None:
+    run = judge_in(node, ["node", str(NODE / "agent.js")], profile.load(SITUATIONS))
     assert not (wrong := differences(run, read("typescript_sdk"))), "\n".join(wrong)
 
 
 @slow
 @pytest.mark.usefixtures("require_npm")
-def test_an_agent_of_version_2_on_the_typescript_sdk() -> None:
+def test_an_agent_of_version_2_on_the_typescript_sdk(node: Start) -> None:
     agent = HERE.parents[1] / "interop" / "node" / "agent_v2.js"
     known = profile.load(str(HERE / "situations_v2.toml"))
-    run = judge(["node", str(agent)], known, list(v2_cases.load()), jobs=6)
+    run = judge_in(node, ["node", str(agent)], known, v2_cases.load(), jobs=6)
     assert not (wrong := differences(run, read("typescript_v2"))), "\n".join(wrong)
 
 
