@@ -146,9 +146,10 @@ async def test_a_full_pipe_to_the_agent_holds_up_neither_reading_nor_closing() -
         async with talking(wrap=wrap) as (agent, peer):
             session = await agent.new_session("/project")
             faulty[0].stall_sending(after=20)
-            with anyio.move_on_after(0.01):
-                await agent.request("_big", {"data": "x" * 100_000})
-            await faulty[0].stalled.wait()
+            async with anyio.create_task_group() as group:
+                group.start_soon(agent.request, "_big", {"data": "x" * 100_000})
+                await faulty[0].stalled.wait()
+                group.cancel_scope.cancel()
             heard = anyio.Event()
             session.on_update = lambda _update: heard.set()
             await peer.update(said("still heard"))

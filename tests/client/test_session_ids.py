@@ -185,10 +185,11 @@ async def test_a_late_session_that_has_the_id_of_an_open_one_is_not_closed() -> 
     async with talking(capabilities=EVERYTHING) as (agent, peer):
         session = await agent.new_session("/project")
         peer.leave_unanswered("session/new")
-        with anyio.move_on_after(0.01):
-            await agent.new_session("/project")
         await peer.expect_request("session/new")
-        late = await peer.expect_request("session/new")
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.new_session, "/project")
+            late = await peer.expect_request("session/new")
+            group.cancel_scope.cancel()
         await peer.respond(late, {"sessionId": SESSION})
         assert await prompted(session, peer, "still heard") == ["still heard"]
         assert not peer.all("session/close")
@@ -197,9 +198,10 @@ async def test_a_late_session_that_has_the_id_of_an_open_one_is_not_closed() -> 
 async def test_a_late_session_that_has_the_id_of_one_being_taken_up_is_closed_and_the_other_refused() -> None:
     async with talking(capabilities=EVERYTHING) as (agent, peer), anyio.create_task_group() as group:
         peer.leave_unanswered("session/new")
-        with anyio.move_on_after(0.01):
-            await agent.new_session("/project")
-        late = await peer.expect_request("session/new")
+        async with anyio.create_task_group() as unwanted:
+            unwanted.start_soon(agent.new_session, "/project")
+            late = await peer.expect_request("session/new")
+            unwanted.cancel_scope.cancel()
         old = TakingUp(agent, "resume")
         group.start_soon(old.run)
         request = await peer.expect_request("session/resume")

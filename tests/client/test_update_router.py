@@ -57,10 +57,10 @@ async def test_updates_of_sessions_that_are_not_open_here_are_kept_out_of_the_wa
 async def test_a_session_that_is_made_when_nobody_waits_for_it_any_more_is_closed() -> None:
     async with talking(capabilities=EVERYTHING) as (agent, peer):
         peer.leave_unanswered("session/new")
-        with anyio.move_on_after(0.01) as scope:
-            await agent.new_session("/project")
-        assert scope.cancelled_caught
-        request = await peer.expect_request("session/new")
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.new_session, "/project")
+            request = await peer.expect_request("session/new")
+            group.cancel_scope.cancel()
         assert (await peer.expect("$/cancel_request"))["params"] == {"requestId": request["id"]}
         await peer.respond(request, {"sessionId": "late"})
         close = await peer.expect_request("session/close")
@@ -72,9 +72,11 @@ async def test_a_session_that_is_made_when_nobody_waits_for_it_any_more_is_close
 async def test_an_unwanted_session_that_cannot_be_closed_disturbs_nobody() -> None:
     async with talking(capabilities=EVERYTHING) as (agent, peer):
         peer.leave_unanswered("session/new")
-        with anyio.move_on_after(0.01):
-            await agent.new_session("/project")
-        await peer.respond(await peer.expect_request("session/new"), {"sessionId": "late"})
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.new_session, "/project")
+            request = await peer.expect_request("session/new")
+            group.cancel_scope.cancel()
+        await peer.respond(request, {"sessionId": "late"})
         await peer.refuse(await peer.expect_request("session/close"), -32002)
         peer.answer("session/new", {"sessionId": SESSION})
         await agent.new_session("/project")

@@ -167,9 +167,10 @@ async def test_an_agent_that_keeps_no_sessions_is_not_asked_for_those_of_earlier
 async def test_an_id_that_the_agent_has_never_answered_for_is_not_used(what: str) -> None:
     async with sessions() as (mine, peer):
         peer.leave_unanswered(f"session/{what}")
-        with anyio.move_on_after(0.01):
-            await (mine.find("ada", "1") if what == "resume" else mine.forget("ada", "1"))
-        await peer.expect_request(f"session/{what}")
+        async with anyio.create_task_group() as group:
+            group.start_soon(mine.find if what == "resume" else mine.forget, "ada", "1")
+            await peer.expect_request(f"session/{what}")
+            group.cancel_scope.cancel()
         with pytest.raises(SessionTaken):
             await mine.open()
 
