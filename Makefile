@@ -3,7 +3,7 @@
 #   make test     every test
 #   make check    lint, types, stale schema files, tests
 #   make test-integrations: installs the frameworks that there are adapters for, and tests those
-#   make test-install: the wheel in an empty environment of each Python that is here; needs a package index
+#   make test-install: the wheel, and the conformance suite alone, in an empty environment of each Python; needs a package index
 #   make docs     the documentation as a site, in build/site
 #   make test-quick, make check-quick: the same with the tests of the core alone
 # Choose the interpreter with `make PYTHON=python3.13`.

@@ -14,18 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = ROOT / "packaging" / "acp-conformance"
-AGENT = """
-const lines = require("readline").createInterface({ input: process.stdin });
-lines.on("line", (line) => {
-  let message;
-  try { message = JSON.parse(line); } catch { return; }
-  if (message.method === undefined || message.id === undefined) return;
-  const answer = message.method === "initialize"
-    ? { result: { protocolVersion: 1, agentCapabilities: {}, agentInfo: { name: "javascript", version: "1" } } }
-    : { error: { code: -32601, message: "Method not found" } };
-  console.log(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...answer }));
-});
-"""
+AGENT = ROOT / "tests" / "packaging" / "agent.js"
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +40,7 @@ def judge(installed: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.usefixtures("require_npm")
 def test_an_agent_in_another_language_is_judged_by_the_distribution_alone(installed: Path) -> None:
-    (installed / "agent.js").write_text(AGENT)
-    judged = judge(installed, "node", str(installed / "agent.js"))
+    judged = judge(installed, "node", str(AGENT))
     assert judged.returncode == 0, judged.stdout + judged.stderr
     assert "Conformance of javascript 1 (protocol 1)" in judged.stdout
     assert "2 passed" in judged.stdout

@@ -1,5 +1,8 @@
 """`make test-install`: the wheel in an empty environment of each supported Python that is here, with what it needs from
-the package index, and the first steps of the README there."""
+the package index, and the first steps of the README there; and the conformance suite by itself, which judges an agent.
+
+Without a network: `PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER make test-install`, where the folder has what is needed.
+"""
 
 import shutil
 import subprocess
@@ -9,6 +12,7 @@ import time
 from pathlib import Path
 
 from tests.packaging.built import SECONDS, build, first_steps, new_environment
+from tests.packaging.judged import judged_from_nothing
 
 NAMES = ("python3.11", "python3.12", "python3.13", "python3.14")
 ANSWER = "You asked for 'a.txt'. It has 2 lines.\n"
@@ -32,6 +36,11 @@ def main() -> int:
                 assert first_steps(programs, folder) == ANSWER
             tried += 1
             print(f"{name}: installed and answered, {time.monotonic() - began:.0f} s")
+            if shutil.which("node") is None:
+                print(f"{name}: the suite by itself is not tried, since Node is not here")
+            else:
+                seconds = judged_from_nothing(python, Path(place, f"{name}-judge"))
+                print(f"{name}: the suite by itself installed and judged an agent, {seconds:.0f} s")
     return 0 if tried else 1
 
 

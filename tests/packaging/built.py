@@ -11,10 +11,10 @@ FIRST = re.compile(r"^```python\n(?P<source>(?:.*\n)*?)```$", re.MULTILINE)
 SECONDS = 300
 
 
-def build(kind: str, into: Path) -> Path:
-    """The wheel or the sdist."""
+def build(kind: str, into: Path, project: Path = ROOT) -> Path:
+    """The wheel or the sdist of a project."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", str(into)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=SECONDS)
+    subprocess.run(command, cwd=project, check=True, capture_output=True, timeout=SECONDS)
     (file,) = into.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return file
 
