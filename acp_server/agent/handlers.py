@@ -42,7 +42,7 @@ def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
     if inspect.isasyncgenfunction(function):
 
         async def stream(turn: Turn) -> None:
-            pieces = cast("AsyncGenerator[Any]", function(turn))
+            pieces: AsyncGenerator[Any] = function(turn)
             try:
                 async for piece in pieces:
                     await show(turn, piece)

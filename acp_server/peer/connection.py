@@ -51,7 +51,7 @@ class Connection(Peer):
             self.writer,
             handlers,
             self._hurry,
-            self.scopes.deliver,
+            self._settle,
             self.limits.unread,
             self.limits.flush,
         )
@@ -111,6 +111,12 @@ class Connection(Peer):
             else:
                 self._reading.cancel()
                 self._outbox.close()
+
+    def _settle(self) -> None:
+        """The reader is through with a chunk or a slice: what was cancelled in it ends, what was asked for begins."""
+        if self.scopes.due:
+            self.scopes.deliver()
+        self._inbound.dispatcher.get_on()
 
     def _say(self, event: Outgoing) -> None:
         if event.reason is not None:

@@ -48,7 +48,17 @@ class Answering(Protocol):
 class Call(Work):
     """One incoming request while it is being answered."""
 
-    __slots__ = ("_answering", "_partial", "connection", "follower", "handler", "is_answered", "request", "urgent")
+    __slots__ = (
+        "_answering",
+        "_partial",
+        "connection",
+        "follower",
+        "handler",
+        "is_answered",
+        "params",
+        "request",
+        "urgent",
+    )
 
     def __init__(
         self, connection: Peer, request: Request, handler: Handler, urgent: bool, node: Node, answering: Answering
@@ -56,6 +66,9 @@ class Call(Work):
         super().__init__(node, connection.watch)
         self.connection = connection
         self.request = request
+        params = request.params
+        self.params: dict[str, Any] = params if type(params) is dict else {}
+        """The named parameters, `_meta` included; empty if there are none or if they are positional."""
         self.handler = handler
         """What is called to answer it."""
         self.urgent = urgent
@@ -77,12 +90,6 @@ class Call(Work):
     def method(self) -> str:
         """The request's method."""
         return self.request.method
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The named parameters, `_meta` included; empty if there are none or if they are positional."""
-        params = self.request.params
-        return params if type(params) is dict else {}
 
     @property
     def meta(self) -> dict[str, Any]:

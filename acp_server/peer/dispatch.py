@@ -19,7 +19,7 @@ import anyio.lowlevel
 from acp_server.peer.context import Call
 from acp_server.peer.writer import Writer
 from acp_server.tasks.scopes import Pair, Scopes
-from acp_server.tasks.signal import Signal, Signals
+from acp_server.tasks.signal import Bell
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import Node
 
@@ -53,11 +53,11 @@ class Dispatcher:
         "_scopes",
         "_serve",
         "_serving",
-        "_signals",
         "_spawner",
         "_unparking",
         "_unread",
         "_writer",
+        "start",
     )
 
     def __init__(self, root: Node, spawner: Spawner, scopes: Scopes, writer: Writer, unread: int, serve: Serve) -> None:
@@ -67,10 +67,11 @@ class Dispatcher:
         self._unread = unread
         self._serve = serve
         self._scopes = scopes
-        self._signals = Signals()
         self._context: Context | None = None
         """What handlers begin with: the context in which the first request arrived."""
         self._ready: deque[Call] = deque()
+        self.start: Final[Callable[[Call], None]] = self._ready.append
+        """Has a request run as soon as those before it have begun. `get_on` is due behind it."""
         self._due = 0
         """How many tasks have been started or woken that have not begun to look at what is ready."""
         self._most_due = 1 if spawner.can_share else _AT_ONCE
@@ -78,7 +79,7 @@ class Dispatcher:
         """Counts the rounds of the event loop in which tasks begin: which one those begin in that are started now."""
         self._end = 0.0
         """Until when requests begin in the present one."""
-        self._idle: Signal | None = None
+        self._idle: Bell | None = None
         """Wakes the one task that waits for something to run."""
         self._serving = False
         """Whether the task that began to run requests last is within one, so that it waits if others run now."""
@@ -88,29 +89,29 @@ class Dispatcher:
         self._unparking = False
         self._closing = False
 
-    def start(self, call: Call) -> None:
-        """Run `call` as soon as those before it have begun."""
-        self._ready.append(call)
-        self._get_on()
+    def get_on(self) -> None:
+        """Have what is ready begin: at once, if this is called by the loop and a task waits for it."""
+        if self._ready:
+            self._wake()
 
     def close(self) -> None:
         """From here on no task waits for something to run."""
         self._closing = True
         if self._idle is not None:
-            self._get_on()
+            self._wake()
 
     async def begun(self) -> None:
         """Wait until no request waits for its turn. Those that wait for the peer to read are not waited for."""
         while self._ready:
             await anyio.lowlevel.checkpoint()
 
-    def _get_on(self) -> None:
-        if self._idle is not None:
-            if not self._idle.done():
-                self._idle.set_result(None)
+    def _wake(self) -> None:
+        """Have a task look at what is ready."""
+        if (idle := self._idle) is not None:
             self._idle = None
             self._due += 1
             self._spawner.resume()
+            idle.ring()
         elif self._due < self._most_due:
             self._spawn()
 
@@ -162,6 +163,7 @@ class Dispatcher:
         """Run what is ready, and what comes, until a request has left something behind. While one waits, this task is
         its own."""
         task: Any = self._spawner.current()
+        bell = Bell()
         untouched = copy_context()
         end = self._end
         while True:
@@ -169,7 +171,7 @@ class Dispatcher:
                 # Called when this task waits: within a request, or for the next one.
                 self._handing_over = True
                 self._scopes.soon(self._hand_over)
-            while (call := self._next()) is not None:
+            while (self._ready or self._parked) and (call := self._next()) is not None:
                 call.task = task
                 self._serving = True
                 await self._serve(call, pair)
@@ -180,14 +182,14 @@ class Dispatcher:
                     break
             if self._ready or self._idle is not None or self._closing:
                 return
-            self._idle = signal = self._signals.make()
+            self._idle = bell
             self._spawner.rest()
             try:
-                await signal
+                await bell
             except BaseException:
                 # Cancelled natively. If it was woken in the same moment, another task is to see what for.
-                if self._idle is signal:
-                    self._get_on()
+                if self._idle is bell:
+                    self._wake()
                 raise
             finally:
                 self._due -= 1
@@ -223,7 +225,7 @@ class Dispatcher:
         node = self._root.child("requests that wait for the peer to read")
         while self._parked and node.cause is None:
             await node.run(self._room)
-            self._get_on()
+            self._wake()
         node.close()
         self._unparking = False
 

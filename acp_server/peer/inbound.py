@@ -49,11 +49,12 @@ class Inbound:
         self._has_told = False
         self._queue: OrderedDict[Call, None] = OrderedDict()
         """Those that wait for another to end."""
-        self._dispatcher = Dispatcher(peer.tree, peer.work, peer.scopes, peer.writer, limits.unread, self._serve)
+        self.dispatcher: Final = Dispatcher(peer.tree, peer.work, peer.scopes, peer.writer, limits.unread, self._serve)
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
-        """Register a request and start it. Called in the reader, so that what follows on the wire finds it."""
+        """Register a request, which `dispatcher.get_on` then starts. Called in the reader, so that what follows on the
+        wire finds it."""
         route = self._routes.requests.get(request.method)
         if route is None:
             self._write(self._endpoint.refuse(request, self._routes.missing(request.method)))
@@ -78,7 +79,7 @@ class Inbound:
                 return
         if route.urgent or self._running < self._most_running:
             self._running += 1
-            self._dispatcher.start(call)
+            self.dispatcher.start(call)
         else:
             self._queue[call] = None
 
@@ -110,12 +111,14 @@ class Inbound:
             self._running -= 1
             if self._queue and self._running < self._most_running:
                 self._running += 1
-                self._dispatcher.start(self._queue.popitem(last=False)[0])
+                self.dispatcher.start(self._queue.popitem(last=False)[0])
+                self.dispatcher.get_on()
 
     def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
         """The handler is through: answer, unless that has happened, and take the node out of the tree."""
         self._held -= call.request.size + _OVERHEAD
-        call.ended()
+        if call.is_watched:
+            call.ended()
         self._answer(call, value, error)
         # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
         follower, call.follower = call.follower, None
@@ -165,11 +168,11 @@ class Inbound:
 
     def close(self) -> None:
         """No more requests will come, or those that do are refused."""
-        self._dispatcher.close()
+        self.dispatcher.close()
 
     async def begun(self) -> None:
         """Wait until every request has had its turn to begin, which on a busy machine takes its time."""
-        await self._dispatcher.begun()
+        await self.dispatcher.begun()
 
     def _refuse(self, request: Request) -> None:
         if not self._has_told:

@@ -58,9 +58,9 @@ _SLOW: Final = 0.02
 
 class Reader:
     """Reads `stream` to its end. `handlers` act on events, each on one kind. `hurry` applies a notification ahead of
-    its turn, if that is a cancel; `settle` completes the cancels of a chunk. Nothing is handled while more than
-    `unread` bytes of `writer` have not been taken by the peer. When the input has ended, what waits is forgotten if the
-    peer takes none of them for `flush` seconds."""
+    its turn, if that is a cancel. `settle` completes what a chunk has begun: what it cancels ends, what it asks for
+    begins. Nothing is handled while more than `unread` bytes of `writer` have not been taken by the peer. When the
+    input has ended, what waits is forgotten if the peer takes none of them for `flush` seconds."""
 
     def __init__(
         self,
@@ -112,12 +112,14 @@ class Reader:
                     # More than the first slice may have time for.
                     await self._hurry_ahead(self._begun)
                 self._slice()
+                self._settle()
             if self._lines or self._blocks or self._writer.size > self._unread:
                 await self._catch_up()
         if self._problem is not None:
             raise self._problem
         for event in self._endpoint.receive_eof():
             self._handlers[type(event)](event)
+        self._settle()
 
     async def finish(self) -> None:
         """After `run` was cut: have the requests that have been read answered, and act on nothing else. Waits for a
@@ -135,16 +137,22 @@ class Reader:
         if self._feed is not None:
             await self._feed(self._fed)
             return
-        while self._take(await self._stream.receive()):
+        is_done = True
+        while is_done:
+            is_done = self._take(await self._stream.receive())
+            self._settle()
             # On asyncio a cancel passes over a task that is just being woken. A peer that sends all the time wakes this
             # one in each round of the loop, so it would never be cancelled.
             await self._signals.checkpoint_if_cancelled()
 
     def _fed(self, data: bytes) -> bool:
-        """`_take`, called by the loop: what comes of it is cancelled now, and written in the next round."""
-        is_done = self._take(data)
-        self._settle()
-        self._writer.flush_soon()
+        """`_take`, called by the loop as a rule: then what is answered at once is written before this returns."""
+        held = self._writer.hold()
+        try:
+            is_done = self._take(data)
+            self._settle()
+        finally:
+            self._writer.release(held)
         return is_done
 
     def _take(self, data: bytes) -> bool:
@@ -221,6 +229,7 @@ class Reader:
                     continue
                 await anyio.sleep(_SLOW if self._errors > _ERRORS else 0)
                 self._slice()
+                self._settle()
                 if self._room is not None and self._held < _AHEAD:
                     self._room.set()
             # The other task ends by itself, with the next bytes: a read that is cancelled could lose some.

@@ -90,13 +90,26 @@ class Writer:
             if self._soon is None:
                 self._wake_up()
             elif not self._due:
-                self.flush_soon()
+                self._flush_soon()
         return ticket
 
-    def flush_soon(self) -> None:
-        """What is put from now until the end of the next round of the event loop is written then, in one go, if the
-        stream can write without waiting. So what is done at once about a chunk that was read leaves in the round in
-        which it is done. Without this, a round more passes before that."""
+    def hold(self) -> bool:
+        """Keep together what is put until `release`, which gets what this returns. The task may not wait in between."""
+        held, self._due = not self._due, True
+        return held
+
+    def release(self, held: bool) -> None:
+        """What was put since `hold` is written now, in one go, if the stream can write without waiting. If nothing was,
+        what is put until the end of the next round of the event loop is written then: the answers to all that a chunk
+        has cancelled."""
+        if held:
+            self._due = False
+            if self._frames:
+                self._flush()
+            else:
+                self._flush_soon()
+
+    def _flush_soon(self) -> None:
         if self._soon is not None and not self._due:
             self._due = True
             self._soon(self._flush)
@@ -193,7 +206,9 @@ class Writer:
         if written < len(data):
             self._rest = data[written:]
             self._wake_up()
-        self._written(written)
+        self.size -= written
+        if self._room is not None:
+            self._written(0)
 
     def _wake_up(self) -> None:
         if self._wake is not None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from time import time
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 
@@ -27,7 +28,6 @@ from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.state import TurnState
 from acp_server.session.turn import Turn
-from acp_server.store.transcript import is_text
 from acp_server.tasks.failure import failures_in, program_end
 from acp_server.tasks.tree import NOTHING
 
@@ -115,7 +115,7 @@ class Prompt(Follower):
         the answer, whether or not it can be kept."""
         session = self.turn.session
         self._unsaved = False
-        session.touch()
+        session.record.updated_at = time()
         try:
             saving = session.saving()
         except Exception as error:
@@ -224,7 +224,16 @@ def _is_users_choice(error: BaseException) -> bool:
 
 def is_plain(params: dict[str, Any]) -> bool:
     """Whether a prompt is nothing but text, so that it needs no further check; nearly all are, and it costs a tenth."""
-    blocks = params.get("prompt")
-    return (
-        type(blocks) is list and type(params.get("sessionId")) is str and all(map(is_text, cast("list[Any]", blocks)))
-    )
+    blocks: list[dict[str, Any]] | None = params.get("prompt")
+    if type(blocks) is not list or type(params.get("sessionId")) is not str:
+        return False
+    for block in blocks:
+        # A call for each would cost as much again.
+        if (
+            type(block) is not dict
+            or len(block) != 2
+            or block.get("type") != "text"
+            or type(block.get("text")) is not str
+        ):
+            return False
+    return True

@@ -45,7 +45,8 @@ class Turn(TurnUpdates):
     def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
         self.session: Final = session
         self._host = host
-        self._params = cast("dict[str, Any]", host.request.params)
+        params: Any = host.request.params
+        self._params: dict[str, Any] = params
         self._request = request
         self.node = Node(host.node, "turn")
         self.record = TurnRecord(self._params["prompt"], most=host.connection.limits.turn)

@@ -16,7 +16,7 @@ from math import isfinite
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from acp_server.errors import InvalidParams, ResourceNotFound
-from acp_server.store.records import SessionRecord, TurnRecord
+from acp_server.store.records import OPEN, SessionRecord, TurnRecord
 
 logger = logging.getLogger("acp_server.session")
 
@@ -150,7 +150,7 @@ class MemoryStore:
     def _count(self, record: SessionRecord) -> None:
         """Count the turns that have ended since the last time."""
         count = self._counted.pop(record.id, 0)
-        while count < len(record.turns) and not record.turns[count].is_open:
+        while count < len(record.turns) and record.turns[count].status not in OPEN:
             self._size += record.turns[count].size
             count += 1
         if count:

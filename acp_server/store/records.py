@@ -32,7 +32,8 @@ _UNENDED: Final = frozenset({"pending", "in_progress"})
 _LONG: Final = 1024 * 1024
 """Bytes from which on the contents of a turn stay in the pieces that they were said in."""
 
-_OPEN: Final = frozenset({"created", "in_progress", "requires_action"})
+OPEN: Final = frozenset({"created", "in_progress", "requires_action"})
+"""The states of turns that have not ended."""
 
 
 def iso(seconds: float) -> str:
@@ -143,7 +144,7 @@ class TurnRecord:
     @property
     def is_open(self) -> bool:
         """Whether it has not ended, as far as this record knows."""
-        return self.status in _OPEN
+        return self.status in OPEN
 
     @property
     def prompt(self) -> list[dict[str, Any]]:

@@ -122,7 +122,7 @@ class Watch:
 class Work(ABC):
     """What runs in `node`: a request of the peer's, a tool call, what a session holds."""
 
-    __slots__ = ("_reached", "_watch", "_watched", "node", "task")
+    __slots__ = ("_reached", "_watch", "is_watched", "node", "task")
 
     def __init__(self, node: Node, watch: Watch) -> None:
         self.node = node
@@ -130,7 +130,8 @@ class Work(ABC):
         self.task: object = None
         """The task that it runs in, once it has begun."""
         self._watch = watch
-        self._watched = False
+        self.is_watched = False
+        """Whether its time for cleaning up has begun."""
         self._reached = False
 
     @abstractmethod
@@ -139,8 +140,8 @@ class Work(ABC):
 
     def was_cut(self, _node: Node) -> None:
         """The node, or one that is nested in it and that counts, was cut: its time to clean up begins, once."""
-        if not self._watched:
-            self._watched = True
+        if not self.is_watched:
+            self.is_watched = True
             self._watch.add(self.overdue)
 
     def overdue(self) -> None:
@@ -157,12 +158,12 @@ class Work(ABC):
         else:
             # What is shielded now, for long cleanup or a thread, is still to be cut behind that.
             self._reached = reached
-            self._watched = True
+            self.is_watched = True
             self._watch.add(self.overdue)
 
     def ended(self) -> None:
         """It is through: it is not looked after any more."""
-        if self._watched:
+        if self.is_watched:
             self._watch.drop(self.overdue)
 
 

@@ -40,7 +40,7 @@ class Pair:
 class Scopes:
     """The scopes of the event loop that it was made in."""
 
-    __slots__ = ("_due", "_is_recursive", "_unfinished", "cancelled", "home", "make", "soon")
+    __slots__ = ("_is_recursive", "_unfinished", "cancelled", "due", "home", "make", "soon")
 
     def __init__(self) -> None:
         loop: Any = anyio.lowlevel.current_token().native_token
@@ -54,7 +54,8 @@ class Scopes:
         self.cancelled: Final = anyio.get_cancelled_exc_class()
         """What is raised in a task that is cancelled."""
         self._is_recursive = hasattr(loop, "call_soon")
-        self._due: list[Pair] = []
+        self.due: list[Pair] = []
+        """What `deliver` is to do."""
         self._unfinished: dict[Iterator[None], None] = {}
 
     def cancel(self, pair: Pair) -> None:
@@ -67,9 +68,9 @@ class Scopes:
         if not self._is_recursive:
             pair.outer.cancel()
             return
-        if not self._due:
+        if not self.due:
             self.soon(self.deliver)
-        self._due.append(pair)
+        self.due.append(pair)
 
     def deliver(self) -> None:
         """Do at once what `cancel` has put off: for those who have to see in their scope whether they were cut.
@@ -77,7 +78,7 @@ class Scopes:
         On asyncio, anyio hands a cancel down by recursion, one frame for each scope. Where the stack ends, some 980
         scopes down, it gives up for good, and a task that it is just waking may never wake. So it must not get there.
         """
-        due, self._due = self._due, []
+        due, self.due = self.due, []
         for pair in due:
             if pair.nested and not pair.inner.shield:
                 for scope in _every_so_deep(pair.inner):

@@ -95,16 +95,17 @@ def is_request_id(value: Any) -> bool:
 
 def classify(value: Any) -> Message:
     """Which message a decoded JSON value is. Arrays are batches and are taken apart before they come here."""
-    if type(value) is not dict:
+    message: dict[str, Any] = value
+    if type(message) is not dict:
         return Invalid(INVALID_REQUEST, "Invalid request: expected an object")
-    message = cast("dict[str, Any]", value)
     method = message.get("method")
     if type(method) is str and message.get("jsonrpc") == "2.0" and type(params := message.get("params")) in _PARAMS:
         # Nearly all that comes is this; what is wrong with anything else is found out below.
         if "id" not in message:
             return Notification(method, params)
-        if is_request_id(message["id"]):
-            return Request(message["id"], method, params)
+        id = message["id"]
+        if (type(id) is int and -(2**63) <= id < 2**63) or is_request_id(id):
+            return Request(id, method, params)
     return _invalid(message)
 
 

@@ -15,7 +15,7 @@ from acp_server.peer.connection import Connection
 from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
 from acp_server.peer.route import Notice, Route, Routes
-from tests.peer.ends import CANCELLED, PATIENCE, cancel, hang, line, listen, ping, request, result, until
+from tests.peer.ends import CANCELLED, PATIENCE, cancel, line, listen, ping, request, result, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -111,17 +111,26 @@ async def rounds_until(true: Callable[[], object]) -> int:
     return rounds
 
 
-async def test_a_request_is_answered_in_the_round_behind_the_one_in_which_it_arrives() -> None:
+def _noting(begun: list[Any]) -> Routes:
+    async def note_and_hang(call: Call) -> None:
+        begun.append(call.id)
+        await anyio.sleep_forever()
+
+    return Routes({"ping": Route(ping, direct=True), "hang": Route(note_and_hang, direct=True)})
+
+
+async def test_a_request_is_answered_in_the_round_in_which_it_arrives() -> None:
     async with fed(Routes({"ping": Route(ping, direct=True)})) as (stream, _):
         stream.arrives(request(1, "ping"))
-        assert await rounds_until(lambda: stream.writes) == 2
+        assert await rounds_until(lambda: stream.writes) == 1
         assert stream.answers == [result(1, "pong")]
 
 
 async def test_a_cancelled_request_is_answered_in_the_round_behind_the_one_in_which_the_cancel_arrives() -> None:
-    async with fed(Routes({"ping": Route(ping, direct=True), "hang": Route(hang, direct=True)})) as (stream, _):
+    begun: list[Any] = []
+    async with fed(_noting(begun)) as (stream, _):
         stream.arrives(request(1, "hang"), request(2, "hang"))
-        await anyio.wait_all_tasks_blocked()
+        await until(lambda: begun == [1, 2])
         stream.arrives(cancel(2))
         assert await rounds_until(lambda: stream.writes) == 2
         assert stream.answers == [{"jsonrpc": "2.0", "id": 2, "error": CANCELLED}]
@@ -129,9 +138,10 @@ async def test_a_cancelled_request_is_answered_in_the_round_behind_the_one_in_wh
 
 
 async def test_what_a_burst_of_cancels_ends_is_answered_with_one_write() -> None:
-    async with fed(Routes({"ping": Route(ping, direct=True), "hang": Route(hang, direct=True)})) as (stream, _):
+    begun: list[Any] = []
+    async with fed(_noting(begun)) as (stream, _):
         stream.arrives(*(request(id, "hang") for id in range(1, 51)))
-        await anyio.wait_all_tasks_blocked()
+        await until(lambda: len(begun) == 50)
         stream.arrives(*(cancel(id) for id in range(1, 51)))
         await until(lambda: stream.writes)
         assert sorted(answer["id"] for answer in stream.answers) == list(range(1, 51))

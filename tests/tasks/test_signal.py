@@ -1,9 +1,12 @@
 """Signals: one task waits for one thing."""
 
+import asyncio
+
 import anyio
 import pytest
 
-from acp_server.tasks.signal import Signal, Signals
+from acp_server.tasks.signal import Bell, Signal, Signals
+from tests.peer.ends import until
 
 pytestmark = pytest.mark.anyio
 
@@ -55,3 +58,91 @@ async def test_a_checkpoint_only_cuts_what_is_cancelled() -> None:
         scope.cancel()
         await signals.checkpoint_if_cancelled()
     assert scope.cancelled_caught
+
+
+ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+class Waiter:
+    """A task that waits for a bell again and again, and notes in which task it goes on."""
+
+    def __init__(self) -> None:
+        self.bell = Bell()
+        self.went_on: list[object] = []
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            await self.bell
+            self.went_on.append(asyncio.current_task())
+
+
+@ON_ASYNCIO
+async def test_a_bell_that_the_loop_rings_has_its_task_go_on_before_that_returns() -> None:
+    waiter = Waiter()
+    await until(lambda: not waiter.bell.done())
+    seen: list[int] = []
+
+    def ring() -> None:
+        for _ in range(3):
+            waiter.bell.ring()
+            seen.append(len(waiter.went_on))
+            assert asyncio.current_task() is None
+
+    asyncio.get_running_loop().call_soon(ring)
+    await until(lambda: seen)
+    assert seen == [1, 2, 3]
+    assert set(waiter.went_on) == {waiter.task}
+    waiter.task.cancel("enough")
+    with pytest.raises(asyncio.CancelledError, match="enough"):
+        await waiter.task
+
+
+@ON_ASYNCIO
+async def test_a_bell_that_a_task_rings_has_its_task_go_on_in_the_next_round_and_once() -> None:
+    waiter = Waiter()
+    await until(lambda: not waiter.bell.done())
+    waiter.bell.ring()
+    waiter.bell.ring()
+    assert waiter.went_on == []
+    assert waiter.bell.done()
+    await until(lambda: waiter.went_on)
+    assert waiter.went_on == [waiter.task]
+    waiter.task.cancel()
+    await until(waiter.task.done)
+
+
+@ON_ASYNCIO
+async def test_a_bell_whose_task_is_cancelled_rings_for_nothing() -> None:
+    waiter = Waiter()
+    await until(lambda: not waiter.bell.done())
+
+    def cancel_and_ring() -> None:
+        waiter.task.cancel()
+        # What cancels may not be done with what it does yet.
+        assert not waiter.task.done()
+        waiter.bell.ring()
+
+    asyncio.get_running_loop().call_soon(cancel_and_ring)
+    await until(waiter.task.done)
+    assert waiter.task.cancelled()
+    assert waiter.went_on == []
+
+
+@ON_ASYNCIO
+async def test_a_task_that_is_cancelled_as_its_bell_has_rung_is_cancelled_all_the_same() -> None:
+    waiter = Waiter()
+    await until(lambda: not waiter.bell.done())
+    waiter.bell.ring()
+    waiter.task.cancel()
+    await until(waiter.task.done)
+    assert waiter.task.cancelled()
+
+
+@ON_ASYNCIO
+async def test_a_scope_cuts_a_task_that_waits_for_a_bell() -> None:
+    bell = Bell()
+    with anyio.move_on_after(0) as scope:
+        await bell
+    assert scope.cancelled_caught
+    assert bell.done()
