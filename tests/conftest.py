@@ -8,7 +8,12 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# How long an example takes says something about the machine only.
+hypothesis.settings.register_profile("tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("tests")
 
 pytest_plugins = ["tests.plugins.deadline", "tests.plugins.leaks", "tests.plugins.side_by_side"]
 

@@ -154,4 +154,4 @@ class Interleaved(RuleBasedStateMachine):
 
 
 TestInterleaved = Interleaved.TestCase
-TestInterleaved.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestInterleaved.settings = settings(max_examples=60, stateful_step_count=40)

@@ -373,7 +373,7 @@ class Works(Lives):
         self.loop.run(self.work._end())
 
 
-Lives.TestCase.settings = Works.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Lives.TestCase.settings = Works.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
 TestLives = Lives.TestCase
 TestWorks = Works.TestCase
 

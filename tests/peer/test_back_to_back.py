@@ -146,7 +146,7 @@ step = st.tuples(st.booleans(), st.one_of(ask, ask, ask, cut, cut, tell, pause, 
 ending = st.sampled_from(["settle", "close", "half-close", "hang up", "break", "read error"])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(step, max_size=25), ending=ending, ending_side=st.booleans())
 async def test_every_request_ends_once_whatever_happens(steps: list[Any], ending: str, ending_side: bool) -> None:
     one, other = memory_pair()

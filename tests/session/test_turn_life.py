@@ -205,7 +205,7 @@ STEPS = st.lists(st.sampled_from(["say", "ask", "ask twice", "tick", "fail", "re
 EVENTS = st.lists(st.sampled_from(["answer", "reject", "cancel", "withdraw", "prompt", "close", "tick"]), max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps=STEPS, events=EVENTS, stubborn=st.booleans())
 async def test_whatever_happens_a_turn_goes_one_of_the_documented_ways_and_ends_once(
     steps: list[str], events: list[str], stubborn: bool

@@ -13,7 +13,7 @@ from acp_server.store.records import SessionRecord, TurnRecord
 from .records import SESSIONS, say, shown, turn
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SESSIONS)
 def test_a_session_comes_back_as_it_was(record: SessionRecord) -> None:
     data = encode_session(record)
@@ -61,7 +61,7 @@ def test_fields_that_this_version_does_not_know_are_passed_over() -> None:
     assert shown(decode_session(json.dumps(fields).encode())) == shown(record)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_anything_else_is_a_value_error(data: st.DataObject) -> None:
     """One value anywhere in it is another one, or it is cut short."""

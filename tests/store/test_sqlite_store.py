@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 # What it keeps
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(record=SESSIONS)
 async def test_a_session_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, record: SessionRecord) -> None:
     path = tmp_path_factory.mktemp("round") / "sessions.db"
@@ -205,7 +205,7 @@ LISTED = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     records=st.lists(LISTED, unique_by=lambda record: record.id, max_size=9),
     where=st.sampled_from([None, "/a", "/c"]),

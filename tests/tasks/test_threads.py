@@ -171,12 +171,15 @@ async def test_more_than_run_at_once_wait_their_turn(monkeypatch: pytest.MonkeyP
     threads = Threads()
     lock = threading.Lock()
     now, most = 0, 0
+    # Two meet at a time, which takes two that run at once.
+    both = threading.Barrier(2, timeout=5)
 
     def count() -> None:
         nonlocal now, most
         with lock:
             now += 1
             most = max(most, now)
+        both.wait()
         in_loop(anyio.lowlevel.checkpoint)
         with lock:
             now -= 1

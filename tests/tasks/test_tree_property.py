@@ -59,7 +59,7 @@ class Model:
                 child._spread(cause)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(STEPS, max_size=25))
 async def test_the_tree_keeps_its_promises_in_any_order(steps: list[tuple[str, int, Cause]]) -> None:
     tree = Node(None, "connection")

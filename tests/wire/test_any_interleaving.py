@@ -226,7 +226,7 @@ def line_of_cancel(asked: OutgoingRequest) -> bytes:
 
 @pytest.mark.behaviour("A1", "A11", "A12", "C16", "H3", "H8")
 class TestInterleaving(Interleaving.TestCase):
-    settings = settings(deadline=None, max_examples=100, stateful_step_count=40)
+    settings = settings(max_examples=100, stateful_step_count=40)
 
 
 class Side:
@@ -303,12 +303,11 @@ class BackToBack(RuleBasedStateMachine):
 
 @pytest.mark.behaviour("A11", "B12", "E3")
 class TestBackToBack(BackToBack.TestCase):
-    settings = settings(deadline=None, max_examples=100, stateful_step_count=40)
+    settings = settings(max_examples=100, stateful_step_count=40)
 
 
 @pytest.mark.behaviour("A11")
 @given(st.lists(st.binary(max_size=30) | (INCOMING | RESPONSES).map(json.dumps).map(str.encode), max_size=8))
-@settings(deadline=None)
 def test_what_is_said_to_noise_is_never_answered_again(noise: list[bytes]) -> None:
     left, right = Endpoint(), Endpoint()
     said: list[bytes] = []

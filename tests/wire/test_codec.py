@@ -288,7 +288,7 @@ def _as_json(value: Any, *, big: type) -> Any:
 @pytest.mark.behaviour("A13", "L6")
 @given(VALUES)
 @example(["\ud83d\ude00", "\ude00\ud83d", math.nan, 2**64, -(2**63) - 1])
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_any_json_value_goes_round(value: Any) -> None:
     line = encode(value)
     assert strict(line) == _as_json(value, big=int)
@@ -298,7 +298,6 @@ def test_any_json_value_goes_round(value: Any) -> None:
 
 @pytest.mark.behaviour("A13", "L6")
 @given(TEXTS | st.text())
-@settings(deadline=None)
 def test_any_text_is_written_as_a_fragment_of_a_line(text: str) -> None:
     assert strict(encode_fragment(text) + b"\n") == _as_json(text, big=int)
 
@@ -309,7 +308,7 @@ SCRAPS = st.sampled_from([*_TOKENS, b" ", b"\r", b"\0", b"\xff", b"\xc3\xa4", b"
 
 @pytest.mark.behaviour("A8", "L5")
 @given(st.binary(max_size=40) | st.lists(SCRAPS, max_size=12).map(b"".join))
-@settings(deadline=None, max_examples=600)
+@settings(max_examples=600)
 def test_any_bytes_are_a_value_or_a_decode_error_just_as_the_standard_library_says(text: bytes) -> None:
     try:
         expected = json.loads(text.removeprefix(b"\xef\xbb\xbf").decode(), parse_constant=_refuse, parse_float=_finite)

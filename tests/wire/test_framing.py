@@ -113,7 +113,7 @@ STREAMS = st.lists(st.sampled_from([b"\n", b"\r\n", b" ", b"ab", b'{"a":1}', b"\
 
 
 @given(STREAMS.map(b"".join), st.lists(st.integers(0, 200), max_size=8), st.integers(1, 40))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_any_chunking_gives_the_same_lines(stream: bytes, cuts: list[int], limit: int) -> None:
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     framer = LineFramer(limit)

@@ -68,7 +68,7 @@ def _text(blocks: list[Wire] | None) -> str:
     return "".join(block["text"] for block in blocks or [])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(updates, max_size=25))
 def test_any_sequence_of_updates_shows_what_the_rules_of_patches_say(stream: list[Wire]) -> None:
     plain, shown = Plain(), Shown()

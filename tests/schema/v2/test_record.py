@@ -164,7 +164,7 @@ def untagged(update: Any) -> Wire:
     return {key: value for key, value in update.to_wire().items() if key != "sessionUpdate"}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(updates, max_size=25))
 def test_any_sequence_of_updates_comes_to_what_the_rules_say(stream: list[Wire]) -> None:
     plain = Plain()
@@ -173,7 +173,7 @@ def test_any_sequence_of_updates_comes_to_what_the_rules_say(stream: list[Wire])
     assert [untagged(update) for update in record_of(stream).updates()] == plain.stream()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(updates, max_size=25))
 def test_a_record_rebuilt_from_its_own_updates_is_equal_to_it(stream: list[Wire]) -> None:
     record = record_of(stream)

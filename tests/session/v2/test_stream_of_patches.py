@@ -158,7 +158,7 @@ async def check(script: list[Any]) -> None:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_the_stream_of_patches_comes_to_what_the_record_has(backend: str) -> None:
-    @settings(max_examples=80, deadline=None, derandomize=True)
+    @settings(max_examples=80, derandomize=True)
     @given(st.lists(said, max_size=8))
     def holds(script: list[Any]) -> None:
         anyio.run(check, script, backend=backend)
