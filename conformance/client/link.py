@@ -79,18 +79,18 @@ class Links:
     async def accepted(self, stream: SocketStream) -> None:
         """Take a connection, if it knows the secret."""
         link = Link(stream)
+        taken = False
         try:
             kind, content = await link.frame()
-        except Gone:
-            await link.aclose()
-            return
-        if kind != b"H" or not hmac.compare_digest(content, self._secret.encode()):
-            await link.aclose()
-            return
-        try:
-            self._send.send_nowait(link)
-        except anyio.WouldBlock:  # a client that starts agents without end
-            await link.aclose()
+            if kind == b"H" and hmac.compare_digest(content, self._secret.encode()):
+                self._send.send_nowait(link)
+                taken = True
+        except (Gone, anyio.WouldBlock):  # WouldBlock: a client that starts agents without end
+            pass
+        finally:
+            # Also if the run ends before it has said the secret.
+            if not taken:
+                await link.aclose()
 
     async def next(self) -> Link:
         """The next agent process that the client has started and that was not asked for before."""

@@ -118,3 +118,15 @@ async def test_who_does_not_know_the_secret_is_not_listened_to() -> None:
                 await link.send(b"X", b"0")
             assert started.process.returncode == 0
             assert os.path.isabs(command[-3])
+
+
+async def test_a_connection_that_has_said_nothing_is_closed_with_the_run() -> None:
+    with anyio.fail_after(20):
+        async with listen() as links:
+            silent = await anyio.connect_tcp("127.0.0.1", int(links.command[-2]))
+            # It is taken by then.
+            async with judge(links) as (_, link):
+                await link.send(b"X", b"0")
+        async with silent:
+            with pytest.raises(anyio.EndOfStream):
+                await silent.receive()
