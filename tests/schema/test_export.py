@@ -10,9 +10,9 @@ import pytest
 from acp_server import schema
 from acp_server.schema import export
 from tests.schema.examples import EXAMPLES
+from tests.schema.exported import COMMITTED, document
 
-COMMITTED = Path(__file__).parents[2] / "protocol_schemas"
-DOCUMENT = export.documents()["schema.json"]
+DOCUMENT = document()
 
 
 def message(name: str) -> jsonschema.Draft202012Validator:

@@ -15,13 +15,14 @@ import pytest
 
 from acp_server import schema
 from acp_server.schema.base import Record, attributes
-from acp_server.schema.export import SIDES, documents
+from acp_server.schema.export import SIDES
 from tests.schema.canonical import Canonical, Difference, differences
 from tests.schema.examples import EXAMPLES
+from tests.schema.exported import definitions
 
 PACKAGE = Path(__file__).parents[1] / "interop/node/node_modules/@agentclientprotocol/sdk"
 
-OURS: dict[str, Any] = documents()["schema.json"]["$defs"]
+OURS = definitions()
 
 TAG = "the tag is part of the class here, and of the union around it there; the unions are compared whole"
 MEMBER = "has the fields here that stand beside the union there; the union is compared whole"

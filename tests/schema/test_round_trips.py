@@ -7,10 +7,10 @@ import jsonschema
 import pytest
 
 from acp_server import schema
-from acp_server.schema.export import documents
 from tests.schema.examples import EXAMPLES
+from tests.schema.exported import definitions
 
-DEFINITIONS: dict[str, Any] = documents()["schema.json"]["$defs"]
+DEFINITIONS = definitions()
 OBJECTS = sorted(
     name
     for name, definition in DEFINITIONS.items()

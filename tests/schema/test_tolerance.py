@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from acp_server import schema
 from acp_server.schema.base import Model, Record, attributes
-from acp_server.schema.export import documents
 from tests.schema.examples import EXAMPLES
+from tests.schema.exported import definitions
 
-DEFINITIONS = documents()["schema.json"]["$defs"]
+DEFINITIONS = definitions()
 CLASSES = [name for name in EXAMPLES if isinstance(getattr(schema, name), type)]
 ANYTHING = {"rawInput", "rawOutput", "data"}
 """Fields of which no value is wrong."""

@@ -11,11 +11,12 @@ import pytest
 
 from acp_server import schema
 from acp_server.schema import v2
-from acp_server.schema.export import SIDES, V2, documents
+from acp_server.schema.export import SIDES
+from tests.schema.exported import definitions
 from tests.schema.test_parity import MEMBER, RAW, TAG, all_differences, covers, find_published
 from tests.schema.v2.examples import EXAMPLES
 
-OURS: dict[str, Any] = documents(V2)["schema.json"]["$defs"]
+OURS = definitions(2)
 
 STATE = "one class with an open enumeration here, a class for each state and stop reason there; compared below"
 SHARED = "the type of version 1, which does not refuse an empty list"

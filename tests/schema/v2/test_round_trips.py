@@ -7,10 +7,10 @@ import pytest
 
 from acp_server import schema
 from acp_server.schema import v2
-from acp_server.schema.export import V2, documents
+from tests.schema.exported import definitions
 from tests.schema.v2.examples import EXAMPLES
 
-DEFINITIONS: dict[str, Any] = documents(V2)["schema.json"]["$defs"]
+DEFINITIONS = definitions(2)
 OBJECTS = sorted(
     name
     for name, definition in DEFINITIONS.items()
