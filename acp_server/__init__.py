@@ -81,59 +81,6 @@ if TYPE_CHECKING:
     from acp_server.tools.permission import SessionApprovals as SessionApprovals
     from acp_server.tools.tool import Tool as Tool
 
-__all__ = [
-    "AcpError",
-    "Agent",
-    "Approval",
-    "ApprovalRequest",
-    "Approvals",
-    "AssistantTool",
-    "AuthRequired",
-    "BlockingEditor",
-    "Call",
-    "CapabilityMissing",
-    "Cause",
-    "Client",
-    "Connection",
-    "ConnectionClosed",
-    "EditResult",
-    "Editor",
-    "FileOperation",
-    "InvalidParams",
-    "Limits",
-    "Manifest",
-    "ManifestError",
-    "MemoryStore",
-    "Message",
-    "PermissionAnswer",
-    "PreviewButton",
-    "ReplaceInstruction",
-    "RequestCancelled",
-    "RequestTimeout",
-    "ResourceNotFound",
-    "RpcError",
-    "Session",
-    "SessionApprovals",
-    "SessionClosed",
-    "SessionStore",
-    "SqliteStore",
-    "Terminal",
-    "Tool",
-    "ToolCancelled",
-    "ToolContext",
-    "ToolError",
-    "ToolFailed",
-    "ToolRejected",
-    "ToolResult",
-    "Turn",
-    "TurnEnded",
-    "UsageError",
-    "UserAction",
-    "grace",
-    "run_native",
-    "serve",
-]
-
 _NAMES = {
     "agent.app": "Agent",
     "agent.serve": "serve",
@@ -166,6 +113,9 @@ _NAMES = {
     "tools.tool": "Tool",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # To type checkers the imports above say the same.
+    __all__ = [*_MODULE_OF]
 
 __version__ = "0.1.0"
 

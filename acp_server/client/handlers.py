@@ -1,7 +1,7 @@
 """What a program offers the agent: the answers to its questions, files, terminals. All of it is optional.
 
-Only the shapes; `acp_server.client.local` and `acp_server.client.local` have ready-made ones, and
-`acp_server.client.routes` connects them to the wire.
+Only the shapes. `acp_server.client.local` has ready-made ones, and `acp_server.client.routes` connects them to the
+wire.
 """
 
 from __future__ import annotations
