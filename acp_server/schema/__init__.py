@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from acp_server.schema.types import *  # noqa: F403
     from acp_server.schema.updates import *  # noqa: F403
 
-# The areas and their public names. To type checkers the imports above say the same.
+# The areas and their public names. This is the one list of them: an area has no `__all__`.
 _NAMES = {
     "base": "Record Unknown",
     "config_options": (

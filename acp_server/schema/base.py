@@ -80,11 +80,6 @@ class Expect:
         )
 
 
-__all__ = [
-    "Record",
-    "Unknown",
-]
-
 JsonObject = dict[str, Any]
 
 

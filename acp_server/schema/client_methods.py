@@ -8,24 +8,6 @@ from acp_server.schema.base import Lenient, Model, NullIsDefault, Sparse
 from acp_server.schema.session import EnvVariable
 from acp_server.schema.types import Bool, SessionId, TerminalId, UInt32, UInt64
 
-__all__ = [
-    "CreateTerminalRequest",
-    "CreateTerminalResponse",
-    "KillTerminalRequest",
-    "KillTerminalResponse",
-    "ReadTextFileRequest",
-    "ReadTextFileResponse",
-    "ReleaseTerminalRequest",
-    "ReleaseTerminalResponse",
-    "TerminalExitStatus",
-    "TerminalOutputRequest",
-    "TerminalOutputResponse",
-    "WaitForTerminalExitRequest",
-    "WaitForTerminalExitResponse",
-    "WriteTextFileRequest",
-    "WriteTextFileResponse",
-]
-
 
 class ReadTextFileRequest(Model):
     """Parameters of `fs/read_text_file`. Only for clients with `fs.readTextFile`."""

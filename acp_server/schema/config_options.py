@@ -20,23 +20,6 @@ from acp_server.schema.types import (
 )
 from acp_server.schema.unions import OpenEnum, Tagged
 
-__all__ = [
-    "SessionConfigBoolean",
-    "SessionConfigOption",
-    "SessionConfigOptionCategory",
-    "SessionConfigSelect",
-    "SessionConfigSelectGroup",
-    "SessionConfigSelectOption",
-    "SessionConfigSelectOptions",
-    "SessionMode",
-    "SessionModeState",
-    "SetSessionConfigOptionRequest",
-    "SetSessionConfigOptionResponse",
-    "SetSessionModeRequest",
-    "SetSessionModeResponse",
-    "UnknownSessionConfigOption",
-]
-
 
 class SessionMode(Model):
     """A way for the agent to work, such as asking first or going ahead."""

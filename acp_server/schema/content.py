@@ -12,27 +12,6 @@ from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Sparse, U
 from acp_server.schema.types import Double, Int64, RequestId, SessionId
 from acp_server.schema.unions import ByKey, OpenEnum, Tagged
 
-__all__ = [
-    "Annotations",
-    "AudioContent",
-    "BlobResourceContents",
-    "CancelNotification",
-    "CancelRequestNotification",
-    "ContentBlock",
-    "EmbeddedResource",
-    "EmbeddedResourceResource",
-    "ImageContent",
-    "PromptRequest",
-    "PromptResponse",
-    "ResourceLink",
-    "Role",
-    "StopReason",
-    "TextContent",
-    "TextResourceContents",
-    "UnknownContentBlock",
-    "UnknownResourceContents",
-]
-
 Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum()])
 """One side of the conversation."""
 

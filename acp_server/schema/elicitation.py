@@ -15,22 +15,6 @@ from acp_server.schema.elicitation_form import ElicitationSchema
 from acp_server.schema.types import Bool, Double, ElicitationId, Int64, RequestId, SessionId, ToolCallId, Uri
 from acp_server.schema.unions import Tagged
 
-__all__ = [
-    "CompleteElicitationNotification",
-    "CreateElicitationRequest",
-    "CreateElicitationResponse",
-    "ElicitationAcceptAction",
-    "ElicitationCancelAction",
-    "ElicitationContentValue",
-    "ElicitationDeclineAction",
-    "ElicitationFormMode",
-    "ElicitationRequestScope",
-    "ElicitationSessionScope",
-    "ElicitationUrlMode",
-    "UnknownElicitationAction",
-    "UnknownElicitationMode",
-]
-
 
 class ElicitationSessionScope(Record):
     """The question belongs to a session, and perhaps to one tool call in it."""

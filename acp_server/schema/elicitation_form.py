@@ -10,24 +10,6 @@ from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
 from acp_server.schema.types import Bool, Double, Int64, UInt32, UInt64
 from acp_server.schema.unions import OpenEnum, Tagged
 
-__all__ = [
-    "BooleanPropertySchema",
-    "ElicitationPropertySchema",
-    "ElicitationSchema",
-    "ElicitationSchemaType",
-    "EnumOption",
-    "IntegerPropertySchema",
-    "MultiSelectItems",
-    "MultiSelectPropertySchema",
-    "NumberPropertySchema",
-    "StringFormat",
-    "StringMultiSelectItems",
-    "StringPropertySchema",
-    "TitledMultiSelectItems",
-    "UnknownMultiSelectItems",
-    "UnknownPropertySchema",
-]
-
 ElicitationSchemaType = TypeAliasType("ElicitationSchemaType", Annotated[Literal["object"] | str, OpenEnum()])
 """The type of a form: always `object`."""
 

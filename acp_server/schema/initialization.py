@@ -23,42 +23,6 @@ from acp_server.schema.base import (
 from acp_server.schema.types import AuthMethodId, Bool, ProtocolVersion
 from acp_server.schema.unions import Tagged
 
-__all__ = [
-    "AgentAuthCapabilities",
-    "AgentCapabilities",
-    "AuthCapabilities",
-    "AuthMethod",
-    "AuthMethodAgent",
-    "AuthMethodTerminal",
-    "AuthenticateRequest",
-    "AuthenticateResponse",
-    "BooleanConfigOptionCapabilities",
-    "ClientCapabilities",
-    "ClientSessionCapabilities",
-    "CompactionCapabilities",
-    "ElicitationCapabilities",
-    "ElicitationFormCapabilities",
-    "ElicitationUrlCapabilities",
-    "FileSystemCapabilities",
-    "Implementation",
-    "InitializeRequest",
-    "InitializeResponse",
-    "LogoutCapabilities",
-    "LogoutRequest",
-    "LogoutResponse",
-    "McpCapabilities",
-    "NoticeCapabilities",
-    "PromptCapabilities",
-    "SessionAdditionalDirectoriesCapabilities",
-    "SessionCapabilities",
-    "SessionCloseCapabilities",
-    "SessionConfigOptionsCapabilities",
-    "SessionDeleteCapabilities",
-    "SessionListCapabilities",
-    "SessionResumeCapabilities",
-    "UnknownAuthMethod",
-]
-
 
 class PromptCapabilities(Sparse, Model):
     """What a prompt may hold beyond text and resource links."""

@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from acp_server.schema.base import Record
     from acp_server.schema.initialization import AgentCapabilities, ClientCapabilities
 
-__all__ = [
-    "MEMBER_CAPABILITIES",
-    "METHODS",
-    "Method",
-    "is_announced",
-]
-
 Side = Literal["agent", "client", "both"]
 
 
@@ -65,121 +58,38 @@ class Method(NamedTuple):
         return schema.from_wire(self.result_type, data)
 
 
+def _request(name: str, receiver: Side, does: str, capability: str | None = None) -> Method:
+    """A request whose types are named after what it does."""
+    return Method(name, receiver, f"{does}Request", f"{does}Response", capability)
+
+
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         method.name: method
         for method in (
-            Method("initialize", "agent", "InitializeRequest", "InitializeResponse"),
-            Method("authenticate", "agent", "AuthenticateRequest", "AuthenticateResponse"),
-            Method("logout", "agent", "LogoutRequest", "LogoutResponse", "agentCapabilities.auth.logout"),
-            Method("session/new", "agent", "NewSessionRequest", "NewSessionResponse"),
-            Method(
-                "session/load",
-                "agent",
-                "LoadSessionRequest",
-                "LoadSessionResponse",
-                "agentCapabilities.loadSession",
-            ),
-            Method(
-                "session/resume",
-                "agent",
-                "ResumeSessionRequest",
-                "ResumeSessionResponse",
-                "agentCapabilities.sessionCapabilities.resume",
-            ),
-            Method(
-                "session/list",
-                "agent",
-                "ListSessionsRequest",
-                "ListSessionsResponse",
-                "agentCapabilities.sessionCapabilities.list",
-            ),
-            Method(
-                "session/close",
-                "agent",
-                "CloseSessionRequest",
-                "CloseSessionResponse",
-                "agentCapabilities.sessionCapabilities.close",
-            ),
-            Method(
-                "session/delete",
-                "agent",
-                "DeleteSessionRequest",
-                "DeleteSessionResponse",
-                "agentCapabilities.sessionCapabilities.delete",
-            ),
-            Method("session/set_mode", "agent", "SetSessionModeRequest", "SetSessionModeResponse"),
-            Method(
-                "session/set_config_option",
-                "agent",
-                "SetSessionConfigOptionRequest",
-                "SetSessionConfigOptionResponse",
-            ),
-            Method("session/prompt", "agent", "PromptRequest", "PromptResponse"),
+            _request("initialize", "agent", "Initialize"),
+            _request("authenticate", "agent", "Authenticate"),
+            _request("logout", "agent", "Logout", "agentCapabilities.auth.logout"),
+            _request("session/new", "agent", "NewSession"),
+            _request("session/load", "agent", "LoadSession", "agentCapabilities.loadSession"),
+            _request("session/resume", "agent", "ResumeSession", "agentCapabilities.sessionCapabilities.resume"),
+            _request("session/list", "agent", "ListSessions", "agentCapabilities.sessionCapabilities.list"),
+            _request("session/close", "agent", "CloseSession", "agentCapabilities.sessionCapabilities.close"),
+            _request("session/delete", "agent", "DeleteSession", "agentCapabilities.sessionCapabilities.delete"),
+            _request("session/set_mode", "agent", "SetSessionMode"),
+            _request("session/set_config_option", "agent", "SetSessionConfigOption"),
+            _request("session/prompt", "agent", "Prompt"),
             Method("session/cancel", "agent", "CancelNotification"),
             Method("session/update", "client", "SessionNotification"),
-            Method(
-                "session/request_permission",
-                "client",
-                "RequestPermissionRequest",
-                "RequestPermissionResponse",
-            ),
-            Method(
-                "fs/read_text_file",
-                "client",
-                "ReadTextFileRequest",
-                "ReadTextFileResponse",
-                "clientCapabilities.fs.readTextFile",
-            ),
-            Method(
-                "fs/write_text_file",
-                "client",
-                "WriteTextFileRequest",
-                "WriteTextFileResponse",
-                "clientCapabilities.fs.writeTextFile",
-            ),
-            Method(
-                "terminal/create",
-                "client",
-                "CreateTerminalRequest",
-                "CreateTerminalResponse",
-                "clientCapabilities.terminal",
-            ),
-            Method(
-                "terminal/output",
-                "client",
-                "TerminalOutputRequest",
-                "TerminalOutputResponse",
-                "clientCapabilities.terminal",
-            ),
-            Method(
-                "terminal/wait_for_exit",
-                "client",
-                "WaitForTerminalExitRequest",
-                "WaitForTerminalExitResponse",
-                "clientCapabilities.terminal",
-            ),
-            Method(
-                "terminal/kill",
-                "client",
-                "KillTerminalRequest",
-                "KillTerminalResponse",
-                "clientCapabilities.terminal",
-            ),
-            Method(
-                "terminal/release",
-                "client",
-                "ReleaseTerminalRequest",
-                "ReleaseTerminalResponse",
-                "clientCapabilities.terminal",
-            ),
-            Method(
-                "elicitation/create",
-                "client",
-                "CreateElicitationRequest",
-                "CreateElicitationResponse",
-                "clientCapabilities.elicitation",
-            ),
+            _request("session/request_permission", "client", "RequestPermission"),
+            _request("fs/read_text_file", "client", "ReadTextFile", "clientCapabilities.fs.readTextFile"),
+            _request("fs/write_text_file", "client", "WriteTextFile", "clientCapabilities.fs.writeTextFile"),
+            _request("terminal/create", "client", "CreateTerminal", "clientCapabilities.terminal"),
+            _request("terminal/output", "client", "TerminalOutput", "clientCapabilities.terminal"),
+            _request("terminal/wait_for_exit", "client", "WaitForTerminalExit", "clientCapabilities.terminal"),
+            _request("terminal/kill", "client", "KillTerminal", "clientCapabilities.terminal"),
+            _request("terminal/release", "client", "ReleaseTerminal", "clientCapabilities.terminal"),
+            _request("elicitation/create", "client", "CreateElicitation", "clientCapabilities.elicitation"),
             Method(
                 "elicitation/complete",
                 "client",

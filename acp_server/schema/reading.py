@@ -11,11 +11,6 @@ from pydantic import TypeAdapter, ValidationError
 from acp_server.schema import area_of
 from acp_server.schema.base import Record
 
-__all__ = [
-    "explain",
-    "from_wire",
-]
-
 R = TypeVar("R", bound=Record)
 
 

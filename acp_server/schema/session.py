@@ -14,29 +14,6 @@ from acp_server.schema.config_options import SessionConfigOption, SessionModeSta
 from acp_server.schema.types import SessionId
 from acp_server.schema.unions import Tagged
 
-__all__ = [
-    "CloseSessionRequest",
-    "CloseSessionResponse",
-    "DeleteSessionRequest",
-    "DeleteSessionResponse",
-    "EnvVariable",
-    "HttpHeader",
-    "ListSessionsRequest",
-    "ListSessionsResponse",
-    "LoadSessionRequest",
-    "LoadSessionResponse",
-    "McpServer",
-    "McpServerHttp",
-    "McpServerSse",
-    "McpServerStdio",
-    "NewSessionRequest",
-    "NewSessionResponse",
-    "ResumeSessionRequest",
-    "ResumeSessionResponse",
-    "SessionInfo",
-    "UnknownMcpServer",
-]
-
 
 class EnvVariable(Model):
     """One environment variable."""

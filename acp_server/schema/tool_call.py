@@ -13,28 +13,6 @@ from acp_server.schema.content import ContentBlock
 from acp_server.schema.types import PermissionOptionId, SessionId, TerminalId, ToolCallId, UInt32
 from acp_server.schema.unions import OpenEnum, Tagged
 
-__all__ = [
-    "CancelledPermissionOutcome",
-    "Content",
-    "Diff",
-    "PermissionOption",
-    "PermissionOptionKind",
-    "RequestPermissionOutcome",
-    "RequestPermissionRequest",
-    "RequestPermissionResponse",
-    "SelectedPermissionOutcome",
-    "Terminal",
-    "ToolCall",
-    "ToolCallContent",
-    "ToolCallLocation",
-    "ToolCallProgress",
-    "ToolCallStatus",
-    "ToolCallUpdate",
-    "ToolKind",
-    "UnknownPermissionOutcome",
-    "UnknownToolCallContent",
-]
-
 ToolKind = TypeAliasType(
     "ToolKind",
     Annotated[

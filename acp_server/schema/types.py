@@ -21,26 +21,6 @@ from acp_server.errors import (
 )
 from acp_server.schema.base import Expect, Lenient, Record
 
-__all__ = [
-    "PROTOCOL_VERSION",
-    "AuthMethodId",
-    "CompactionId",
-    "ElicitationId",
-    "Error",
-    "ErrorCode",
-    "MessageId",
-    "PermissionOptionId",
-    "ProtocolVersion",
-    "RequestId",
-    "SessionConfigGroupId",
-    "SessionConfigId",
-    "SessionConfigValueId",
-    "SessionId",
-    "SessionModeId",
-    "TerminalId",
-    "ToolCallId",
-]
-
 Bool = StrictBool
 """`true` or `false`; nothing that only looks like it."""
 

@@ -15,35 +15,6 @@ from acp_server.schema.tool_call import ToolCall, ToolCallProgress
 from acp_server.schema.types import CompactionId, Double, MessageId, SessionId, SessionModeId, UInt64
 from acp_server.schema.unions import ByKey, OpenEnum, Tagged
 
-__all__ = [
-    "AgentMessageChunk",
-    "AgentThoughtChunk",
-    "AvailableCommand",
-    "AvailableCommandInput",
-    "AvailableCommandsUpdate",
-    "CompactionStatus",
-    "CompactionSummaryChunk",
-    "CompactionUpdate",
-    "ConfigOptionUpdate",
-    "ContentChunk",
-    "Cost",
-    "CurrentModeUpdate",
-    "Notice",
-    "NoticeSeverity",
-    "Plan",
-    "PlanEntry",
-    "PlanEntryPriority",
-    "PlanEntryStatus",
-    "SessionInfoUpdate",
-    "SessionNotification",
-    "SessionUpdate",
-    "UnknownCommandInput",
-    "UnknownSessionUpdate",
-    "UnstructuredCommandInput",
-    "UsageUpdate",
-    "UserMessageChunk",
-]
-
 PlanEntryPriority = TypeAliasType("PlanEntryPriority", Annotated[Literal["high", "medium", "low"] | str, OpenEnum()])
 """How much a step matters to the whole."""
 
