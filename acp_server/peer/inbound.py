@@ -133,14 +133,12 @@ class Inbound:
         """See `Call.give_up`."""
         if call.node.closed:
             return
-        # A turn that was cut before its request knows best: the first cause stands.
-        value = NOTHING if call.follower is None else call.follower.partial()
         if call.task is None:
             self._queue.pop(call, None)
-            self._finish(call, value, None)
+            self._finish(call, NOTHING, None)
         elif not call.is_answered:
             logger.warning("%s does not end although it was cancelled; answered without it", call.method)
-            self._answer(call, value, None)
+            self._answer(call, NOTHING, None)
 
     def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
         request = call.request

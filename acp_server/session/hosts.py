@@ -143,11 +143,7 @@ class TurnHost(Protocol):
 
     @property
     def node(self) -> Node:
-        """What the turn's node is nested in."""
-        ...
-
-    def was_cut(self, _node: Node) -> None:
-        """The turn was cut."""
+        """What the turn runs in."""
         ...
 
     def overdue(self) -> None:

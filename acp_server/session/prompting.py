@@ -1,7 +1,7 @@
 """`session/prompt` and `session/cancel` (ACP, Prompt Turn and Cancellation).
 
-A turn is a node inside its prompt's request. It is registered in the reader, so that a cancel right behind the prompt
-finds it. However it was stopped, and whatever the stopped work raised, a turn that the client cancelled answers
+A turn runs in the node of its prompt's request. It is registered in the reader, so that a cancel right behind the
+prompt finds it. However it was stopped, and whatever the stopped work raised, a turn that the client cancelled answers
 `cancelled`.
 """
 
@@ -51,20 +51,20 @@ class Prompt(Follower):
         # Whether there is something to keep that no task is keeping.
         self._unsaved = False
         self.turn: Final = self.TURN(session, host, request)
-        self.turn.node.on_cut = host.was_cut
         session.turns.append(self.turn)
 
     async def serve(self) -> dict[str, Any]:
         """Run the turn; the prompt's answer."""
         turn = self.turn
-        pair = self._host.node.pair
-        assert pair is not None
-        _, error = await turn.node.run_in(pair, self._run)
-        if error is not None and _is_users_choice(error):
-            error = None
+        error = None
+        try:
+            await self._run()
+        except BaseException as raised:
+            if not turn.node.gave_in(raised) and not _is_users_choice(raised):
+                error = raised
         # Nothing has waited since the handler ended. From here on a cancel is late and changes nothing.
         turn.end(error)
-        turn.node.close()
+        turn.node.end_children()
         saving = self._save()
         if saving is not None:
             await saving
@@ -78,7 +78,6 @@ class Prompt(Follower):
             report_cut(logger, "a turn", cause, error)
             if program_end(error) is not None:
                 # Raised for the program's sake. The answer is that of a cancelled request all the same.
-                self._host.node.cut(cause)
                 raise error
         if cause.asked_for:
             return turn.answer()
@@ -146,8 +145,6 @@ class Prompt(Follower):
     def left(self) -> None:
         """See `Follower`: the session is free for the next turn."""
         turn = self.turn
-        if not turn.node.closed:
-            turn.node.close()
         turn.session.leave(turn)
 
 

@@ -19,7 +19,6 @@ from acp_server.session.turn_updates import PACE, TurnUpdates, too_late
 from acp_server.store.messages import Message, messages_with_tools
 from acp_server.store.records import TurnError, TurnRecord, Usage
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
     from acp_server.schema.content import ContentBlock, PromptRequest
@@ -41,6 +40,8 @@ class Turn(TurnUpdates):
     """What a prompt handler works with: the user's message, the ways to answer, the client, the session."""
 
     _questions = 0
+    _cause_at_end: Cause | None = None
+    """Its request can still be cancelled when it has ended."""
 
     def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
         self.session: Final = session
@@ -48,7 +49,7 @@ class Turn(TurnUpdates):
         params: Any = host.request.params
         self._params: dict[str, Any] = params
         self._request = request
-        self.node = Node(host.node, "turn")
+        self.node = host.node
         self.record = TurnRecord(self._params["prompt"], most=host.connection.limits.turn)
         """What is kept of it."""
         self._updates = session.updates
@@ -107,12 +108,12 @@ class Turn(TurnUpdates):
     @property
     def is_cancelled(self) -> bool:
         """Whether the turn is being cancelled, for any cause."""
-        return self.node.cause is not None
+        return self.cause is not None
 
     @property
     def cause(self) -> Cause | None:
-        """Why it is being cancelled."""
-        return self.node.cause
+        """Why it is being cancelled, or was when it ended."""
+        return self.node.cause if self.record.ended_at is None else self._cause_at_end
 
     # -- what is known about it
 
@@ -251,6 +252,8 @@ class Turn(TurnUpdates):
                 self.tool_calls.finish()
             # From here on nothing is said: what comes behind the prompt's answer confuses clients.
             self.record.ended_at = time.time()
+            if self.node.cause is not None:
+                self._cause_at_end = self.node.cause
             self.record.pack()
         return True
 

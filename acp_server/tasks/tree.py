@@ -97,9 +97,8 @@ class Node:
     async def run_in(
         self, pair: Pair, body: Callable[..., Awaitable[Any]], *args: Any
     ) -> tuple[Any, BaseException | None]:
-        """The same, in scopes that this task has entered. They may be those that the node above runs in, as the one
-        thing that it does now: cutting this node, which is recorded on it alone, then cancels what that one runs.
-        Scopes are a third of the cost of a request."""
+        """The same, in scopes that this task has entered: scopes of its own are a third of the cost of a request. Other
+        nodes may run in them as well, one within the other: a cut of any of them cancels what runs in the scopes."""
         if self.cause is not None or self.closed:
             return NOTHING, None
         self.pair = pair
@@ -107,10 +106,13 @@ class Node:
             return await body(*args), None
         except BaseException as error:
             # Whatever it raised has ended in here, so the scopes have nothing to swallow.
-            gave_in = self.cause is not None and (type(error) is self._scopes.cancelled or is_cancellation(error))
-            return NOTHING, None if gave_in else error
+            return NOTHING, None if self.gave_in(error) else error
         finally:
             self.pair = None
+
+    def gave_in(self, error: BaseException) -> bool:
+        """Whether this node was cut, and what runs in it has raised `error` for that alone."""
+        return self.cause is not None and (type(error) is self._scopes.cancelled or is_cancellation(error))
 
     def cut(self, cause: Cause) -> bool:
         """End this node and all that is nested in it. False if it is closed or was cut: the first cause stands.
@@ -197,12 +199,17 @@ class Node:
         for child in self.children or ():
             child.let_be()
 
+    def end_children(self) -> None:
+        """Cut what is nested in this one and has not ended."""
+        for child in list(self.children or ()):
+            child.cut(Cause.FINISHED)
+
     def close(self) -> None:
         """The work is over. What still runs in it, or is nested in it, is cut; the node leaves the tree. Idempotent."""
         if self.pair is not None:
             self.cut(Cause.FINISHED)
-        for child in list(self.children or ()):
-            child.cut(Cause.FINISHED)
+        if self.children:
+            self.end_children()
         self.closed = True
         # Its owner's method, as a rule: a circle that would be left to the garbage collector.
         self.on_cut = None

@@ -74,8 +74,7 @@ async def test_a_prompt_is_answered_when_its_message_is_inserted_and_its_work_go
         assert answer == {"messageId": turn.id}
         await editor.until(session, "agent_message_chunk")
         assert turn.node.parent is not None
-        assert turn.node.parent.parent is not None
-        assert turn.node.parent.parent.label == f"session {session}"
+        assert turn.node.parent.label == f"session {session}"
         await editor.cancel(session)
         await editor.idle(session)
         record = editor.record(session)
