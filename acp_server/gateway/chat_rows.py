@@ -33,6 +33,15 @@ class NotOurs(Exception):
     """Another node has the chat by now, or no node has."""
 
 
+class Elsewhere(Exception):
+    """Another node works for the chat."""
+
+    def __init__(self, chat: Chat, node: int) -> None:
+        super().__init__(f"chat {chat.id} is at node {node}")
+        self.chat = chat
+        self.node = node
+
+
 class Occupied(Exception):
     """Another chat of the conversation is running."""
 

@@ -19,8 +19,9 @@ from acp_server.gateway.adopted import adopt
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bot, Bots
-from acp_server.gateway.chat_rows import NotOurs, Occupied
+from acp_server.gateway.chat_rows import Elsewhere, NotOurs, Occupied
 from acp_server.gateway.conversations import Conversations, Lease
+from acp_server.gateway.drain import Drain
 from acp_server.gateway.errors import ApiError, Code, log_fault, outline
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
@@ -46,15 +47,6 @@ Begun = tuple[dict[str, Any], Listener | None]
 """The chat as a request left it, and its events if the client wants them."""
 
 _UNKNOWN = "the chat does not exist"
-
-
-class Elsewhere(Exception):
-    """Another node works for the chat."""
-
-    def __init__(self, chat: Chat, node: int) -> None:
-        super().__init__(f"chat {chat.id} is at node {node}")
-        self.chat = chat
-        self.node = node
 
 
 class Chats:
@@ -88,6 +80,8 @@ class Chats:
         self._group: TaskGroup | None = None
         self.on_end: Callable[[Status, float], object] | None = None
         """Is told of each chat that is over: how it ended, and after how many seconds."""
+        self.drain: Drain | None = None
+        """Set when the gateway is to end: it begins no chats, and takes up none that another one has left."""
 
     def use(self, group: TaskGroup) -> None:
         """Let the work be done by tasks of this group."""
@@ -268,6 +262,8 @@ class Chats:
     # -- parts
 
     def _check_running(self) -> None:
+        if self.drain is not None:
+            raise self.drain.refusal()
         if self._group is None:
             raise errors.not_taken()
         if self.working >= self._limits.chats:

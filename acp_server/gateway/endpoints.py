@@ -31,7 +31,8 @@ from acp_server.gateway.bodies import (
     SubmitBody,
     read,
 )
-from acp_server.gateway.chats import Begun, Elsewhere
+from acp_server.gateway.chat_rows import Elsewhere
+from acp_server.gateway.chats import Begun
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import EventStream, Listener
 from acp_server.gateway.forward import FORWARDED, Forwarded
@@ -184,7 +185,6 @@ async def _read(request: Request, most: int) -> bytes:
 
 async def create_chat(call: Call) -> Answer | Listener:
     """Begin a chat."""
-    call.gateway.check_open()
     body = await call.body(ChatBody)
     return _begun(await call.gateway.chats.create(call.caller, call.query("conversation_id"), body))
 

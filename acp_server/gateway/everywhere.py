@@ -6,7 +6,8 @@ from typing import Any
 
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import SubmitBody
-from acp_server.gateway.chats import Begun, Chats, Elsewhere
+from acp_server.gateway.chat_rows import Elsewhere
+from acp_server.gateway.chats import Begun, Chats
 from acp_server.gateway.commands import Commands, Doc
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.nodes import Node

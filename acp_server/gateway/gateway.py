@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -21,7 +20,6 @@ from acp_server.gateway.chats import Cancel, Chats
 from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.drain import Drain
 from acp_server.gateway.engines import Place, open_engine
-from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.everywhere import Everywhere
 from acp_server.gateway.forward import Forwarded
 from acp_server.gateway.ids import Ids
@@ -78,7 +76,6 @@ class Gateway:
         self.store = store = Store(engine)
         self.forwarded: set[Forwarded] = set()
         """The streams of chats of other nodes that this one hands on now."""
-        self._drain: Drain | None = None
         with ExitStack() as opened, engine.explained():
             opened.callback(engine.close)
             ids = Ids(engine.transact(Rows.highest_id))
@@ -158,26 +155,20 @@ class Gateway:
         they send until they see that this gateway is not ready would be lost.
         """
         is_awaited = self._engine.shared or self._is_working
-        self._drain = Drain(self.limits.drain if is_awaited else 0)
+        self.chats.drain = Drain(self.limits.drain if is_awaited else 0)
 
     @property
     def is_draining(self) -> bool:
         """Whether there are no new chats any more."""
-        return self._drain is not None
+        return self.chats.drain is not None
 
     def has_drained(self) -> bool:
         """Whether it is to end. Asked again and again."""
-        return self._drain is not None and self._drain.is_over(self._is_working)
+        return self.chats.drain is not None and self.chats.drain.is_over(self._is_working)
 
     @property
     def _is_working(self) -> bool:
         return self.chats.is_working or bool(self.forwarded)
-
-    def check_open(self) -> None:
-        """Raise ApiError, with HTTP status 503, if there are no new chats any more."""
-        if self._drain is not None:
-            left = math.ceil(self._drain.left)
-            raise ApiError(Code.BUSY, "the gateway is ending; try again later", retry_after=max(1, left))
 
     def stop(self) -> None:
         """End the chats now, so that no client's stream holds up the end. Never waits."""

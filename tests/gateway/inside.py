@@ -53,7 +53,13 @@ async def gateway_in(
         protocol=protocol,
     )
     (folder / "tokens").write_text(TOKENS)
-    gateway = Gateway(settings, read_tokens(folder / "tokens"))
+    async with client_of(Gateway(settings, read_tokens(folder / "tokens"))) as http:
+        yield http
+
+
+@asynccontextmanager
+async def client_of(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    """Run a gateway, with a client of it."""
     transport = httpx.ASGITransport(make_app(gateway))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (

@@ -12,6 +12,7 @@ from acp_server.gateway.drain import LAST_LOOK, Drain
 from acp_server.gateway.forward import Forwarded
 from acp_server.gateway.gateway import Gateway, Settings
 
+from .inside import begin, client_of, ended, ids
 from .serving import BUSY, PATIENCE, TOKEN
 
 
@@ -96,3 +97,23 @@ async def test_a_stream_of_another_gateway_is_work_until_it_ends(tmp_path: Path)
     assert told == [b"events"]
     assert not gateway.forwarded
     gateway._engine.close()
+
+
+@pytest.mark.anyio
+async def test_a_gateway_that_is_to_end_leaves_a_waiting_chat_to_another_one(tmp_path: Path) -> None:
+    settings = Settings(agent=BUSY, cwd=str(tmp_path), store=tmp_path / "store")
+    async with client_of(Gateway(settings, one_token(TOKEN))) as http:
+        chat = await ended(http, (await begin(http, "ask files"))["data"])
+    (call,) = chat["required_action"]["submit_tool_outputs"]["tool_calls"]
+    body = {"tool_outputs": [{"tool_call_id": call["id"], "output": "yes"}]}
+    submit = {"url": "/v3/chat/submit_tool_outputs", "params": ids(chat), "json": body}
+    ending = Gateway(settings, one_token(TOKEN))
+    async with client_of(ending) as http:
+        ending.drain()
+        refused = await http.post(**submit)
+        assert (refused.status_code, refused.json()["code"]) == (503, 4009)
+        assert 0 < int(refused.headers["Retry-After"]) <= 30
+        assert (await http.get("/v3/chat/retrieve", params=ids(chat))).json()["data"] == chat
+    async with client_of(Gateway(settings, one_token(TOKEN))) as http:
+        taken = (await http.post(**submit)).json()["data"]
+        assert (await ended(http, taken))["status"] == "completed"
