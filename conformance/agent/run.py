@@ -21,16 +21,17 @@ from datetime import UTC, datetime
 import anyio
 
 from conformance.core.case import Case, Outcome, Verdict
-from conformance.core.lines import place_of
 from conformance.core.process import CannotStart, Start, end_strays, spawn
 from conformance.core.progress import Progress
-from conformance.core.result import CaseResult, Level, Line, Run, clean
+from conformance.core.result import CaseResult, Level, Run
 from conformance.core.violation import Rule, Violation
 
 from .exchange import NoAnswer
+from .judged import Judged, because_of, result_of
 from .observed import Conduct, Observed
 from .probe import Probe, probe
 from .profile import Profile
+from .situation import missing
 from .subject import VERSION, Agent, open_agent
 from .tour import tour
 
@@ -48,22 +49,6 @@ _SHAPES: Mapping[Rule, str] = {
 
 _STEPS = 6
 """Waits in a row, each as long as it may be, after which a case is given up as too slow."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    verdict: Verdict
-    reason: str = ""
-    root: str = ""
-    transcript: Sequence[Line] = ()
-    stderr: str = ""
-    guilty: str = ""
-    """The line of the subject that breaks the rule, or the beginning of it."""
-
-    @property
-    def stands(self) -> bool:
-        """Whether it holds although others were served by the same process before."""
-        return self.verdict in (Verdict.PASS, Verdict.CHOICE, Verdict.SKIP, Verdict.NOT_APPLICABLE)
 
 
 @dataclass
@@ -87,6 +72,9 @@ class AgentRun:
     _mishaps: list[str] = field(default_factory=list)
     """Mistakes of the suite where no case was at hand: what was seen of the agent is not all that there was."""
     _chosen: frozenset[str] = frozenset()
+    _missing: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Why a situation does not come about in a version of the protocol, where that was tried."""
+    _trying: anyio.Lock = field(default_factory=anyio.Lock)
     _scope: anyio.CancelScope | None = None
 
     async def run(self, cases: Iterable[Case], progress: Progress | None = None) -> Run:
@@ -104,7 +92,7 @@ class AgentRun:
                 await end_strays(self.token)
         for case in chosen:
             if case.id not in self._results:
-                self._results[case.id] = _result(case, _Judged(Verdict.SKIP, "the run was interrupted"), 0.0)
+                self._results[case.id] = result_of(case, Judged(Verdict.SKIP, "the run was interrupted"), 0.0)
         run = Run(
             kind="agent",
             command=tuple(self.command),
@@ -145,16 +133,16 @@ class AgentRun:
         slots = anyio.Semaphore(self.jobs)
         ended = {case.id: anyio.Event() for case in chosen}
 
-        async def tell(case: Case, judged: _Judged, seconds: float) -> None:
+        async def tell(case: Case, judged: Judged, seconds: float) -> None:
             # One fault, one accusation: if what went wrong is a matter of another case, that one tells first.
             root = judged.root or case.after
             accused = not judged.stands and judged.verdict is not Verdict.UNREACHED and root != case.id
             if accused and root in ended:
                 await ended[root].wait()
-                judged = _because_of(self._results[root], judged)
+                judged = because_of(self._results[root], judged)
             elif accused and judged.root:
                 judged = replace(judged, verdict=Verdict.SKIP)  # its rule could not be tried
-            self._results[case.id] = result = _result(case, judged, seconds)
+            self._results[case.id] = result = result_of(case, judged, seconds)
             ended[case.id].set()
             if progress is not None:
                 progress.finished(result)
@@ -233,64 +221,86 @@ class AgentRun:
             self._mishaps.append(traceback.format_exc(limit=-3))
             return Probe()
 
-    async def _judge(self, case: Case) -> _Judged:
+    async def _judge(self, case: Case) -> Judged:
         found = self._probe
         if found.cannot_run:
-            return _Judged(Verdict.ERROR, found.cannot_run, stderr=found.stderr)
+            return Judged(Verdict.ERROR, found.cannot_run, stderr=found.stderr)
         if found.deaf and case.id != FIRST and not case.whole_run:
             verdict = Verdict.UNREACHED if FIRST in self._chosen else Verdict.SKIP
-            return _Judged(verdict, found.deaf, root=FIRST, stderr=found.stderr)
-        if missing := [need for need in case.needs if need not in self.profile.situations]:
-            return _Judged(Verdict.SKIP, f"the profile has no situation {' and no '.join(map(repr, missing))}")
+            return Judged(verdict, found.deaf, root=FIRST, stderr=found.stderr)
+        if unknown := [need for need in case.needs if need not in self.profile.situations]:
+            return Judged(Verdict.SKIP, f"the profile has no situation {' and no '.join(map(repr, unknown))}")
         if case.whole_run:
             judged = await self._outcome(case, self.observed)
             if self._mishaps and judged.verdict is Verdict.PASS:
-                return _Judged(Verdict.SUITE_ERROR, self._mishaps[0])
+                return Judged(Verdict.SUITE_ERROR, self._mishaps[0])
             if judged.verdict is Verdict.PASS:
                 return judged
             return replace(judged, transcript=self.observed.exhibit, guilty=self.observed.guilty)
         agent: Agent | None = None
-        judged = _Judged(Verdict.SUITE_ERROR)
+        judged = Judged(Verdict.SUITE_ERROR)
         try:
             async with self._open() as agent:
                 judged = await self._outcome(case, agent)
         except CannotStart as error:
-            return _Judged(Verdict.ERROR, f"the command cannot be started: {error}")
+            return Judged(Verdict.ERROR, f"the command cannot be started: {error}")
         except Exception:  # what is wrong in reading or answering ends the case, and is the suite's fault
-            judged = _Judged(Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
+            judged = Judged(Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
         if agent is None:
             return judged
         self._observe(case, judged, agent)
+        if judged.accuses and (why := await self._missing_of(case, agent.version)):
+            judged = Judged(Verdict.SKIP, why)
         return replace(judged, transcript=agent.transcript.lines(), stderr=agent.process.stderr)
 
-    async def _outcome(self, case: Case, subject: Agent | Observed) -> _Judged:
+    async def _missing_of(self, case: Case, version: int) -> str:
+        """Why a situation that the case needs does not come about; each is tried once, by itself."""
+        for name in case.needs:
+            async with self._trying:
+                if (name, version) not in self._missing:
+                    self._missing[name, version] = await self._try(name, version)
+            if why := self._missing[name, version]:
+                return why
+        return ""
+
+    async def _try(self, name: str, version: int) -> str:
+        try:
+            async with self._open() as agent:
+                return await missing(agent, name, version)
+        except CannotStart:
+            return ""  # each case tells
+        except Exception:
+            self._mishaps.append(traceback.format_exc(limit=-3))
+            return ""
+
+    async def _outcome(self, case: Case, subject: Agent | Observed) -> Judged:
         try:
             with anyio.move_on_after(self._limit) as scope:
                 try:
                     await case.function(subject)
                 except NoAnswer as missing:
                     if isinstance(subject, Agent) and await subject.comes_late(missing):
-                        return _Judged(Verdict.SLOW, f"{missing.what} came later than the suite waits")
+                        return Judged(Verdict.SLOW, f"{missing.what} came later than the suite waits")
                     raise
         except Outcome as outcome:
             guilty = ""
             if outcome.at is not None and isinstance(subject, Agent):
                 guilty = subject.received[outcome.at].line[:500].decode("utf-8", "backslashreplace")
-            return _Judged(case.judged(outcome), outcome.reason, outcome.root, guilty=guilty)
+            return Judged(case.judged(outcome), outcome.reason, outcome.root, guilty=guilty)
         except Exception:  # a case that is wrong is the suite's fault, unless it was told what has no meaning
             found = subject.violations if isinstance(subject, Agent) else ()
             for violation in found:
                 if violation.rule in _SHAPES:
-                    return _Judged(
+                    return Judged(
                         Verdict.UNREACHED, f"{violation.what}: {violation.line:.200}", _SHAPES[violation.rule]
                     )
-            return _Judged(Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
+            return Judged(Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
         if scope.cancelled_caught:
             what = (isinstance(subject, Agent) and subject.waiting) or "its end"
-            return _Judged(Verdict.SLOW, f"the case took more than {self._limit:.3g} s; it awaited {what}")
-        return _Judged(Verdict.PASS)
+            return Judged(Verdict.SLOW, f"the case took more than {self._limit:.3g} s; it awaited {what}")
+        return Judged(Verdict.PASS)
 
-    def _observe(self, case: Case, judged: _Judged, agent: Agent, since: int = 0) -> None:
+    def _observe(self, case: Case, judged: Judged, agent: Agent, since: int = 0) -> None:
         # What a probe of something recommended brought forth is told by that probe alone.
         blamed = case.level is not Level.MUST and judged.verdict in (Verdict.WARN, Verdict.FAIL)
         self._observed_in(case.id, agent, since, blamed=blamed)
@@ -320,31 +330,3 @@ class AgentRun:
             self._mishaps.append(traceback.format_exc(limit=-3))
         if agent is not None:
             self._observed_in("the tour of all situations", agent)
-
-
-def _because_of(root: CaseResult, judged: _Judged) -> _Judged:
-    """What a case is that went wrong, if the case that stands for it went wrong as well."""
-    if root.verdict is Verdict.UNREACHED:
-        return replace(judged, verdict=Verdict.UNREACHED, root=root.root)
-    if root.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.SLOW):
-        return replace(judged, verdict=Verdict.UNREACHED, root=root.id)
-    return replace(judged, root="")
-
-
-def _result(case: Case, judged: _Judged, seconds: float) -> CaseResult:
-    return CaseResult(
-        id=case.id,
-        group=case.group,
-        title=case.title,
-        level=case.level,
-        section=case.section,
-        source=case.source,
-        behaviours=case.behaviours,
-        verdict=judged.verdict,
-        reason=clean(" ".join(judged.reason.split())),
-        root=judged.root if judged.verdict is Verdict.UNREACHED else "",
-        seconds=round(seconds, 3),
-        transcript=judged.transcript,
-        guilty=place_of(judged.guilty, judged.transcript) if judged.guilty else None,
-        stderr=clean(judged.stderr),
-    )

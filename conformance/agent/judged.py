@@ -1,0 +1,63 @@
+"""What came of one case, before it is told: verdict and reason, with the conversation that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from conformance.core.case import Case, Verdict
+from conformance.core.lines import place_of
+from conformance.core.result import CaseResult, Line, clean
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict of one case, and what it rests on."""
+
+    verdict: Verdict
+    reason: str = ""
+    root: str = ""
+    """The case that is about what went wrong, where that is another one."""
+    transcript: Sequence[Line] = ()
+    stderr: str = ""
+    guilty: str = ""
+    """The line of the subject that breaks the rule, or the beginning of it."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether it holds although others were served by the same process before."""
+        return self.verdict in (Verdict.PASS, Verdict.CHOICE, Verdict.SKIP, Verdict.NOT_APPLICABLE)
+
+    @property
+    def accuses(self) -> bool:
+        """Whether it says that the subject does something wrong, or is too slow."""
+        return self.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.SLOW)
+
+
+def because_of(root: CaseResult, judged: Judged) -> Judged:
+    """What a case is that went wrong, if the case that stands for it went wrong as well."""
+    if root.verdict is Verdict.UNREACHED:
+        return replace(judged, verdict=Verdict.UNREACHED, root=root.root)
+    if root.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.SLOW):
+        return replace(judged, verdict=Verdict.UNREACHED, root=root.id)
+    return replace(judged, root="")
+
+
+def result_of(case: Case, judged: Judged, seconds: float) -> CaseResult:
+    """The case as the reports have it, which took so many seconds."""
+    return CaseResult(
+        id=case.id,
+        group=case.group,
+        title=case.title,
+        level=case.level,
+        section=case.section,
+        source=case.source,
+        behaviours=case.behaviours,
+        verdict=judged.verdict,
+        reason=clean(" ".join(judged.reason.split())),
+        root=judged.root if judged.verdict is Verdict.UNREACHED else "",
+        seconds=round(seconds, 3),
+        transcript=judged.transcript,
+        guilty=place_of(judged.guilty, judged.transcript) if judged.guilty else None,
+        stderr=clean(judged.stderr),
+    )
