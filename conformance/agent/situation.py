@@ -43,7 +43,7 @@ _REFUSALS = (-32600, -32601, -32602)
 async def missing(agent: Agent, situation: str, version: int = VERSION) -> str:
     """Prompt for a situation in a new session: why it does not come about, as a reason; empty if it does.
 
-    It is empty, too, if something else goes wrong on the way, such as an end of the process: that is no matter of the
+    It is empty, too, if something else goes wrong on the way, such as an end of the process: that is not a matter of the
     profile.
     """
     try:
@@ -83,7 +83,7 @@ class _Turn:
         return ("" if sign() else self._end()) or (await self._early_end() if self._situation in _LASTING else "")
 
     async def _ends(self) -> str:
-        """The same for a turn that ends by itself; one that does not is no matter of the profile."""
+        """The same for a turn that ends by itself. A turn that does not end is not a matter of the profile."""
         end = await self._agent.wait_for(lambda: self._end() or None, "the end of the turn")
         refused = code_of(next(iter(self._prompt.answers), None))
         if refused in _REFUSALS or self._situation == "fails":
