@@ -43,8 +43,8 @@ _REFUSALS = (-32600, -32601, -32602)
 async def missing(agent: Agent, situation: str, version: int = VERSION) -> str:
     """Prompt for a situation in a new session: why it does not come about, as a reason; empty if it does.
 
-    It is empty, too, if something else goes wrong on the way, such as an end of the process: that is not a matter of the
-    profile.
+    It is empty, too, if something else goes wrong on the way, such as an end of the process, which is not a matter of
+    the profile.
     """
     try:
         first = version == VERSION
