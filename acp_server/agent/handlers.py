@@ -212,10 +212,7 @@ def _reader(function: Callable[..., Any]) -> Callable[[Mapping[str, Any]], dict[
     """Checks received parameters against the annotations of all of a function's parameters but the first, and returns
     what to call it with. Raises UsageError if the function cannot be called like that."""
     first = next(iter(inspect.signature(function).parameters.values()), None)
-    if first is None or first.kind not in (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    ):
+    if first is None or first.kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
         raise UsageError(f"{name_of(function)} needs a first parameter for the call")
     parameters = Parameters(function, lambda parameter: parameter.name == first.name)
     parameters.check()

@@ -28,13 +28,7 @@ from acp_server.client.local import LocalFiles, LocalReader, LocalTerminals
 from acp_server.client.remote import RemoteAgent
 from acp_server.client.session import RemoteSession
 from acp_server.client.turn import RemoteTurn
-from acp_server.errors import (
-    AgentExited,
-    CancelUnanswered,
-    SessionTaken,
-    UnsupportedVersion,
-    UpdatesDropped,
-)
+from acp_server.errors import AgentExited, CancelUnanswered, SessionTaken, UnsupportedVersion, UpdatesDropped
 from acp_server.processes.child import Patience
 
 __all__ = [

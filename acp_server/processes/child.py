@@ -161,11 +161,7 @@ class ChildProcess:
         # A cancel in the middle would leave a process without an owner.
         with grace(_STARTING):
             process = await anyio.open_process(
-                [os.fspath(word) for word in words],
-                cwd=cwd,
-                env=env,
-                stderr=subprocess.PIPE,
-                **own_group(),
+                [os.fspath(word) for word in words], cwd=cwd, env=env, stderr=subprocess.PIPE, **own_group()
             )
             return cls(process, on_stderr, stderr_log)
         raise TimeoutError(f"the process could not be started within {_STARTING:g} s")

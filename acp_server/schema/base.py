@@ -95,11 +95,7 @@ class Record(BaseModel):
     """An object of the protocol: `snake_case` attributes in Python, `camelCase` keys on the wire."""
 
     model_config = ConfigDict(
-        alias_generator=to_wire_name,
-        defer_build=True,
-        extra="allow",
-        validate_by_alias=True,
-        validate_by_name=True,
+        alias_generator=to_wire_name, defer_build=True, extra="allow", validate_by_alias=True, validate_by_name=True
     )
 
     @classmethod

@@ -146,10 +146,7 @@ ContentBlock = TypeAliasType(
 
 StopReason = TypeAliasType(
     "StopReason",
-    Annotated[
-        Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"] | str,
-        OpenEnum(),
-    ],
+    Annotated[Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"] | str, OpenEnum()],
 )
 """Why a turn ended: `cancelled` answers the client's cancel, `refusal` takes the prompt out of the context."""
 

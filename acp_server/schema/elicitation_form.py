@@ -114,8 +114,7 @@ class UnknownMultiSelectItems(Unknown):
 MultiSelectItems = TypeAliasType(
     "MultiSelectItems",
     Annotated[
-        StringMultiSelectItems | TitledMultiSelectItems | UnknownMultiSelectItems,
-        Tagged("type", extensible=True),
+        StringMultiSelectItems | TitledMultiSelectItems | UnknownMultiSelectItems, Tagged("type", extensible=True)
     ],
 )
 """The values of a choice of several, told apart by `type`."""

@@ -186,11 +186,7 @@ def _ref(name: str) -> Json:
 
 def _row(method: Method) -> Json:
     row: Json = {"receiver": method.receiver, "params": method.params, "result": method.result}
-    return {
-        **row,
-        "kind": "request" if method.is_request else "notification",
-        "capability": method.capability,
-    }
+    return {**row, "kind": "request" if method.is_request else "notification", "capability": method.capability}
 
 
 def _envelopes(version: Version) -> dict[str, Json]:
@@ -214,10 +210,7 @@ def _envelopes(version: Version) -> dict[str, Json]:
             "description": f"An answer of the {sender.lower()}: a result or an error.",
             "anyOf": [
                 _object(
-                    {
-                        "id": _ref("RequestId"),
-                        "result": {"anyOf": [_ref(name) for name in [*answered, "ExtResponse"]]},
-                    }
+                    {"id": _ref("RequestId"), "result": {"anyOf": [_ref(name) for name in [*answered, "ExtResponse"]]}}
                 ),
                 _object({"id": version.error_id, "error": _ref("Error")}),
             ],

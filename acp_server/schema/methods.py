@@ -115,10 +115,7 @@ MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "form": "clientCapabilities.elicitation.form",
             "url": "clientCapabilities.elicitation.url",
         },
-        "McpServer": {
-            "http": "agentCapabilities.mcpCapabilities.http",
-            "sse": "agentCapabilities.mcpCapabilities.sse",
-        },
+        "McpServer": {"http": "agentCapabilities.mcpCapabilities.http", "sse": "agentCapabilities.mcpCapabilities.sse"},
         "SessionConfigOption": {"boolean": "clientCapabilities.session.configOptions.boolean"},
         "SessionUpdate": {
             "compaction_summary_chunk": "clientCapabilities.session.compaction",

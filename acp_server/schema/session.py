@@ -79,8 +79,7 @@ class UnknownMcpServer(Unknown):
 
 
 McpServer = TypeAliasType(
-    "McpServer",
-    Annotated[McpServerHttp | McpServerSse | McpServerStdio | UnknownMcpServer, Tagged("type")],
+    "McpServer", Annotated[McpServerHttp | McpServerSse | McpServerStdio | UnknownMcpServer, Tagged("type")]
 )
 """An MCP server, told apart by `type`; without one it is started over stdio."""
 

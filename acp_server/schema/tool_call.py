@@ -16,19 +16,7 @@ from acp_server.schema.unions import OpenEnum, Tagged
 ToolKind = TypeAliasType(
     "ToolKind",
     Annotated[
-        Literal[
-            "read",
-            "edit",
-            "delete",
-            "move",
-            "search",
-            "execute",
-            "think",
-            "fetch",
-            "switch_mode",
-            "other",
-        ]
-        | str,
+        Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"] | str,
         OpenEnum(),
     ],
 )

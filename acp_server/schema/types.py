@@ -27,29 +27,19 @@ Bool = StrictBool
 # `strict` keeps booleans, fractions and digit strings out. The bounds are those of the width, which the published
 # schema states as a format.
 Int32 = Annotated[
-    int,
-    Field(strict=True, ge=-(2**31), le=2**31 - 1),
-    WithJsonSchema({"type": "integer", "format": "int32"}),
+    int, Field(strict=True, ge=-(2**31), le=2**31 - 1), WithJsonSchema({"type": "integer", "format": "int32"})
 ]
 Int64 = Annotated[
-    int,
-    Field(strict=True, ge=-(2**63), le=2**63 - 1),
-    WithJsonSchema({"type": "integer", "format": "int64"}),
+    int, Field(strict=True, ge=-(2**63), le=2**63 - 1), WithJsonSchema({"type": "integer", "format": "int64"})
 ]
 UInt32 = Annotated[
-    int,
-    Field(strict=True, ge=0, le=2**32 - 1),
-    WithJsonSchema({"type": "integer", "format": "uint32", "minimum": 0}),
+    int, Field(strict=True, ge=0, le=2**32 - 1), WithJsonSchema({"type": "integer", "format": "uint32", "minimum": 0})
 ]
 UInt64 = Annotated[
-    int,
-    Field(strict=True, ge=0, le=2**64 - 1),
-    WithJsonSchema({"type": "integer", "format": "uint64", "minimum": 0}),
+    int, Field(strict=True, ge=0, le=2**64 - 1), WithJsonSchema({"type": "integer", "format": "uint64", "minimum": 0})
 ]
 Double = Annotated[
-    float,
-    Field(strict=True, allow_inf_nan=False),
-    WithJsonSchema({"type": "number", "format": "double"}),
+    float, Field(strict=True, allow_inf_nan=False), WithJsonSchema({"type": "number", "format": "double"})
 ]
 Uri = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
 

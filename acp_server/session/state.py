@@ -73,18 +73,8 @@ class TurnState(Enum):
 
 for _state, _successors in {
     TurnState.CREATED: (TurnState.IN_PROGRESS, TurnState.CANCELED, TurnState.FAILED),
-    TurnState.IN_PROGRESS: (
-        TurnState.REQUIRES_ACTION,
-        TurnState.COMPLETED,
-        TurnState.FAILED,
-        TurnState.CANCELED,
-    ),
-    TurnState.REQUIRES_ACTION: (
-        TurnState.IN_PROGRESS,
-        TurnState.COMPLETED,
-        TurnState.FAILED,
-        TurnState.CANCELED,
-    ),
+    TurnState.IN_PROGRESS: (TurnState.REQUIRES_ACTION, TurnState.COMPLETED, TurnState.FAILED, TurnState.CANCELED),
+    TurnState.REQUIRES_ACTION: (TurnState.IN_PROGRESS, TurnState.COMPLETED, TurnState.FAILED, TurnState.CANCELED),
     TurnState.COMPLETED: (),
     TurnState.FAILED: (),
     TurnState.CANCELED: (),

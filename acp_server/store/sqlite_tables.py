@@ -132,8 +132,7 @@ class Database:
                     connection.execute("UPDATE sessions SET cwd = ?, head = ? WHERE id = ?", (cwd, head, row.id))
             for turn in turns:
                 connection.execute(
-                    _SAVE_TURN,
-                    (row.id, turn.id, owner if turn.running else None, turn.head, joined(turn)),
+                    _SAVE_TURN, (row.id, turn.id, owner if turn.running else None, turn.head, joined(turn))
                 )
 
     def begin(self, session_id: str, turn: TurnRow) -> None:

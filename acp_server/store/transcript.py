@@ -26,13 +26,7 @@ _EACH: Final = 100
 """Bytes that an event takes besides its JSON."""
 
 _STATE: Final = frozenset(
-    {
-        "available_commands_update",
-        "config_option_update",
-        "current_mode_update",
-        "notice",
-        "session_info_update",
-    }
+    {"available_commands_update", "config_option_update", "current_mode_update", "notice", "session_info_update"}
 )
 """Updates that say how things are now. They would be wrong when the conversation is replayed."""
 

@@ -276,10 +276,7 @@ def _described(match: Match) -> str:
 
 @asynccontextmanager
 async def scripted(
-    serve: Callable[[Stream], Awaitable[Any]],
-    *,
-    patience: float = 5.0,
-    wrap: Callable[[Stream], Stream] | None = None,
+    serve: Callable[[Stream], Awaitable[Any]], *, patience: float = 5.0, wrap: Callable[[Stream], Stream] | None = None
 ) -> AsyncGenerator[ScriptedClient]:
     """A client of what `serve(stream)` serves, in memory, for example `lambda stream: agent.connect(stream).run()`.
 

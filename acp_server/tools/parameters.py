@@ -21,9 +21,7 @@ from acp_server.errors import InvalidParams, UsageError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_PLAIN: Final = frozenset(
-    {*(object, str, int, float, bool, bytes, type(None)), *(list, dict, tuple, set, frozenset)},
-)
+_PLAIN: Final = frozenset({*(object, str, int, float, bool, bytes, type(None)), *(list, dict, tuple, set, frozenset)})
 _HOMES: Final = frozenset({"datetime", "decimal", "pathlib", "pathlib._local", "uuid"})
 """Modules whose classes are plain; Python 3.13 alone says `pathlib._local`. By their names, since an agent
 that has none of them need not load them."""
