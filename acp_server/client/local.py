@@ -22,7 +22,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from acp_server.errors import InternalError, InvalidParams, ResourceNotFound
-from acp_server.processes.command import STARTING, Command, Output, open_command
+from acp_server.processes.command import Command, Output, open_command
 from acp_server.schema import (
     CreateTerminalRequest,
     CreateTerminalResponse,
@@ -41,7 +41,6 @@ from acp_server.schema import (
     WriteTextFileResponse,
 )
 from acp_server.schema.params import absolute, problem
-from acp_server.tasks.grace import grace
 
 logger = logging.getLogger("acp_server.client")
 
@@ -258,13 +257,12 @@ class LocalTerminals:
         self, words: list[str], cwd: str | None, env: dict[str, str], limit: int, on_text: _OnText
     ) -> _Terminal:
         try:
-            # A cancel in the middle would leave a process without an owner.
-            with grace(STARTING):
-                return _Terminal(await open_command(words, cwd, env), limit, on_text)
+            return _Terminal(await open_command(words, cwd, env), limit, on_text)
+        except TimeoutError:
+            raise
         except (OSError, ValueError) as error:
             what = error.strerror if isinstance(error, OSError) else "not a possible command"
             raise InvalidParams(f"The command cannot be started: {what}") from None
-        raise TimeoutError("the command could not be started in time")
 
     def _words(self, request: CreateTerminalRequest, env: Mapping[str, str]) -> list[str]:
         is_program = shutil.which(request.command, path=env.get("PATH")) is not None

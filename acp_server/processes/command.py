@@ -60,11 +60,13 @@ class Output:
 
 
 async def open_command(words: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> anyio.abc.Process:
-    """Start a command, with both of its outputs in one. A cancel in the middle would leave a process without an owner,
-    so do it in `grace`. Raises OSError and ValueError."""
-    return await anyio.open_process(
-        words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cwd, env=env, **own_group()
-    )
+    """Start a command, with both of its outputs in one. Raises OSError, a TimeoutError among them, and ValueError."""
+    # A cancel in the middle would leave a process without an owner.
+    with grace(STARTING):
+        return await anyio.open_process(
+            words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cwd, env=env, **own_group()
+        )
+    raise TimeoutError(None, "it could not be started in time")
 
 
 class Command(ABC):

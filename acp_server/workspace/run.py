@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import logging
-import subprocess
+import os
 import sys
-from collections import deque
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
-import anyio.abc
-import anyio.lowlevel
 
-from acp_server.errors import AcpError
-from acp_server.processes.group import ProcessGroup, own_group
-from acp_server.tasks.grace import grace
+from acp_server.errors import AcpError, ConnectionClosed
+from acp_server.processes.command import Command, Output, open_command
 from acp_server.tools.approval import Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.markdown import block
@@ -23,77 +19,13 @@ from acp_server.workspace.disk import reason_of
 from acp_server.workspace.printable import Printed, Refusal, is_end, quoted
 
 if TYPE_CHECKING:
+    import anyio.abc
+
     from acp_server.session.terminal import Terminal
 
 logger = logging.getLogger("acp_server.workspace")
 
 SHELL: Final = ("cmd", "/d", "/s", "/c") if sys.platform == "win32" else ("sh", "-c")
-TERMINATED: Final = 1.0
-"""Seconds that a command gets to end by itself when it is stopped."""
-KILLED: Final = 2.0
-_STARTING: Final = 30.0
-_LINGER: Final = 0.5
-"""Seconds that the output may stay open after the end of the command: something that it left running may hold it."""
-
-Taker = Callable[[bytes], Awaitable[None]]
-
-
-async def run_here(command: str, cwd: str, take: Taker) -> int:
-    """Run it, and hand on what it prints, both outputs in one: its exit status, negative for a signal.
-
-    Raises OSError and ValueError, if it cannot be started.
-    """
-    # A cancel in the middle of that would leave a process without an owner.
-    with grace(_STARTING):
-        process = await anyio.open_process(
-            [*SHELL, command], stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cwd, **own_group()
-        )
-    exited = anyio.Event()
-    group = ProcessGroup(process, exited)
-    try:
-        await anyio.lowlevel.checkpoint_if_cancelled()
-        read_out = anyio.Event()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_read, process, take, read_out)
-            await process.wait()
-            exited.set()
-            with anyio.move_on_after(_LINGER):
-                await read_out.wait()
-            tasks.cancel_scope.cancel()
-    finally:
-        await _end(process, group, exited)
-    assert process.returncode is not None
-    return process.returncode
-
-
-async def _read(process: anyio.abc.Process, take: Taker, read_out: anyio.Event) -> None:
-    assert process.stdout is not None
-    async for data in process.stdout:
-        await take(data)
-    read_out.set()
-
-
-async def _end(process: anyio.abc.Process, group: ProcessGroup, exited: anyio.Event) -> None:
-    """Nothing of it is left behind: asked to end, then by force."""
-    with grace(TERMINATED + KILLED):
-        async with anyio.create_task_group() as tasks:
-
-            async def wait() -> None:
-                await process.wait()
-                exited.set()
-
-            tasks.start_soon(wait)
-            try:
-                group.terminate()
-                await group.gone(TERMINATED)
-            finally:
-                if group.is_there:
-                    group.kill()
-        await process.aclose()
-    if not exited.is_set():
-        logger.error("the command %d does not end although it was killed", process.pid)
-
-
 OUTPUT_BYTES = 256 * 1024
 """How much output is kept, by a client's terminal or here: the end of it."""
 
@@ -174,48 +106,41 @@ async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
 
 
 async def _here(command: str, call: ToolContext) -> Ended:
-    printed = Printed()
-    output = _End()
-    updates = call.session.updates
     call.verbatim()
-
-    async def take(data: bytes) -> None:
-        call.progress(output.add(printed.feed(data)))
-        if updates.crowded:
-            await updates.room()
-
     try:
-        code = await run_here(command, call.session.cwd, take)
+        running = _Running(await open_command([*SHELL, command], call.session.cwd, os.environ), call)
     except (OSError, ValueError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "not a possible command"
         raise Refusal(f"It cannot be started: {reason}") from None
-    call.progress(output.add(printed.feed(b"", final=True)))
-    return Ended(code, None, str(output)) if code >= 0 else Ended(None, _signal(-code), str(output))
-
-
-class _End:
-    """The end of a text that comes in pieces."""
-
-    def __init__(self) -> None:
-        self._pieces: deque[str] = deque()
-        self._size = 0
-
-    def add(self, piece: str) -> str:
-        """The piece."""
-        self._pieces.append(piece)
-        self._size += len(piece)
-        while self._size - len(self._pieces[0]) >= OUTPUT_BYTES:
-            self._size -= len(self._pieces.popleft())
-        return piece
-
-    def __str__(self) -> str:
-        return "".join(self._pieces)
-
-
-def _signal(number: int) -> str:
-    import signal
-
     try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal has a number only
-        return f"SIG{number}"
+        await running.ended.wait()
+    finally:
+        # A client that does not read must not hold up the end.
+        running.reading.cancel()
+        await running.end()
+    return Ended(*running.exit, running.output.text)
+
+
+class _Running(Command):
+    """A command whose output is shown as it comes, as fast as the client reads."""
+
+    def __init__(self, process: anyio.abc.Process, call: ToolContext) -> None:
+        self.output = Output(OUTPUT_BYTES)
+        self.reading = anyio.CancelScope()
+        self._printed = Printed()
+        self._call = call
+        super().__init__(process)
+
+    async def take(self, data: bytes) -> None:
+        """See `Command`."""
+        text = self._printed.feed(data, final=not data)
+        self.output.feed(text.encode())
+        self._call.progress(text)
+        if self._call.session.updates.crowded:
+            with suppress(ConnectionClosed):
+                await self._call.session.updates.room()
+
+    async def _read(self) -> None:
+        with self.reading:
+            await super()._read()
+        self._read_out.set()

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from acp_server import Limits
+from acp_server.peer.writer import HIGH_WATER
 from tests.session.editor import CANCELLED, END_TURN
 
 from .client import PERMISSION, TERMINALS, asked, chosen
@@ -174,6 +175,20 @@ async def test_a_command_that_never_stops_to_talk_can_be_cancelled(project: Path
         told = await talk.told(session, id)
         assert told.answer == CANCELLED
         assert len(output(told.call)) < 3 * Limits().output
+
+
+async def test_a_command_waits_for_a_client_that_does_not_read_and_can_be_cancelled_then(project: Path) -> None:
+    async with running(project) as (talk, session):
+        id = await talk.prompt(session, "/run echo begun $$; exec yes")
+        begun = await talk.client.expect(lambda m: "begun" in str(m.get("params", {}).get("update", {}).get("content")))
+        talk.stream.stall_sending()
+        # Nothing else here waits for room, and what is not read fills the pipe of the command.
+        await talk.until(lambda: talk.connection.writer._room is not None)
+        assert talk.connection.writer.size > HIGH_WATER
+        await talk.cancel(session)
+        await gone(int(output(begun["params"]["update"]).split()[2]))
+        talk.stream.release()
+        assert (await talk.told(session, id)).answer == CANCELLED
 
 
 # In a terminal of the client's
