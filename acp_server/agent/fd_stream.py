@@ -41,6 +41,8 @@ class FdStream:
     def __init__(self, source: int, sink: int) -> None:
         self._input = _Input(source)
         self._output = _Output(sink)
+        self.send_now: Final[Callable[[bytes], int]] = self._output.send_now
+        """See `acp_server.peer.stream.ImmediateStream`."""
         self._hangup = Hangup(sink)
         self._silent: anyio.Event | None = None
         self.problem: OSError | None = None
@@ -76,10 +78,6 @@ class FdStream:
         except OSError as error:
             self.problem = None if is_gone(error) else error
             raise
-
-    def send_now(self, data: bytes) -> int:
-        """See `acp_server.peer.stream.ImmediateStream`."""
-        return self._output.send_now(data)
 
     async def aclose(self) -> None:
         """See `acp_server.peer.stream.Stream`."""

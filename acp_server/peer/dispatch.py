@@ -147,53 +147,58 @@ class Dispatcher:
             await self._serve(call, None)
 
     async def _run(self, group: int) -> None:
+        """Run what is ready, and what comes, until a request has left something behind. While one waits, this task is
+        its own."""
         make = self._scopes.make
         try:
-            if self._may_begin(group):
-                with make() as outer, make() as inner:
-                    await self._run_all(Pair(outer, inner))
+            if not self._may_begin(group):
+                return
+            with make() as outer, make() as inner:
+                pair = Pair(outer, inner)
+                task: Any = self._spawner.current()
+                bell = Bell()
+                untouched = copy_context()
+                end = self._end
+                while True:
+                    if len(self._ready) > 1 and not self._handing_over:
+                        # Called when this task waits: within a request, or for the next one.
+                        self._handing_over = True
+                        self._scopes.soon(self._hand_over)
+                    while (self._ready or self._parked) and (call := self._next()) is not None:
+                        call.task = task
+                        self._serving = True
+                        await self._serve(call, pair)
+                        self._serving = False
+                        if (
+                            pair.cut
+                            or pair.inner.shield
+                            or pair.nested
+                            or copy_context() != untouched
+                            or task.cancelling()
+                        ):
+                            return
+                        if perf_counter() > end:
+                            break
+                    if self._ready or self._idle is not None or self._closing:
+                        return
+                    self._idle = bell
+                    self._spawner.rest()
+                    try:
+                        await bell
+                    except BaseException:
+                        # Cancelled natively. If it was woken in the same moment, another task is to see what for.
+                        if self._idle is bell:
+                            self._wake()
+                        raise
+                    finally:
+                        self._due -= 1
+                    end = perf_counter() + _SLICE
         except RuntimeError:
             # A handler has left a scope open, and its request was answered accordingly.
             logger.debug("a task ends in a scope that a handler has left open", exc_info=True)
         finally:
             if self._ready and not self._due:
                 self._spawn()
-
-    async def _run_all(self, pair: Pair) -> None:
-        """Run what is ready, and what comes, until a request has left something behind. While one waits, this task is
-        its own."""
-        task: Any = self._spawner.current()
-        bell = Bell()
-        untouched = copy_context()
-        end = self._end
-        while True:
-            if len(self._ready) > 1 and not self._handing_over:
-                # Called when this task waits: within a request, or for the next one.
-                self._handing_over = True
-                self._scopes.soon(self._hand_over)
-            while (self._ready or self._parked) and (call := self._next()) is not None:
-                call.task = task
-                self._serving = True
-                await self._serve(call, pair)
-                self._serving = False
-                if pair.cut or pair.inner.shield or pair.nested or copy_context() != untouched or task.cancelling():
-                    return
-                if perf_counter() > end:
-                    break
-            if self._ready or self._idle is not None or self._closing:
-                return
-            self._idle = bell
-            self._spawner.rest()
-            try:
-                await bell
-            except BaseException:
-                # Cancelled natively. If it was woken in the same moment, another task is to see what for.
-                if self._idle is bell:
-                    self._wake()
-                raise
-            finally:
-                self._due -= 1
-            end = perf_counter() + _SLICE
 
     def _next(self) -> Call | None:
         """The next one that may begin. Those that may not yet are parked."""

@@ -133,12 +133,14 @@ class Inbound:
         """See `Call.give_up`."""
         if call.node.closed:
             return
+        # What goes along with it knows best, whatever the cause.
+        value = NOTHING if call.follower is None else call.follower.partial()
         if call.task is None:
             self._queue.pop(call, None)
-            self._finish(call, NOTHING, None)
+            self._finish(call, value, None)
         elif not call.is_answered:
             logger.warning("%s does not end although it was cancelled; answered without it", call.method)
-            self._answer(call, NOTHING, None)
+            self._answer(call, value, None)
 
     def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
         request = call.request

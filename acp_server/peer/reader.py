@@ -187,8 +187,10 @@ class Reader:
                     # A cancel of it may follow that has been looked at already.
                     self._hurried = 0
                 self._handlers[kind](event)
+            if not (lines or blocks):
+                break
             is_due = self._errors % _LOOK == 0 or len(line) > _SHORT
-            if is_due and (lines or blocks) and perf_counter() > end:
+            if is_due and perf_counter() > end:
                 self._hurry_next()
                 return False
         return True

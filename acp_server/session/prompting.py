@@ -32,6 +32,7 @@ from acp_server.tasks.failure import failures_in, program_end
 from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:
+    from acp_server.peer.tracing import Tracing
     from acp_server.schema.content import PromptRequest
     from acp_server.session.hosts import TurnHost
 
@@ -58,7 +59,8 @@ class Prompt(Follower):
         turn = self.turn
         error = None
         try:
-            await self._run()
+            if turn.session.turns[0] is turn or await self._comes():
+                await self._begin()
         except BaseException as raised:
             if not turn.node.gave_in(raised) and not _is_users_choice(raised):
                 error = raised
@@ -83,30 +85,28 @@ class Prompt(Follower):
             return turn.answer()
         raise RequestCancelled
 
-    async def _run(self) -> None:
+    def _begin(self) -> Awaitable[None]:
+        """The turn runs from now on: its handler, to be awaited."""
         turn = self.turn
-        session = turn.session
-        if session.turns[0] is not turn:
-            await self._wait_for_others()
-            if turn.is_cancelled:
-                # In the moment in which it could begin: the wait was over, so it was not cut.
-                return
         turn.move(TurnState.IN_PROGRESS)
         self._unsaved = True
-        session.begin(turn)
-        if (tracing := self._host.connection.tracing) is None:
-            await self._handler(turn)
-            return
-        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": session.id}
+        turn.session.begin(turn)
+        tracing = self._host.connection.tracing
+        return self._handler(turn) if tracing is None else self._traced(tracing)
+
+    async def _traced(self, tracing: Tracing) -> None:
+        turn = self.turn
+        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": turn.session.id}
         with tracing.span("invoke_agent", turn.node, attributes):
             await self._handler(turn)
 
-    async def _wait_for_others(self) -> None:
+    async def _comes(self) -> bool:
         """Wait for the turns before this one, all of them cancelled, to clean up; but not for ever."""
         session = self.turn.session
         with anyio.move_on_after(self._host.connection.limits.grace):
             await session.wait_first(self.turn)
-            return
+            # If it was cancelled in the moment in which it could begin, the wait was over, so it was not cut.
+            return not self.turn.is_cancelled
         raise InvalidRequest("The cancelled turn before this one is still cleaning up", data={"sessionId": session.id})
 
     def _save(self) -> Awaitable[None] | None:

@@ -42,10 +42,11 @@ class LineFramer:
     known to be too long, and the rest of it is thrown away as it arrives.
     """
 
-    __slots__ = ("_held", "_limit", "_skipping")
+    __slots__ = ("_at_once", "_held", "_limit", "_skipping")
 
     def __init__(self, limit: int = DEFAULT_LINE_LIMIT) -> None:
         self._limit = limit
+        self._at_once = min(limit, _BLOCK)
         self._held = bytearray()
         self._skipping = False
 
@@ -60,6 +61,9 @@ class LineFramer:
 
     def blocks(self, data: bytes) -> list[Block]:
         """The same lines in blocks, for `lines_in`."""
+        if len(data) <= self._at_once and not self._held and not self._skipping and data.endswith(b"\n"):
+            # Nearly all that comes is this.
+            return [data]
         blocks: list[Block] = []
         begin = 0
         if self._held or self._skipping:
