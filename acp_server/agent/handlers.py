@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
 
+logger = logging.getLogger("acp_server.agent")
+
 
 def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
     """A prompt handler from an async generator or an async function of one turn. Raises UsageError for anything else.
@@ -147,8 +149,6 @@ async def show(turn: Turn, piece: Any) -> None:
     else:
         raise UsageError(f"a prompt handler yielded {type(piece).__name__}; expected text, content or a session update")
 
-
-logger = logging.getLogger("acp_server.agent")
 
 _THREADS: Final = 40
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("acp_server method threads")

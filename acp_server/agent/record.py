@@ -19,6 +19,7 @@ from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Line, LineFramer, TooLon
 logger = logging.getLogger("acp_server.agent")
 
 Direction = Literal["in", "out"]
+"""To the agent or from it."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -113,8 +114,6 @@ def _entry(now: float, direction: str, line: Line) -> bytes:
     # in JSON goes: a byte-order mark, and the carriage returns, at which others would end a line.
     return b'%s"msg":%s}\n' % (head, line.removeprefix(_BOM).replace(b"\r", b" ").strip())
 
-
-"""To the agent or from it."""
 
 _ARROW: dict[Direction, str] = {"in": "->", "out": "<-"}
 

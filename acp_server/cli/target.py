@@ -23,6 +23,8 @@ from typing import Any, Final
 from acp_server.agent.serve import CapturedRun, Servable, capture_run
 from acp_server.errors import UsageError
 
+logger = logging.getLogger("acp_server.cli")
+
 COMMAND: Final = (sys.executable, "-m", "acp_server", "serve")
 """What serves an agent in a process of its own."""
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?")
@@ -112,8 +114,6 @@ def _why_not(word: str) -> str:
         return f"there is no such file ({_EXPECTED})"
     return f"there is no such program ({_EXPECTED})"
 
-
-logger = logging.getLogger("acp_server.cli")
 
 _ATTRIBUTE = "agent"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

@@ -21,6 +21,8 @@ from acp_server.schema.params import read_result
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 
+logger = logging.getLogger("acp_server.client")
+
 _HEAD: Final = 1024
 _UPDATE: Final = re.compile(rb'"method"\s*:\s*"session/update"')
 _SESSION: Final = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
@@ -83,8 +85,6 @@ def lost_update(head: bytes) -> tuple[bool, str | None]:
     session = _SESSION.search(head)
     return _UPDATE.search(head) is not None, None if session is None else session[1].decode(errors="replace")
 
-
-logger = logging.getLogger("acp_server.client")
 
 Explain = Callable[[ConnectionClosed], Awaitable[ConnectionClosed]]
 """From the loss of a connection to a more telling error."""

@@ -22,6 +22,8 @@ from acp_server.schema import PermissionOption, RequestPermissionRequest
 from acp_server.schema.methods import METHODS, Method
 from acp_server.tasks.cause import Cause
 
+logger = logging.getLogger("acp_server.client")
+
 _TERMINAL_METHODS: Final = ("create", "output", "wait_for_exit", "kill", "release")
 
 _QUESTIONS: Final = frozenset({"session/request_permission", "elicitation/create"})
@@ -169,8 +171,6 @@ def _wire(answer: PermissionAnswer) -> Any:
         return {"outcome": {"outcome": "selected", "optionId": answer.option_id}}
     return answer
 
-
-logger = logging.getLogger("acp_server.client")
 
 QUESTIONS: Final = 100
 """Permission requests and elicitations that may be open at once: each is a user's work."""

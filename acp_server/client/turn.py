@@ -34,6 +34,8 @@ from acp_server.wire import codec
 if TYPE_CHECKING:
     from acp_server.client.session import RemoteSession
 
+logger = logging.getLogger("acp_server.client")
+
 CANCEL_SECONDS: Final = DEFAULT_GRACE + 1.0
 """How long the agent may take to answer a cancelled prompt before the prompt is withdrawn. An agent of ours may clean
 up for all of its grace, and its answer needs time for the way."""
@@ -223,8 +225,6 @@ UNTAKEN_BYTES: Final = 64 * 1024 * 1024
 
 _OVERHEAD: Final = 200
 """Bytes that an update takes in memory beside its JSON."""
-
-logger = logging.getLogger("acp_server.client")
 
 
 class Backlog:

@@ -18,6 +18,8 @@ from acp_server.session.turn import Turn
 from acp_server.store.messages import Message
 from acp_server.store.records import TurnRecord
 
+logger = logging.getLogger("acp_server.integrations")
+
 
 def openai_messages(context: Iterable[Message]) -> list[dict[str, Any]]:
     """The `messages` of OpenAI's chat completions, and of all that is compatible with them; LangChain takes them, too.
@@ -99,9 +101,6 @@ def _as_text(block: dict[str, Any]) -> dict[str, Any] | None:
 
 def _text(content: Sequence[dict[str, Any]]) -> str:
     return "\n".join(block["text"] for block in content if block["type"] == "text")
-
-
-logger = logging.getLogger("acp_server.integrations")
 
 
 MOST: Final = 32 * 1024

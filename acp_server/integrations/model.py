@@ -18,6 +18,8 @@ from typing import Any, Final
 
 from acp_server.errors import InternalError, UsageError
 
+logger = logging.getLogger("acp_server.integrations")
+
 _VARIABLE: Final = re.compile(r"`([A-Z][A-Z0-9_]+)`")
 _PACKAGES: Final = re.compile(r"pydantic-ai-slim\[([a-z0-9-]+)\]")
 _FORM: Final = "a model is named as PROVIDER:NAME, for example openai:gpt-5 or anthropic:claude-sonnet-5"
@@ -73,8 +75,6 @@ def _unusable(name: str, provider: str, text: str) -> str:
         return f"the provider {provider} needs --base-url, or {variable} in the environment"
     return f"the provider {provider} needs a key: set {variable} in the environment"
 
-
-logger = logging.getLogger("acp_server.integrations")
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 

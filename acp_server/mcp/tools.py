@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from acp_server.session.hosts import NeedsApproval
     from acp_server.session.session import Session
 
+logger = logging.getLogger("acp_server.mcp")
+
 TEXT: Final = 100_000
 """Characters of text that are passed on of one result: more fills the context of a model. Of longer text the beginning
 and the end."""
@@ -109,8 +111,6 @@ def _told(block: dict[str, Any]) -> str:
         f"{resource['uri']}:\n{resource['text']}" if "text" in resource else f"[{resource['uri']}: shown to the user]"
     )
 
-
-logger = logging.getLogger("acp_server.mcp")
 
 TOOLS: Final = 256
 """How many of one server are offered. Models take few hundred in all."""

@@ -26,6 +26,8 @@ from acp_server.wire.messages import Response, classify_head
 if TYPE_CHECKING:
     from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 
+logger = logging.getLogger("acp_server.mcp")
+
 _SHORTEST: Final = 6
 """Characters. Shorter values are not secrets, and are in most texts by chance."""
 
@@ -50,7 +52,6 @@ class Secrets:
         return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
 
 
-logger = logging.getLogger("acp_server.mcp")
 stderr_logger = logging.getLogger("acp_server.mcp.stderr")
 
 MESSAGE: Final = 16 * 1024 * 1024

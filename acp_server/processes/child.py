@@ -18,6 +18,8 @@ from acp_server.processes.group import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 
+logger = logging.getLogger("acp_server.processes")
+
 _LONGEST_LINE: Final = 8 * 1024
 _KEPT_LINES: Final = 20
 
@@ -59,8 +61,6 @@ def _pieces(line: bytes) -> list[str]:
 def _cut(line: bytes) -> list[bytes]:
     return [line[start : start + _LONGEST_LINE] for start in range(0, max(len(line), 1), _LONGEST_LINE)]
 
-
-logger = logging.getLogger("acp_server.processes")
 
 Command: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 """A program, or a program with its arguments. It is never read by a shell."""

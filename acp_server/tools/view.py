@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from acp_server.schema.tool_call import ToolCallContent
     from acp_server.tasks.grace import Watch
 
+logger = logging.getLogger("acp_server.tools")
+
 
 class Backlog:
     """Pieces in order. `most`: how much of them there may be, see `size_of`; the last piece is kept in any case."""
@@ -74,8 +76,6 @@ def size_of(piece: str | ToolCallContent) -> int:
     texts = [getattr(part, name, None) for part in parts for name in ("text", "data", "blob", "old_text", "new_text")]
     return _PIECE + sum(len(text) for text in texts if isinstance(text, str))
 
-
-logger = logging.getLogger("acp_server.tools")
 
 PACE: Final = 0.05
 """Seconds between two updates of one call."""

@@ -16,7 +16,7 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, Final
 
-from pydantic import StrictBool, ValidationError
+from pydantic import BaseModel, StrictBool, TypeAdapter, ValidationError
 
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.tasks.threads import Threads
@@ -27,6 +27,8 @@ from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import BlockingEditor, Editor
 from acp_server.tools.parameters import annotation_of, name_of
 from acp_server.tools.tool import context_parameter
+
+logger = logging.getLogger("acp_server.tools")
 
 Function = Callable[..., Any]
 
@@ -105,8 +107,6 @@ class Registered:
                     kind = annotation_of(self._function, parameter)
                 except Exception:
                     return None  # it exists for type checkers only
-                from pydantic import BaseModel, TypeAdapter
-
                 if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel)):
                     return TypeAdapter[Any](kind)
         return None
@@ -147,8 +147,6 @@ def _meant(parameter: inspect.Parameter, takes: Sequence[str]) -> str | None:
 
 
 def _fitted(shape: Any, params: Any) -> Any:
-    from pydantic import ValidationError
-
     try:
         return shape.validate_python(params)
     except ValidationError as error:
@@ -206,9 +204,6 @@ class Execution:
                 running.reset(token)
 
         self.context.on_cancel = None if function is None else ask
-
-
-logger = logging.getLogger("acp_server.tools")
 
 
 class PreviewButton(Part):
