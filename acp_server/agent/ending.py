@@ -64,7 +64,7 @@ def exit_now(code: int, why: str) -> NoReturn:
 
 
 def _within(seconds: float, function: Callable[[], None]) -> None:
-    """Call `function`, and wait for it no longer than that."""
+    """Call `function`, and wait for its end for `seconds` at most."""
     thread = threading.Thread(target=function, daemon=True)
     try:
         thread.start()
@@ -97,8 +97,8 @@ class Deadline:
 
 
 def outlast(code: int) -> None:
-    """The program is through, apart from what it does at its end: have the others part from it, and if what it does, or
-    one of its threads, keeps the process alive, exit with `code`."""
+    """The program is through, apart from what it does at its end. Have its children end. Exit with `code` if what the
+    program still does, or one of its threads, keeps the process alive."""
     through = threading.Event()
     # Python tells its own thread pools in this way, and waits for them in it, before it lets go of the main thread.
     register = getattr(threading, "_register_atexit", None)
@@ -191,14 +191,14 @@ class Ending:
 
 
 _TERMINATED: Final = 0.5
-"""Seconds that they have to end by themselves once they are asked to."""
+"""Seconds that the children have to end by themselves once they are asked to."""
 _GLANCE: Final = 0.01
 _ROUNDS: Final = 5
-"""How often it is looked again for those that were started meanwhile, as a pool of processes does."""
+"""How often to look again for children that were started meanwhile, as a pool of processes does."""
 
 
 def end_children_with_us() -> None:
-    """From now on no child of this process outlives it, unless it is ended by a signal that cannot be caught."""
+    """Have no child of this process outlive it, unless the process is ended by a signal that cannot be caught."""
     before_the_end(_end)
 
 
@@ -221,7 +221,7 @@ def _end() -> None:
 
 
 def _has_children() -> bool:
-    """Whether it is worth looking: no process as a rule, and the table of all costs milliseconds."""
+    """Whether to look at all. Few agents have children, and the table of all processes costs milliseconds."""
     if not hasattr(os, "waitid"):
         return True
     try:
@@ -251,7 +251,7 @@ def _lives(process: Process) -> bool:
 
 
 def _send(process: Process, *, kill: bool) -> None:
-    """To it, and to the group that it leads, if it does: members may have lost their parent."""
+    """Signal a process, and the group that it leads, if it leads one: members may have lost their parent."""
     import psutil
 
     try:

@@ -102,7 +102,7 @@ class LogStream:
         """Nothing: `logging.StreamHandler` calls it after each entry. See `drain`."""
 
     def drain(self, seconds: float) -> bool:
-        """Wait until all is written, but not for longer than that; whether it is."""
+        """Wait until everything is written, for `seconds` at most; whether it is."""
         if self._thread is None:
             return True
         reached = threading.Event()
@@ -179,7 +179,7 @@ class LogStream:
         return bool(poll.poll(milliseconds))
 
     def forked(self) -> None:
-        """In a new process: the thread, and what it had to write, are the parent's."""
+        """Begin anew in a process that was forked off: the thread, and what it had to write, are the parent's."""
         self._begin(direct=True)
 
 
@@ -188,12 +188,12 @@ _streams: Final[WeakSet[LogStream]] = WeakSet()
 
 @cache
 def standard_error() -> LogStream:
-    """The one for standard error."""
+    """The stream for standard error."""
     return LogStream(2)
 
 
 def drain(seconds: float = LAST_WORDS) -> None:
-    """Wait until all streams have written all, but not for longer than that."""
+    """Wait until all streams have written everything, for `seconds` at most."""
     end = time.monotonic() + seconds
     for stream in list(_streams):
         stream.drain(max(0.0, end - time.monotonic()))
@@ -256,8 +256,8 @@ class LogHandler(logging.StreamHandler[LogStream]):
 
 
 class UnblockedLog:
-    """From now on nothing that is logged to standard error waits for a client to read it; nor does what is logged where
-    no handler was set up, which looks as on the command line.
+    """Has nothing that is logged to standard error wait for a client to read it. That holds also where no handler was
+    set up; then entries look as on the command line.
 
     It takes hold of each `logging.StreamHandler` that is there already. As a context manager it gives them back.
     """
@@ -319,7 +319,7 @@ def _rounds(frames: Sequence[traceback.FrameSummary]) -> Iterator[tuple[list[tra
 
 
 def _all(told: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    """It, and those that it tells of."""
+    """An exception, and those that it tells of: its cause, its context, the members of a group."""
     waiting = [told]
     while waiting:
         each = waiting.pop()

@@ -44,7 +44,7 @@ def doctor(timeout: float, agent: tuple[str, ...]) -> int:
 _SLOW: Final = 5.0
 """Seconds until the answer to `initialize` that a user notices."""
 _KILLED: Final = 5.0
-"""Seconds for what was killed to be gone."""
+"""Seconds that an agent has to be gone once it was killed."""
 _TYPES: Final = ("agent", "terminal")
 _KEPT: Final = ("PATH", "SYSTEMROOT", "PYTHONPATH", "SSL_CERT_FILE", "UV_CACHE_DIR", "NPM_CONFIG_CACHE")
 """Variables that the registry's check hands on, as far as they are there."""
@@ -56,7 +56,7 @@ class Examination:
     def __init__(self, command: AgentCommand, timeout: float, screen: Screen) -> None:
         self.faults = 0
         self.agent_info: dict[str, Any] = {}
-        """What it says of itself: `agentInfo` of its answer to `initialize`."""
+        """What the agent says of itself: `agentInfo` of its answer to `initialize`."""
         self._command = command
         self._timeout = timeout
         self._screen = screen
@@ -222,13 +222,13 @@ class RawAgent:
         self._asked = 0
 
     async def listen(self) -> None:
-        """Keep the end of what it writes to standard error."""
+        """Keep the end of what the agent writes to standard error."""
         assert self.process.stderr is not None
         async for data in self.process.stderr:
             self._said = (self._said + data.decode(errors="replace"))[-2_000:]
 
     async def ask(self, method: str, params: Any) -> dict[str, Any]:
-        """The answer as it came. Raises Silent if the next thing that should be it is not."""
+        """Ask the agent: its answer as it came. Raises Silent if there is no answer."""
         self._asked += 1
         request = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
         assert self.process.stdin is not None

@@ -58,7 +58,7 @@ class Server:
         self.problem: str | None = None
         self.instructions = ""
         self.tried: Final = anyio.Event()
-        """It is connected, or has failed."""
+        """Set when the server is connected, or has failed."""
         self._spec = spec
         self._session = session
         self._on_failure = on_failure
@@ -78,7 +78,7 @@ class Server:
 
     @property
     def tools(self) -> list[str]:
-        """The names that its tools have in the session."""
+        """The names that the tools of the server have in the session."""
         return self._tools.names
 
     # -- its life
@@ -136,7 +136,7 @@ class Server:
         self._over.set()
 
     async def _heard(self, message: Any) -> None:
-        """A notification of the server's."""
+        """Take note of a notification of the server."""
         if getattr(message, "method", None) == "notifications/tools/list_changed":
             self._changed.set()
 

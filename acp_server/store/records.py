@@ -27,7 +27,7 @@ TURN_KEY: Final = "acp_server/turn"
 _CALLS: Final = frozenset({"tool_call", "tool_call_update"})
 
 _UNENDED: Final = frozenset({"pending", "in_progress"})
-"""What a tool call is as long as it has not ended."""
+"""The status of a tool call that has not ended."""
 
 _LONG: Final = 1024 * 1024
 """Bytes from which on the contents of a turn stay in the pieces that they were said in."""
@@ -136,7 +136,7 @@ class TurnRecord:
 
     @property
     def id(self) -> str:
-        """New for every turn."""
+        """The id of the turn. Every turn has a new one."""
         if self._id is None:
             self._id = f"turn_{os.urandom(12).hex()}"
         return self._id
@@ -159,7 +159,11 @@ class TurnRecord:
     @property
     def tool_results(self) -> list[ToolResult]:
         """What came of its tool calls, in the order in which they ended; without their values and errors."""
-        return [ToolResult(**kept["result"]) for kept in self._said() if kept.get("sessionUpdate") == RESULT]
+        return [
+            ToolResult(**kept["result"])
+            for kept in codec.decode(self.contents)[1]
+            if kept.get("sessionUpdate") == RESULT
+        ]
 
     def add_result(self, result: ToolResult, tool_call_id: str | None = None) -> None:
         """Keep what came of a tool call. `tool_call_id`: the `toolCallId`, if it is not the result's id."""
@@ -193,7 +197,7 @@ class TurnRecord:
 
     @property
     def pieces(self) -> bytes | Sequence[bytes]:
-        """The same, in pieces if it is long: joining them takes a while, and can be done in any thread."""
+        """`contents`, in pieces if it is long: joining them takes a while, and can be done in any thread."""
         if self._packed is not None:
             return self._packed() if callable(self._packed) else self._packed
         try:
@@ -212,9 +216,6 @@ class TurnRecord:
     def _contents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         prompt, said, *_ = codec.decode(self.contents)
         return prompt, [event for event in said if event.get("sessionUpdate") != RESULT]
-
-    def _said(self) -> list[dict[str, Any]]:
-        return codec.decode(self.contents)[1]
 
     def messages(self) -> list[Message]:
         """What was said, for a model; see `acp_server.store.messages.messages_of`."""

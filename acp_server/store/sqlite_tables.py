@@ -191,7 +191,8 @@ class Database:
 
     def _bury(self, interrupted: Callable[[bytes], bytes]) -> None:
         running = self._connection.execute("SELECT DISTINCT owner FROM turns WHERE owner IS NOT NULL").fetchall()
-        dead = [id for (id,) in running if not self._is_running(id) and not is_alive(self._path, id)]
+        mine = None if self._owner is None else self._owner.id
+        dead = [id for (id,) in running if id != mine and not is_alive(self._path, id)]
         if not dead:
             return
         with self._writing() as connection:
@@ -202,9 +203,6 @@ class Database:
                     connection.execute(
                         "UPDATE turns SET owner = NULL, head = ? WHERE seq = ?", (interrupted(head), seq)
                     )
-
-    def _is_running(self, id: str) -> bool:
-        return self._owner is not None and id == self._owner.id
 
     def _owned(self) -> str:
         if self._owner is None:

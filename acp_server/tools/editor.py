@@ -153,13 +153,14 @@ def line_break(text: str) -> str:
 
 
 def with_line_breaks(text: str, newline: str) -> str:
-    """`text` with its lines ending like that."""
+    """`text`, with its lines ending in `newline`."""
     return text if newline == "\n" else text.replace("\r\n", "\n").replace("\n", newline)
 
 
 @dataclass(frozen=True, slots=True)
 class EditResult:
-    """True if the file was written. If not, nothing of it has changed, and `reason` says why, fit for a model."""
+    """What came of a change. It is true if the file was written. If not, the file is as it was, and `reason` says why,
+    in words for a model."""
 
     reason: str | None = None
 
@@ -214,7 +215,7 @@ class Editor:
         return _WRITTEN
 
     async def write_to_file(self, path: str, content: str) -> EditResult:
-        """The same, and make the file if it does not exist."""
+        """Put `content` in the place of all that is in a file, and make the file if it does not exist."""
         await self._client.write_text_file(self._writable(path), content)
         return _WRITTEN
 

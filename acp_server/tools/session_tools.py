@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 class Calls:
-    """Each call has a `toolCallId`, and the id that its caller gave it, which may be the same."""
+    """The tool calls of a turn that run. Each has a `toolCallId`, and the id that its caller gave it, which may be the
+    same."""
 
     def __init__(self) -> None:
         self._shown: dict[str, Execution] = {}
@@ -33,17 +34,17 @@ class Calls:
 
     @classmethod
     def of(cls, turn: Turn) -> Calls:
-        """Those of a turn, which has its own from the first one on."""
+        """The calls of a turn. The first call of a turn makes them."""
         if turn.tool_calls is None:
             turn.tool_calls = cls()
         return turn.tool_calls
 
     def add(self, execution: Execution) -> None:
-        """It has begun."""
+        """Enter a call that begins."""
         self._shown[execution.id] = self._given[execution.given] = execution
 
     def remove(self, execution: Execution) -> None:
-        """It has ended."""
+        """Take out a call that has ended."""
         self._shown.pop(execution.id, None)
         self._given.pop(execution.given, None)
 
@@ -61,16 +62,16 @@ class Calls:
             execution.finish()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """How many calls run."""
         return len(self._shown)
 
     def __iter__(self) -> Iterator[Execution]:
-        """Those of this moment, in the order in which they began."""
+        """The calls that run at this moment, in the order in which they began."""
         return iter(list(self._shown.values()))
 
 
 class SessionTools:
-    """See `acp_server.session.hosts.ToolHost`. Iterating gives those that can run in the session."""
+    """See `acp_server.session.hosts.ToolHost`. Iterating gives the tools that can run in the session."""
 
     def __init__(self, agents: Toolbox, session: Session) -> None:
         self._agents = agents
@@ -104,7 +105,7 @@ class SessionTools:
         return name in self._own or name in self._agents
 
     def __iter__(self) -> Iterator[Tool[Any]]:
-        """Those that can run, the agent's own first."""
+        """The tools that can run, the agent's own first."""
         return (tool for tool in (*self._agents, *self._own.values()) if tool.runs_in(self._session))
 
     def describe(self) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ _FENCE = "~~~~"
 
 async def _at_last(saying: Coroutine[Any, Any, None]) -> None:
     """Say something that is due although the turn may be cancelled, and do not wait for a client that is behind: it is
-    on its way all the same. Nothing, if the turn is answered, since its cancel took too long."""
+    on its way all the same. A turn that is answered, since its cancel took too long, says nothing."""
     with grace(0):
         try:
             await saying
@@ -79,7 +79,7 @@ def locate(call: ToolContext, places: Sequence[tuple[str, int | None]]) -> None:
 
 
 class _Finding:
-    """One of the searches of a message."""
+    """One of the searches of a message, and what is said of it."""
 
     def __init__(self, search: Search, batches: Batches[Hit]) -> None:
         self._search = search
@@ -88,7 +88,7 @@ class _Finding:
         """Hits that were said."""
 
     def stop(self, call: ToolContext) -> str:
-        """Go no further: what is to be said of it."""
+        """Stop, and return what is to be said of it."""
         self._batches.stop()
         call.raw_output = self.counts()
         return str(self)
@@ -99,7 +99,7 @@ class _Finding:
         return self.said + len(self._batches.pending)
 
     def counts(self) -> dict[str, object]:
-        """What it has come to, for programs."""
+        """The results so far, for programs."""
         return {"hits": self.hits, "files": self._search.files, "partial": not self._search.complete}
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ _message: ContextVar[_Message] = ContextVar("the message that a search is part o
 
 
 def search_title(pattern: str, path: str | None = None) -> str:
-    """What the user sees."""
+    """The title that the user sees."""
     return f"Search for {quoted(pattern)}" + ("" if path is None else f" in {quoted(path)}")
 
 
@@ -199,7 +199,7 @@ async def show_search(turn: Turn, tool: Any, pattern: str, paths: Sequence[str |
 
 
 def read_title(target: str) -> str:
-    """What the user sees."""
+    """The title that the user sees."""
     return f"Read {quoted(target)}"
 
 
@@ -244,7 +244,7 @@ async def in_editor(call: ToolContext, path: str) -> str | None:
 
 
 class _Counting:
-    """One scan."""
+    """A scan while it runs, and what is said of it."""
 
     def __init__(self, scan: Scan, roots: Roots) -> None:
         self._scan = scan
@@ -253,14 +253,14 @@ class _Counting:
         """What is counting now."""
 
     def stop(self, call: ToolContext) -> str:
-        """Go no further: what is to be said of it."""
+        """Stop, and return what is to be said of it."""
         if self.batches is not None:
             self.batches.stop()
         call.raw_output = self.counts()
         return self.words()
 
     def counts(self) -> dict[str, object]:
-        """What it has come to, for programs."""
+        """The results so far, for programs."""
         scan = self._scan
         languages = {name: {"files": tally.files, "lines": tally.lines} for name, tally in list(scan.languages.items())}
         return {"files": scan.files, "lines": scan.lines, "languages": languages, "partial": not scan.complete}
@@ -298,7 +298,7 @@ class _Counting:
 
 
 def scan_title(path: str | None = None) -> str:
-    """What the user sees."""
+    """The title that the user sees."""
     return "Scan the project" if path is None else f"Scan {quoted(path)}"
 
 

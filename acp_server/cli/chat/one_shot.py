@@ -35,7 +35,7 @@ from acp_server.wire import codec
 
 
 async def prompt(wishes: Wishes, text: str, *, as_json: bool) -> Exit:
-    """Have the prompt answered. Questions are answered as `wishes` say; without a word of them, with no."""
+    """Have the prompt answered. Questions are answered as `wishes` say, and with no if they say nothing of it."""
     out = _Json() if as_json else _Text()
     try:
         async with _agent(wishes, out) as agent:

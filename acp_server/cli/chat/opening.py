@@ -1,6 +1,6 @@
 """Gets an agent started, initialized and logged in, and a session opened: a new one, or one from before.
 
-What is said in the session is not its matter.
+It does not know what is said in the session.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _CAN: Final = ClientCapabilities(
     )
 )
 _PATIENCE: Final = Patience(closed=2, terminated=1)
-"""A user who leaves sits and waits."""
+"""A user who leaves the chat waits for the end of the agent."""
 _PAGES: Final = 20
-"""Of sessions that are looked through."""
+"""How many pages of the list of sessions are looked through."""
 
 Answer = Literal["ask", "yes", "no"]
 
@@ -169,5 +169,5 @@ async def sessions(agent: RemoteAgent, cwd: str) -> list[SessionInfo]:
 
 
 def without_last_words(error: AcpError) -> AcpError:
-    """The same, for a user who has seen what the agent wrote to standard error."""
+    """The error, without the end of what the agent wrote to standard error: the user has seen that."""
     return AgentExited(error.method, error.exit_code, "") if isinstance(error, AgentExited) else error

@@ -62,9 +62,9 @@ class Registered:
         )
 
     async def call(self, *arguments: Any, call: Any = None, inside: AbstractContextManager[Any] = _NOTHING) -> Any:
-        """What it returns. Raises what it raises, and InvalidParams if the parameter for `params` has a type that they
-        do not fit. A plain function gets a `BlockingEditor` for an `Editor`. The function runs `inside` of that, also
-        in its thread, which a cut does not end."""
+        """Call the function: what it returns. Raises what it raises, and InvalidParams if the parameter for `params`
+        has a type that they do not fit. A plain function gets a `BlockingEditor` for an `Editor`. The function runs
+        `inside` of that, also in its thread, which a cut does not end."""
         given = dict(zip(self._takes, arguments, strict=True))
         if self._shape is not None:
             given[_PARAMS] = _fitted(self._shape, given[_PARAMS])
@@ -113,7 +113,7 @@ class Registered:
 
 
 def _matched(function: Function, parameters: Sequence[inspect.Parameter], takes: Sequence[str]) -> dict[str, str]:
-    """Which argument each parameter gets."""
+    """The argument that each parameter gets, by their names."""
     gets: dict[str, str] = {}
     if (context := context_parameter(function)) is not None:
         gets[context] = CALL
@@ -135,7 +135,7 @@ def _matched(function: Function, parameters: Sequence[inspect.Parameter], takes:
 
 
 def _meant(parameter: inspect.Parameter, takes: Sequence[str]) -> str | None:
-    """The argument whose name or type it has."""
+    """The argument whose name or type the parameter has."""
     if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
         return None
     name = "user_action" if parameter.name == "userAction" else parameter.name
@@ -188,7 +188,7 @@ class Execution:
 
     @property
     def on_cancel(self) -> OnCancel | None:
-        """What was set, until it has ended."""
+        """What the author has set, until the execution has ended."""
         return None if self.ended else self._on_cancel
 
     def set_on_cancel(self, function: OnCancel | None, running: ContextVar[Execution | None]) -> None:
@@ -251,7 +251,7 @@ class ApprovalRequest(Part):
         return request
 
     def approval(self, preview: list[Any]) -> Approval:
-        """The same as it is asked here."""
+        """The question as every tool asks it."""
         return Approval(
             self.message,
             title=self.title or None,
