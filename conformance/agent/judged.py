@@ -45,19 +45,12 @@ def because_of(root: CaseResult, judged: Judged) -> Judged:
 
 def result_of(case: Case, judged: Judged, seconds: float) -> CaseResult:
     """The case as the reports have it, which took so many seconds."""
-    return CaseResult(
-        id=case.id,
-        group=case.group,
-        title=case.title,
-        level=case.level,
-        section=case.section,
-        source=case.source,
-        behaviours=case.behaviours,
-        verdict=judged.verdict,
-        reason=clean(" ".join(judged.reason.split())),
+    return case.result(
+        judged.verdict,
+        judged.reason,
+        seconds,
+        judged.transcript,
         root=judged.root if judged.verdict is Verdict.UNREACHED else "",
-        seconds=round(seconds, 3),
-        transcript=judged.transcript,
         guilty=place_of(judged.guilty, judged.transcript) if judged.guilty else None,
         stderr=clean(judged.stderr),
     )

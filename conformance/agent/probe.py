@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from conformance.core.case import Outcome
 from conformance.core.result import Subject, clean
 
-from .exchange import Ended, NoAnswer
-from .subject import FENCE, Agent
+from .exchange import Ended, NoAnswer, code_of
+from .subject import FENCE, VERSION, Agent
+from .v2 import steps as v2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +38,19 @@ async def probe(agent: Agent, *, short: float) -> Probe:
     began = time.monotonic()
     try:
         pending = await agent.ask_initialize()
-        result = (await pending.answer()).get("result")
+        answer = await pending.answer()
     except Ended as ended:
         if not agent.received and not agent.unfinished:
             return Probe(cannot_run=f"it wrote no message: {agent.ended or ended.reason}")
         return Probe(deaf=f"initialize is not answered: {agent.ended}")
     except NoAnswer as missing:
         return Probe(deaf=f"initialize is not answered: {missing.reason}")
-    found = Probe(_subject(result), start=time.monotonic() - began)
+    start = time.monotonic() - began
+    try:
+        result = await v2.agree(agent) if code_of(answer) == v2.UNSUPPORTED else answer.get("result")
+    except Outcome:
+        result = None
+    found = Probe(_subject(result), start=start)
     agent.initialized = result if isinstance(result, dict) else {}
     began = time.monotonic()
     try:
@@ -52,7 +58,7 @@ async def probe(agent: Agent, *, short: float) -> Probe:
     except Outcome:
         found = replace(found, fence_method="session/new")
     latency = time.monotonic() - began if found.fence_method == FENCE else 0.0
-    for step in (_session, _turn):
+    for step in (_session, _turn) if agent.version == VERSION else (_turn_of_version_2,):
         began = time.monotonic()
         try:
             await step(agent)
@@ -72,10 +78,15 @@ async def _turn(agent: Agent) -> None:
     await prompt.result()
 
 
+async def _turn_of_version_2(agent: Agent) -> None:
+    await v2.run(agent, await v2.session_of(agent), "quick")
+
+
 def _subject(result: object) -> Subject | None:
     if not isinstance(result, dict):
         return None
-    info, version = result.get("agentInfo"), result.get("protocolVersion")
+    version = result.get("protocolVersion")
+    info = result.get("agentInfo" if version == VERSION else "info")
     name, own_version = (info.get("name"), info.get("version")) if isinstance(info, dict) else (None, None)
     return {
         "name": clean(name) if isinstance(name, str) else None,

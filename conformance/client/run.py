@@ -13,7 +13,7 @@ import anyio
 from conformance.core.case import Case, Outcome
 from conformance.core.process import CannotStart
 from conformance.core.progress import Progress
-from conformance.core.result import CaseResult, Line, Run, Verdict, clean
+from conformance.core.result import CaseResult, Run, Verdict, clean
 
 from .checks import Seen
 from .conversation import Ended, Silent
@@ -99,14 +99,14 @@ async def run(
     ready = [case for case in alone if not _missing(setting, case)]
     for case in alone:
         if missing := _missing(setting, case):
-            add(_result(case, Verdict.SKIP, missing))
+            add(case.result(Verdict.SKIP, missing))
     with anyio.CancelScope() as stop.scope:
         if ready:
             first = await judge(ready[0])
             if first.verdict is Verdict.ERROR:
                 add(first)
                 for case in ready[1:]:
-                    add(_result(case, Verdict.ERROR, first.reason))
+                    add(case.result(Verdict.ERROR, first.reason))
             else:
                 async with anyio.create_task_group() as group:
                     group.start_soon(tell, ready[0], first)
@@ -117,7 +117,7 @@ async def run(
                 add(await _judge_all(case, seen))
     for case in cases:
         if case.id not in results:
-            results[case.id] = _result(case, Verdict.SKIP, "the run was interrupted")
+            results[case.id] = case.result(Verdict.SKIP, "the run was interrupted")
     result = Run(
         kind="client",
         command=tuple(setting.command),
@@ -151,7 +151,7 @@ async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
             verdict, reason = Verdict.ERROR, str(cause)
     lines = () if stage is None else stage.transcript.lines()
     printed = "" if stage is None else stage.program.printed
-    return replace(_result(case, verdict, reason, time.monotonic() - began, lines, printed), root=root)
+    return case.result(verdict, reason, time.monotonic() - began, lines, root=root, stderr=clean(printed))
 
 
 async def _play(case: Case, stage: Stage, seen: Seen) -> tuple[Verdict, str, str]:
@@ -195,15 +195,15 @@ def _with_status(reason: str, stage: Stage) -> str:
 
 async def _judge_all(case: Case, seen: Seen) -> CaseResult:
     if not seen.messages:
-        return _result(case, Verdict.SKIP, "the client has sent nothing")
+        return case.result(Verdict.SKIP, "the client has sent nothing")
     call: Callable[[Seen], Awaitable[None]] = case.function
     try:
         await call(seen)
     except Outcome as outcome:
-        return _result(case, case.judged(outcome), outcome.reason)
+        return case.result(case.judged(outcome), outcome.reason)
     except Exception:
-        return _result(case, Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
-    return _result(case, Verdict.PASS, "")
+        return case.result(Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
+    return case.result(Verdict.PASS, "")
 
 
 def _missing(setting: Setting, case: Case) -> str:
@@ -215,22 +215,3 @@ def _only(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
-
-
-def _result(
-    case: Case, verdict: Verdict, reason: str, seconds: float = 0.0, lines: Sequence[Line] = (), printed: str = ""
-) -> CaseResult:
-    return CaseResult(
-        id=case.id,
-        group=case.group,
-        title=case.title,
-        level=case.level,
-        section=case.section,
-        source=case.source,
-        behaviours=case.behaviours,
-        verdict=verdict,
-        reason=clean(" ".join(reason.split())),
-        seconds=round(seconds, 3),
-        transcript=tuple(lines),
-        stderr=clean(printed),
-    )

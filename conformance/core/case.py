@@ -27,7 +27,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from .result import Level, Verdict
+from .result import CaseResult, Level, Line, Verdict, clean
 
 __all__ = [
     "CHOICE",
@@ -120,6 +120,8 @@ class Case:
     whole_run: bool
     """Judged once, at the end, over everything that was seen of the subject: it has no conversation of its own."""
     function: Callable[[Any], Awaitable[None]]
+    protocol: int = 1
+    """The version of the protocol that it judges."""
 
     @property
     def group(self) -> str:
@@ -134,6 +136,26 @@ class Case:
         """The verdict of an outcome."""
         return self.broken() if outcome.verdict is Verdict.FAIL else outcome.verdict
 
+    def result(
+        self, verdict: Verdict, reason: str = "", seconds: float = 0.0, lines: Sequence[Line] = (), **more: Any
+    ) -> CaseResult:
+        """What became of it in a run; `more` are further fields of `CaseResult`."""
+        return CaseResult(
+            id=self.id,
+            group=self.group,
+            title=self.title,
+            level=self.level,
+            section=self.section,
+            source=self.source,
+            behaviours=self.behaviours,
+            verdict=verdict,
+            reason=clean(" ".join(reason.split())),
+            seconds=round(seconds, 3),
+            transcript=tuple(lines),
+            protocol=self.protocol,
+            **more,
+        )
+
     def stricter(self) -> Case:
         """The case as `--strict` judges it."""
         return replace(self, level=self.strict)
@@ -142,8 +164,9 @@ class Case:
 class Registry:
     """The cases for one kind of subject, in the order in which they were registered."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, protocol: int = 1) -> None:
         self.kind = kind
+        self.protocol = protocol
         self._cases: dict[str, Case] = {}
 
     def __iter__(self) -> Iterator[Case]:
@@ -213,6 +236,7 @@ class Registry:
                 strict=strict or level,
                 whole_run=whole_run,
                 function=function,
+                protocol=self.protocol,
             )
             return function
 

@@ -84,6 +84,8 @@ class CaseResult:
     """Which line of the transcript breaks the rule; None if that is not one line."""
     stderr: str = ""
     """The end of what the subject wrote to standard error."""
+    protocol: int = 1
+    """The version of the protocol that was judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,11 @@ class Run:
         for case in self.cases:
             counts[case.verdict] += 1
         return counts
+
+    @property
+    def protocols(self) -> Sequence[int]:
+        """The versions of the protocol that were judged. The subject may have answered another one: see `subject`."""
+        return sorted({case.protocol for case in self.cases})
 
     def exit_code(self, require: Level = Level.MUST, known: Container[str] = ()) -> int:
         """What the process that made the run ends with.
@@ -141,7 +148,7 @@ class Run:
             }
             for case in self.cases
         ]
-        return {"suite": data.pop("suite"), **data}
+        return {"suite": data.pop("suite"), "protocols": self.protocols, **data}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Run:
@@ -154,10 +161,18 @@ class Run:
             raise ValueError(f"not a report of this suite (version {SUITE})")
         try:
             cases = tuple(
-                CaseResult(**{**case, "level": Level(case["level"]), "verdict": Verdict(case["verdict"])})
+                CaseResult(
+                    **{
+                        **case,
+                        "level": Level(case["level"]),
+                        "verdict": Verdict(case["verdict"]),
+                        "protocol": int(case.get("protocol", 1)),
+                    }
+                )
                 for case in data["cases"]
             )
-            return cls(**{**data, "cases": cases})
+            fields = {key: value for key, value in data.items() if key != "protocols"}
+            return cls(**{**fields, "cases": cases})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a report of this suite: {error}") from error
 

@@ -51,6 +51,7 @@ def _case(suite: ET.Element, class_name: str, case: CaseResult) -> None:
             "source": case.source,
             "section": case.section,
             "behaviours": " ".join(case.behaviours),
+            "protocol": str(case.protocol),
             "verdict": str(case.verdict),
         },
     )

@@ -58,14 +58,18 @@ def counted(cases: Iterable[CaseResult]) -> str:
 
 
 def subject_of(run: Run) -> str:
-    """What the subject says it is, as one harmless line; empty where it says nothing."""
+    """What the subject says it is, and the versions judged, as one harmless line; empty where it says nothing."""
     if run.subject is None:
         return ""
     words = [str(run.subject[key]) for key in ("name", "version") if run.subject.get(key) is not None]
     if not words:
         return ""
-    protocol = run.subject.get("protocolVersion")
-    return printable(" ".join(words) + (f" (protocol {protocol})" if protocol is not None else "")).strip()
+    return printable(f"{' '.join(words)} ({protocols_of(run)})")
+
+
+def protocols_of(run: Run) -> str:
+    """Which versions of the protocol were judged: `protocol 1`, `protocols 1 and 2`."""
+    return f"protocol{'s' if len(run.protocols) > 1 else ''} {' and '.join(map(str, run.protocols))}"
 
 
 def rule_of(case: CaseResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conformance.core.case import Registry
 
-v2_cases = Registry("agent")
+v2_cases = Registry("agent", protocol=2)
 """The cases for agents of version 2."""
 
 case = v2_cases.case

@@ -7,13 +7,13 @@ import pytest
 
 from conformance.core.result import Run
 from conformance.report import jsonfile
-from tests.conformance.report.runs import every_verdict, hostile
+from tests.conformance.report.runs import every_verdict, hostile, result, run
 
 
-@pytest.mark.parametrize("run", [every_verdict(), hostile()], ids=["every verdict", "hostile"])
-def test_a_run_comes_back_as_it_was(run: Run, tmp_path: Path) -> None:
-    jsonfile.write(run, tmp_path / "run.json")
-    assert jsonfile.read(tmp_path / "run.json").to_json() == run.to_json()
+@pytest.mark.parametrize("kept", [every_verdict(), hostile()], ids=["every verdict", "hostile"])
+def test_a_run_comes_back_as_it_was(kept: Run, tmp_path: Path) -> None:
+    jsonfile.write(kept, tmp_path / "run.json")
+    assert jsonfile.read(tmp_path / "run.json").to_json() == kept.to_json()
 
 
 def test_the_file_has_the_names_of_the_fields(tmp_path: Path) -> None:
@@ -23,6 +23,16 @@ def test_the_file_has_the_names_of_the_fields(tmp_path: Path) -> None:
     assert data["subject"]["protocolVersion"] == 1
     assert data["cases"][1]["verdict"] == "fail"
     assert data["cases"][1]["level"] == "MUST"
+    assert (data["protocols"], data["cases"][1]["protocol"]) == ([1], 1)
+
+
+def test_a_case_without_its_protocol_is_one_of_version_1(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    data = run(result("ids/a"), result("v2-ids/a", protocol=2)).to_json()
+    assert data["protocols"] == [1, 2]
+    del data["protocols"], data["cases"][0]["protocol"]
+    path.write_text(json.dumps(data))
+    assert [case.protocol for case in jsonfile.read(path).cases] == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def test_level_section_and_verdict_are_properties() -> None:
         "source": "ACP v1",
         "section": "Prompt Turn, Cancellation",
         "behaviours": "F1 A1",
+        "protocol": "1",
         "verdict": "warn",
     }
 

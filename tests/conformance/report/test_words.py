@@ -84,6 +84,10 @@ def test_of_too_many_lines_the_beginning_and_the_end_are_shown(count: int, shown
 
 
 def test_a_subject_is_called_by_its_name_and_a_nameless_one_by_nothing() -> None:
-    assert subject_of(run()) == "sample 1.2 (protocol 1)"
+    assert subject_of(run(result("ids/a"))) == "sample 1.2 (protocol 1)"
+    both = run(result("ids/a"), result("v2-ids/a", protocol=2))
+    assert subject_of(both) == "sample 1.2 (protocols 1 and 2)"
+    # The answer of an agent to a client that asks for version 1 says nothing of what was judged.
+    assert subject_of(run(result("v2-ids/a", protocol=2))) == "sample 1.2 (protocol 2)"
     assert subject_of(run(subject={"name": None, "version": None, "protocolVersion": 1})) == ""
     assert subject_of(run(subject=None)) == ""

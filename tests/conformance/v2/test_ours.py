@@ -12,6 +12,7 @@ from conformance.agent import profile
 from conformance.agent.run import AgentRun
 from conformance.agent.v2 import cases
 from conformance.core.result import Verdict
+from conformance.report.words import subject_of
 from tests.conformance.in_memory import from_file, starting
 from tests.conformance.v2 import lines
 from tests.conformance.v2.clean import Clean
@@ -48,6 +49,7 @@ def test_both_versions_are_judged_in_one_run() -> None:
     judged = AgentRun(["scripted"], profile.load("scripted"), timeout=40.0, start=start)
     run = anyio.run(judged.run, chosen)
     assert {case.id: case.reason for case in run.cases if case.verdict not in KEPT} == {}
+    assert run.protocols == [1, 2]
 
 
 class OnlyVersion2(Clean):
@@ -63,6 +65,7 @@ def test_an_agent_that_speaks_version_2_alone_is_judged() -> None:
     judged = AgentRun(["two"], PROFILE, timeout=20.0, start=lines.starting(OnlyVersion2))
     run = anyio.run(judged.run, cases.load().matching(["v2-negotiation", "v2-cancel"]))
     assert {case.id: case.reason for case in run.cases if case.verdict is not Verdict.PASS} == {}
+    assert subject_of(run) == "clean 1 (protocol 2)"
 
 
 class OnlyVersion1(Clean):
