@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.storm.promise import promise
-from tests.storm.requests import LIFE, Request, Requests
+from tests.storm.requests import LIFE, Cut, Request, Requests
 from tests.storm.story import Story
 
 CANCELLED = {"stopReason": "cancelled"}
@@ -58,7 +58,7 @@ def _of_prompt(story: Story, requests: Requests, prompt: Request) -> Iterator[An
             return
     end = requests.end
     is_late = end is not None and end.when < prompt.heard
-    if prompt.cut is None and not is_late and _must_be_refused(requests, prompt):
+    if prompt.cut is None and not is_late and _must_be_refused(story, requests, prompt):
         yield -32600
         return
     yield from _of_work(story, requests, prompt)
@@ -117,15 +117,22 @@ def _is_busy(requests: Requests, prompt: Request) -> bool:
     )
 
 
-def _must_be_refused(requests: Requests, prompt: Request) -> bool:
-    """Whether another turn of its session runs when it arrives."""
+def _must_be_refused(story: Story, requests: Requests, prompt: Request) -> bool:
+    """Whether another turn of its session runs when it arrives. A cancel of that turn may be applied before what it was
+    read together with (cancellation.md: cancels under load)."""
     return any(
         other.session == prompt.session
         and other.begun is not None
         and (other.begun.order, 0) < prompt.heard < other.finish
-        and (other.cut is None or prompt.heard < other.cut.when)
+        and (other.cut is None or (prompt.heard < other.cut.when and not _read_together(story, prompt, other.cut)))
         for other in requests.single("session/prompt")
     )
+
+
+def _read_together(story: Story, prompt: Request, cut: Cut) -> bool:
+    """Whether the agent did nothing but read between the two."""
+    first, last = prompt.heard[0], cut.when[0]
+    return all(note.what in ("heard", "sent") for note in story.journal.notes if first < note.order < last)
 
 
 @promise("answer-of-a-method", "cancellation.md: what the function returns all the same, else its last partial")
