@@ -59,7 +59,7 @@ async def run(
 ) -> Run:
     """Run `cases` against the client of `setting`, `jobs` at a time; the results are in their order.
 
-    If the first one cannot be run since the client does not start its agent, neither are the others.
+    If the first one cannot be run, twice, since the client does not start its agent, neither are the others.
     """
     stop = stop or Stop()
     began, started = time.monotonic(), datetime.now(UTC)
@@ -103,6 +103,9 @@ async def run(
     with anyio.CancelScope() as stop.scope:
         if ready:
             first = await judge(ready[0])
+            if first.verdict is Verdict.ERROR:
+                # Some clients set themselves up when they are first started, and end or are slow: once is not enough.
+                first = await judge(ready[0])
             if first.verdict is Verdict.ERROR:
                 add(first)
                 for case in ready[1:]:

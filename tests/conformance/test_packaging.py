@@ -110,6 +110,7 @@ def test_the_script_of_the_action_runs_the_suite_and_sums_it_up(tmp_path: Path) 
         "PROFILE": "",
         "BASELINE": "before.json",
         "REQUIRE": "MUST",
+        "OPTIONS": "--protocol both --case 'nested/with*'",
         "PACKAGE": "acp-conformance",
         "REPORTS": "reports",
         "RUNNER_TEMP": str(tmp_path / "temp"),
@@ -123,4 +124,5 @@ def test_the_script_of_the_action_runs_the_suite_and_sums_it_up(tmp_path: Path) 
     assert words[words.index("--") + 1 :] == ["my-agent", "--say", "two words"]
     assert words[words.index("--baseline") + 1] == "before.json"
     assert "--profile" not in words
+    assert words[words.index("--protocol") : words.index("--")] == ["--protocol", "both", "--case", "nested/with*"]
     assert (tmp_path / "summary").read_text() == "summed up\n"

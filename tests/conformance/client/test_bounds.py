@@ -48,6 +48,22 @@ async def test_a_command_that_is_not_there_is_an_error_of_every_case() -> None:
     assert all("no-such-program" in result.reason for result in results.values())
 
 
+async def test_a_client_that_ends_at_its_very_first_start_is_judged_all_the_same(tmp_path: Path) -> None:
+    done = tmp_path / "set-up"
+    clean = command("clean")
+    program = f"""
+import os, pathlib, sys
+set_up = pathlib.Path({str(done)!r})
+if not set_up.exists():
+    set_up.touch()
+    raise SystemExit("set up; start me again")
+os.execv({clean[0]!r}, [*{clean[:-1]!r}, *sys.argv[1:]])
+"""
+    results = await judged(python(program), "ids")
+    assert results
+    assert {result.verdict for result in results.values()} <= {Verdict.PASS, Verdict.CHOICE, Verdict.NOT_APPLICABLE}
+
+
 async def test_a_client_that_starts_no_agent_is_an_error_of_every_case_and_shows_what_it_printed() -> None:
     program = "import sys; print('hello'); print('no config', file=sys.stderr); raise SystemExit(3)"
     results = await judged(python(program), "ids")

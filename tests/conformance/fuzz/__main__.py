@@ -14,6 +14,9 @@ async def main(kind: str, seed: int, conversations: int) -> int:
     run, started = await (agents if kind == "agent" else clients).judge(seed, conversations)
     print(f"{started:,} {kind}s, {len(run.cases):,} verdicts:", dict(Counter(str(each.verdict) for each in run.cases)))
     wrong = [case for case in run.cases if case.verdict is Verdict.SUITE_ERROR]
+    stuck = Counter(case.reason for case in run.cases if case.verdict is Verdict.ERROR)
+    for reason, count in stuck.most_common():
+        print(f"could not run, {count} times: {reason}")
     mistakes = Counter((case.id, case.reason[-600:]) for case in wrong)
     for (case, reason), count in mistakes.most_common():
         print(f"{case}, {count} times: ...{reason}")

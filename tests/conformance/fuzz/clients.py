@@ -180,7 +180,7 @@ async def judge(seed: int, conversations: int, *, jobs: int = 40) -> tuple[Run, 
     results: list[Run] = []
     while started < conversations:
         some = dice.sample(cases, min(len(cases), max(1, conversations - started)))
-        setting = Setting(["{agent}"], PROFILE, Pace(0.1, least_start=0.1), start=start)
+        setting = Setting(["{agent}"], PROFILE, Pace(0.1, least_start=1.0), start=start)
         results.append(await run(setting, some, jobs=jobs))
     merged = [case for each in results for case in each.cases]
     return Run("client", ["mutant"], None, "", 0.0, merged), started
