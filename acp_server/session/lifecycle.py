@@ -243,7 +243,7 @@ class Lifecycle:
         session.cancel()
         # Under a shield: a session must not be left half cancelled.
         with grace(session.client.connection.limits.grace):
-            await session.wait_quiet()
+            await session.wait_first(None)
         for turn in list(session.turns):
             # The client hears of the turn's end before it hears of the session's.
             turn.give_up()

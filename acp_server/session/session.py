@@ -84,7 +84,9 @@ class Session:
         self._patience = connection.limits.grace
         self._closers = AsyncExitStack()
         self._threads = Threads.current()
-        self._turn_left: anyio.Event | None = None
+        # Set when this turn comes first; for None, when there is no turn. So a turn that waits wakes once, however many
+        # leave before it.
+        self._awaited: dict[Turn | None, anyio.Event] = {}
         self._changing = anyio.Lock()
         self.choosing: Final = anyio.Lock()
         """Held by the client's choices, which are made one after the other, with what the agent does about them."""
@@ -191,25 +193,14 @@ class Session:
     def leave(self, turn: Turn) -> None:
         """The turn is really through, which may be long after its answer."""
         self.turns.remove(turn)
-        if self._turn_left is not None:
-            self._turn_left.set()
-            self._turn_left = None
+        for over in (turn, self.running):
+            if (event := self._awaited.pop(over, None)) is not None:
+                event.set()
 
-    async def wait_first(self, turn: Turn) -> None:
-        """Wait until all turns before this one have left."""
-        while self.turns[0] is not turn:
-            await self.wait_left()
-
-    async def wait_quiet(self) -> None:
-        """Wait until all turns have left."""
-        while self.turns:
-            await self.wait_left()
-
-    async def wait_left(self) -> None:
-        """Wait until a turn has left."""
-        if self._turn_left is None:
-            self._turn_left = anyio.Event()
-        await self._turn_left.wait()
+    async def wait_first(self, turn: Turn | None) -> None:
+        """Wait until all turns before this one have left; for None, until all have."""
+        while self.running is not turn:
+            await self._awaited.setdefault(turn, anyio.Event()).wait()
 
     # -- its life
 

@@ -58,11 +58,10 @@ class Insertion(Follower):
         while (first := session.turns[0]) is not turn:
             patience = None if first.cause is None else self._call.connection.limits.grace
             with anyio.move_on_after(patience):
-                while session.turns[0] is first:
-                    await session.wait_left()
-                continue
-            told = "The cancelled turn before this one is still cleaning up"
-            raise InvalidRequest(told, data={"sessionId": session.id})
+                await session.wait_first(turn)
+            if session.turns[0] is first:
+                told = "The cancelled turn before this one is still cleaning up"
+                raise InvalidRequest(told, data={"sessionId": session.id})
 
     def left(self) -> None:
         """See `Follower`."""

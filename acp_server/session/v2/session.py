@@ -55,11 +55,11 @@ class Session(v1.Session):
 
     def cancel_tool_call(self, id: str) -> bool:
         """Cut one tool call, while its turn goes on. False if the client was not offered that, or not any more."""
-        for turn in cast("list[Turn]", self.turns):
-            if id in turn.speech.offered:
-                self.tools.cancel_from_client(turn, id)
-                return True
-        return False
+        turn = cast("Turn | None", self.running)
+        if turn is None or id not in turn.speech.offered:
+            return False
+        self.tools.cancel_from_client(turn, id)
+        return True
 
     async def _end_terminals(self) -> None:
         async with anyio.create_task_group() as group:

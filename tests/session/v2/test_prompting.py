@@ -322,7 +322,7 @@ async def test_work_that_does_not_end_is_told_to_have_ended_and_holds_up_no_clos
         turns[0].session.data.set()
         await editor.settled()
         assert editor.reasons(session) == ["running", "cancelled"]
-        await turns[0].session.wait_quiet()
+        await turns[0].session.wait_first(None)
 
 
 @pytest.mark.behaviour("M8")
