@@ -18,8 +18,13 @@ from .typescript import Turn, drive
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 WHERE = pytest.mark.parametrize("files", [True, False], ids=["through the client", "on disk"])
 NOT_APPROVED = pytest.mark.parametrize(
-    ("permission", "files"),
-    [("reject_once", True), ("reject_once", False), ("cancelled", False), ("error", True)],
+    ("permission", "files", "backend"),
+    [
+        ("reject_once", True, "asyncio"),
+        ("reject_once", False, "trio"),
+        ("cancelled", False, "asyncio"),
+        ("error", True, "trio"),
+    ],
     ids=["rejected through the client", "rejected on disk", "dismissed", "failed"],
 )
 
@@ -74,7 +79,6 @@ class TestPython:
         assert (diff.path, diff.old_text, diff.new_text) == (str(project / "notes.txt"), BEFORE, AFTER)
         assert_only(project, AFTER)
 
-    @BACKENDS
     @NOT_APPROVED
     async def test_an_edit_that_is_not_approved_is_not_made(
         self, backend: str, permission: str, files: bool, project: Path
@@ -87,9 +91,10 @@ class TestPython:
             assert "so it was not run." in editor.said[session]
         assert_only(project, BEFORE)
 
-    @BACKENDS
-    @WHERE
-    @pytest.mark.parametrize("by", ["turn", "tool"])
+    @pytest.mark.parametrize(
+        ("backend", "files", "by"),
+        [("asyncio", True, "turn"), ("trio", False, "turn"), ("trio", True, "tool"), ("asyncio", False, "tool")],
+    )
     async def test_a_yes_that_comes_after_the_cancel_changes_nothing(
         self, backend: str, files: bool, by: str, project: Path
     ) -> None:
@@ -223,8 +228,7 @@ def typescript(project: Path, backend: str, turn: Turn, **options: Any) -> Any:
 class TestTypeScript:
     """The client on the official TypeScript SDK."""
 
-    @BACKENDS
-    @WHERE
+    @pytest.mark.parametrize(("backend", "files"), [("asyncio", True), ("trio", False)])
     def test_an_edit_that_is_approved_is_made_as_it_was_shown(self, backend: str, files: bool, project: Path) -> None:
         run = typescript(project, backend, {"text": EDIT}, files=files)
         edit, read = run.turns()
@@ -237,14 +241,21 @@ class TestTypeScript:
         assert_only(project, AFTER)
 
     @NOT_APPROVED
-    def test_an_edit_that_is_not_approved_is_not_made(self, permission: str, files: bool, project: Path) -> None:
-        run = typescript(project, "asyncio", {"text": EDIT}, permission=permission, files=files)
+    def test_an_edit_that_is_not_approved_is_not_made(
+        self, backend: str, permission: str, files: bool, project: Path
+    ) -> None:
+        run = typescript(project, backend, {"text": EDIT}, permission=permission, files=files)
         assert "so it was not run." in run.turns()[0].said
         assert_only(project, BEFORE)
 
-    @BACKENDS
     @pytest.mark.parametrize(
-        ("by", "files"), [("session/cancel", True), ("session/cancel", False), ("signal", True), ("tool", False)]
+        ("by", "files", "backend"),
+        [
+            ("session/cancel", True, "trio"),
+            ("session/cancel", False, "asyncio"),
+            ("signal", True, "asyncio"),
+            ("tool", False, "trio"),
+        ],
     )
     def test_a_yes_that_comes_after_the_cancel_changes_nothing(
         self, backend: str, by: str, files: bool, project: Path

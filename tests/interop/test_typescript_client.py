@@ -19,7 +19,12 @@ WAIT: Turn = {"text": "run sleep 1000", "cancelOn": "terminal/wait_for_exit"}
 AFTERWARDS: Turn = {"text": "stream 3"}
 ANSWERED = Ended("stream 3", "end_turn", None, "0 1 2 ")
 
-by_either = pytest.mark.parametrize("by", ["session/cancel", "signal"])
+CANCELS = ("session/cancel", "signal")
+
+
+def cancelled_by_either(*turns: Turn) -> list[Turn]:
+    """Each of these turns, cancelled in both ways, and behind each of them one that has to be answered."""
+    return [each for turn in turns for by in CANCELS for each in ({**turn, "cancelBy": by}, AFTERWARDS)]
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -45,62 +50,53 @@ def test_a_prompt_streams_and_the_client_serves_what_the_agent_asks_for(agent: t
     assert len(run.received("terminal/release")) == 1
 
 
-@by_either
 @pytest.mark.behaviour("F1", "F7", "F17")
 def test_a_cancelled_turn_keeps_what_it_said_and_the_next_one_is_answered(
-    agent: tuple[str, ...], by: str, project: Path
+    agent: tuple[str, ...], project: Path
 ) -> None:
-    run = drive(agent, project, [{**HANG, "cancelBy": by}, AFTERWARDS])
-    assert run.turns() == [Ended("hang", "cancelled", None, "hanging"), ANSWERED]
-    by_notification, by_request = run.sent("session/cancel"), run.sent("$/cancel_request")
-    assert (len(by_notification), len(by_request)) == ((1, 0) if by == "session/cancel" else (0, 1))
+    run = drive(agent, project, cancelled_by_either(HANG))
+    assert run.turns() == [Ended("hang", "cancelled", None, "hanging"), ANSWERED] * 2
+    assert len(run.sent("session/cancel")) == len(run.sent("$/cancel_request")) == 1
 
 
-@by_either
-@pytest.mark.parametrize("turn", [READ, ASK, WAIT], ids=lambda turn: turn["cancelOn"])
 @pytest.mark.behaviour("C1", "F8", "F12", "F14")
-def test_a_cancel_aborts_the_signal_of_the_handler_that_the_agent_was_waiting_for(
-    by: str, turn: Turn, project: Path
-) -> None:
-    run = drive(nested("asyncio"), project, [{**turn, "cancelBy": by}, AFTERWARDS])
-    assert run.withdrawn() == [turn["cancelOn"]]
-    assert run.turns() == [Ended(turn["text"], "cancelled", None, ""), ANSWERED]
+def test_a_cancel_aborts_the_signal_of_the_handler_that_the_agent_was_waiting_for(project: Path) -> None:
+    run = drive(nested("asyncio"), project, cancelled_by_either(READ, ASK, WAIT))
+    twice = [turn for turn in (READ, ASK, WAIT) for _ in CANCELS]
+    assert run.withdrawn() == [turn["cancelOn"] for turn in twice]
+    ends = [(Ended(turn["text"], "cancelled", None, ""), ANSWERED) for turn in twice]
+    assert run.turns() == [end for both in ends for end in both]
 
 
-@by_either
 @pytest.mark.behaviour("F10")
-def test_the_terminal_of_a_cancelled_turn_is_released(agent: tuple[str, ...], by: str, project: Path) -> None:
-    run = drive(agent, project, [{**WAIT, "cancelBy": by}, AFTERWARDS])
-    assert [end.stop_reason for end in run.turns()] == ["cancelled", "end_turn"]
-    assert len(run.received("terminal/release")) == 1
+def test_the_terminal_of_a_cancelled_turn_is_released(agent: tuple[str, ...], project: Path) -> None:
+    run = drive(agent, project, cancelled_by_either(WAIT))
+    assert [end.stop_reason for end in run.turns()] == ["cancelled", "end_turn"] * 2
+    assert [params["terminalId"] for params in run.received("terminal/release")] == ["terminal-1", "terminal-2"]
 
 
-@by_either
 @pytest.mark.behaviour("C4", "F11")
-def test_a_terminal_that_is_created_after_the_cancel_is_released(
-    agent: tuple[str, ...], by: str, project: Path
-) -> None:
-    run = drive(agent, project, [{**CREATE, "cancelBy": by}, AFTERWARDS])
-    assert run.withdrawn() == ["terminal/create"]
-    assert [end.stop_reason for end in run.turns()] == ["cancelled", "end_turn"]
-    assert [params["terminalId"] for params in run.received("terminal/release")] == ["terminal-1"]
+def test_a_terminal_that_is_created_after_the_cancel_is_released(agent: tuple[str, ...], project: Path) -> None:
+    run = drive(agent, project, cancelled_by_either(CREATE))
+    assert run.withdrawn() == ["terminal/create"] * 2
+    assert [end.stop_reason for end in run.turns()] == ["cancelled", "end_turn"] * 2
+    assert [params["terminalId"] for params in run.received("terminal/release")] == ["terminal-1", "terminal-2"]
 
 
-@by_either
 @pytest.mark.behaviour("F9")
-def test_a_permission_that_is_granted_after_the_cancel_changes_nothing(
-    agent: tuple[str, ...], by: str, project: Path
-) -> None:
-    run = drive(agent, project, [{**ASK, "cancelBy": by, "lateAnswer": True}, AFTERWARDS])
-    assert run.turns() == [Ended("ask", "cancelled", None, ""), ANSWERED]
+def test_a_permission_that_is_granted_after_the_cancel_changes_nothing(agent: tuple[str, ...], project: Path) -> None:
+    run = drive(agent, project, cancelled_by_either({**ASK, "lateAnswer": True}))
+    assert run.turns() == [Ended("ask", "cancelled", None, ""), ANSWERED] * 2
 
 
-@pytest.mark.parametrize("permission", ["reject_once", "cancelled", "error"])
+@pytest.mark.parametrize(
+    ("permission", "backend"), [("reject_once", "asyncio"), ("cancelled", "trio"), ("error", "asyncio")]
+)
 @pytest.mark.behaviour("F9")
 def test_a_permission_that_is_not_granted_ends_nothing_but_the_tool(
-    agent: tuple[str, ...], permission: str, project: Path
+    permission: str, backend: str, project: Path
 ) -> None:
-    run = drive(agent, project, [{"text": "ask"}, AFTERWARDS], permission=permission)
+    run = drive(nested(backend), project, [{"text": "ask"}, AFTERWARDS], permission=permission)
     assert run.turns() == [Ended("ask", "end_turn", None, "not allowed"), ANSWERED]
 
 
@@ -110,7 +106,7 @@ def test_a_prompt_right_behind_the_cancel_of_another_is_answered(agent: tuple[st
     assert run.turns() == [Ended("hang", None, -32800, "hanging"), ANSWERED]
 
 
-@by_either
+@pytest.mark.parametrize("by", CANCELS)
 @pytest.mark.behaviour("F6")
 def test_a_cancel_leaves_the_other_session_alone(agent: tuple[str, ...], by: str, project: Path) -> None:
     run = drive(agent, project, [{**HANG, "cancelBy": by}], [{"text": "read notes.txt"}, AFTERWARDS])
@@ -140,7 +136,7 @@ def test_the_workspace_agent_streams_what_it_finds_with_its_places(project: Path
     assert {"path": str(project / "src/app.py"), "line": 2} in places
 
 
-@by_either
+@pytest.mark.parametrize("by", CANCELS)
 @pytest.mark.behaviour("F1", "F7", "F17")
 def test_a_search_cancelled_at_its_first_hits_keeps_them_and_says_that_they_are_not_all(
     by: str, vast_project: Path
