@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from acp_server.agent.log import drain
 from acp_server.peer.limits import Limits
-from acp_server.tasks.parting import before_the_end, part
+from acp_server.tasks.exit_hooks import before_exit, run_exit_hooks
 
 if TYPE_CHECKING:
     from psutil import Process
@@ -35,8 +35,8 @@ logger = logging.getLogger("acp_server.agent")
 _LAST_WORDS: Final = 1.0
 """Seconds for the log, which may be stuck as well."""
 
-_PARTING: Final = 2.0
-"""Seconds for what is `before_the_end`."""
+_EXIT_HOOKS: Final = 2.0
+"""Seconds for what is `before_exit`."""
 
 _THREADS_END: Final = 2.0
 """Seconds that threads have to end once the program is through."""
@@ -46,7 +46,7 @@ _AT_EXIT: Final = 5.0
 
 
 def exit_now(code: int, why: str) -> NoReturn:
-    """End the process now, with one line in the log, running no cleanup but what is `before_the_end`."""
+    """End the process now, with one line in the log, running no cleanup but what is `before_exit`."""
 
     def speak() -> None:
         logger.error("ending the process: %s", why)
@@ -58,7 +58,7 @@ def exit_now(code: int, why: str) -> NoReturn:
 
     try:
         _within(_LAST_WORDS, speak)
-        _within(_PARTING, part)
+        _within(_EXIT_HOOKS, run_exit_hooks)
     finally:
         os._exit(code)
 
@@ -108,7 +108,7 @@ def outlast(code: int) -> None:
     def program_ends() -> None:
         through.set()
         # Before Python waits for the children of `multiprocessing`, which would take as long as they do.
-        part()
+        run_exit_hooks()
 
     register(program_ends)
     threading.Thread(target=_outlast, args=(through, code), name="acp_server exit", daemon=True).start()
@@ -199,7 +199,7 @@ _ROUNDS: Final = 5
 
 def end_children_with_us() -> None:
     """Have no child of this process outlive it, unless the process is ended by a signal that cannot be caught."""
-    before_the_end(_end)
+    before_exit(_end)
 
 
 def _end() -> None:

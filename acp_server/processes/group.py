@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 import anyio.abc
 
-from acp_server.tasks.parting import before_the_end
+from acp_server.tasks.exit_hooks import before_exit
 
 _GLANCE: Final = 0.02
 """Seconds between two looks at whether a group is empty: the system tells only of our own children."""
@@ -100,7 +100,7 @@ def _kill_what_is_left() -> None:
             group.kill()
 
 
-before_the_end(_kill_what_is_left)
+before_exit(_kill_what_is_left)
 
 
 def _has_living_member(group: int) -> bool:

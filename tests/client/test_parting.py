@@ -53,8 +53,8 @@ def test_no_process_of_ours_outlives_us(end: str, backend: str) -> None:
 def test_a_process_that_was_forked_off_ends_nobody_else_s() -> None:
     code = """
 import os, sys
-from acp_server.tasks.parting import before_the_end
-before_the_end(lambda: os.write(1, b"once "))
+from acp_server.tasks.exit_hooks import before_exit
+before_exit(lambda: os.write(1, b"once "))
 child = os.fork()
 if not child:
     sys.exit(0)
@@ -69,11 +69,11 @@ os.waitpid(child, 0)
 def test_whatever_fails_of_what_is_done_before_the_end_the_others_are_done() -> None:
     code = """
 import logging
-from acp_server.tasks.parting import before_the_end
+from acp_server.tasks.exit_hooks import before_exit
 logging.basicConfig(format="%(message)s")
-before_the_end(lambda: print("one"))
-before_the_end(lambda: 1 / 0)
-before_the_end(lambda: print("two"))
+before_exit(lambda: print("one"))
+before_exit(lambda: 1 / 0)
+before_exit(lambda: print("two"))
 """
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=30, check=True

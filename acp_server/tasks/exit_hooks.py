@@ -19,16 +19,16 @@ _whose: int | None = None
 """The process whose end it is. The end of a forked process is not meant."""
 
 
-def before_the_end(function: Callable[[], object]) -> None:
+def before_exit(function: Callable[[], object]) -> None:
     """Have `function` called right before the process ends. It may take a second, and may be called in any thread."""
     global _whose
     if not _functions:
-        atexit.register(part)
+        atexit.register(run_exit_hooks)
         _whose = os.getpid()
     _functions.append(function)
 
 
-def part() -> None:
+def run_exit_hooks() -> None:
     """The process ends: call them. Never raises."""
     if os.getpid() != _whose:
         return
