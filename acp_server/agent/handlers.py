@@ -238,7 +238,7 @@ def offer_tool_cancel(definition: AgentDefinition, find: Callable[[Peer, str], S
         if not any(session.tools.cancel_from_client(turn, id) for turn in session.turns):
             raise InvalidParams("No such tool call is running", data={"toolCallId": id})
 
-    definition.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, admit=cancel, urgent=True))
+    definition.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, register=cancel, urgent=True))
     definition.extensions.setdefault(CANCEL_TOOL_CALL, {})
 
 

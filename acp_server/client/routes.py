@@ -60,8 +60,8 @@ def client_routes(handlers: Handlers, permissions: Permissions, on_update: Notic
             raise UsageError(f"{name} is a method of the protocol; it has a handler of its own")
         requests[name] = _raw(answer)
     for name, handler in requests.items():
-        admit = bounds.admit_question if name in _QUESTIONS else None
-        routes.requests[name] = Route(_large(bounds, handler) if name in _LARGE else handler, admit)
+        register = bounds.register_question if name in _QUESTIONS else None
+        routes.requests[name] = Route(_large(bounds, handler) if name in _LARGE else handler, register)
     if handlers.url_done is not None:
         routes.on_notice("elicitation/complete", Notice(_typed_notice("elicitation/complete", handlers.url_done)))
     for name, act in handlers.notifications.items():
@@ -187,8 +187,8 @@ class Bounds:
         self._encoding = anyio.Lock(fast_acquire=True)
         self._has_told = False
 
-    def admit_question(self, call: Call) -> None:
-        """Take in a question to the user, until it is through; see `acp_server.peer.route.Admit`.
+    def register_question(self, call: Call) -> None:
+        """Take in a question to the user, until it is through; see `acp_server.peer.route.Register`.
 
         Raises InternalError, with `{"limit": "questions"}` as its data, if too many are open.
         """

@@ -16,8 +16,8 @@ from acp_server.wire.messages import Request, RequestId
 
 
 class Follower:
-    """What goes along with a request, made in the reader by the route's `admit` or by the handler: one for a request.
-    None of its methods may wait or raise."""
+    """What goes along with a request, made in the reader by the route's `register` or by the handler: one for a
+    request. None of its methods may wait or raise."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ class Call(Work):
         """Whether its answer is queued; its handler may still clean up."""
         self.follower: Any = None
         """A `Follower`, or None: it may make the partial result, and hears how the request fares.
-        What `admit` prepares for the handler is in it."""
+        What `register` prepares for the handler is in it."""
 
     @property
     def id(self) -> RequestId:

@@ -71,9 +71,9 @@ class Inbound:
             # The connection is closing.
             self._finish(call, NOTHING, None)
             return
-        if route.admit is not None:
+        if route.register is not None:
             try:
-                route.admit(call)
+                route.register(call)
             except Exception as error:
                 self._finish(call, NOTHING, error)
                 return

@@ -17,7 +17,7 @@ from acp_server.peer.peer import Peer
 if TYPE_CHECKING:
     from acp_server.wire.messages import Params
 
-Admit: TypeAlias = Callable[[Call], None]
+Register: TypeAlias = Callable[[Call], None]
 """Runs in the reader, in the order of arrival, before anything behind the request is looked at. It must be quick. It
 may set `call.follower`, or raise an RpcError, which is the answer then."""
 
@@ -30,7 +30,7 @@ class Route:
     """How one method is answered."""
 
     handler: Handler | None = None
-    admit: Admit | None = None
+    register: Register | None = None
     direct: bool = False
     """A method of the protocol's: its handler is called as it is. What agents' authors add goes through jsonrpcserver,
     which takes long to import and to call."""

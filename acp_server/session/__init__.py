@@ -4,8 +4,8 @@ How it works:
 
 - An `AgentSide` (`routes`) holds what one connection knows, and says which methods there are. `acp_server.peer` calls
   them.
-- What a request changes for the requests behind it is done in the reader, by `admit`. So a cancel in the same bytes as
-  its prompt finds the turn, and a prompt behind a `session/close` is refused.
+- What a request changes for the requests behind it is done in the reader, by `register`. So a cancel in the same bytes
+  as its prompt finds the turn, and a prompt behind a `session/close` is refused.
 - `negotiation` answers `initialize`. `lifecycle` makes, opens, ends and lists sessions. `prompting` makes a `Turn` of
   each prompt, and `settings` takes the user's choices.
 - A session and a turn are always in one state of a table (`state`), and one method of each moves it: `Session.move`,

@@ -83,7 +83,7 @@ class Lifecycle:
             pass
         return session
 
-    def admit(self, name: str, call: Call) -> None:
+    def register(self, name: str, call: Call) -> None:
         """A request has arrived that ends a session or opens it anew, of which `name` is the method's last part: its
         turns are cancelled in the order of arrival, as by `session/cancel`. Raises InvalidParams and AuthRequired."""
         from acp_server.schema.session import CloseSessionRequest, DeleteSessionRequest

@@ -70,7 +70,7 @@ class Negotiation:
         self._others = definition.versions != (PROTOCOL_VERSION,)
         """Whether such a version can still be chosen."""
 
-    def admit(self, call: Call) -> None:
+    def register(self, call: Call) -> None:
         """Take note of what the client announces, before anything behind its request is looked at. Raises
         InvalidParams, and what `speak_other` does."""
         version = call.params.get("protocolVersion")

@@ -164,7 +164,7 @@ class Prompting:
             *("resource" if a == "embedded_context" else a for a in definition.accepts),
         }
 
-    def admit(self, call: Call) -> None:
+    def register(self, call: Call) -> None:
         """Register the turn of a prompt, which `Prompt.serve` then runs. Raises InvalidParams, ResourceNotFound, and
         InvalidRequest while another runs."""
         params = call.params

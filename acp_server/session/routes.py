@@ -80,20 +80,20 @@ class AgentSide:
         if PROTOCOL_VERSION not in definition.versions:
             from acp_server.session.v2.negotiation import uninitialized
 
-            first = Route(initialize, admit=self._speak_v2, direct=True)
+            first = Route(initialize, register=self._speak_v2, direct=True)
             return Routes({"initialize": first}, missing=uninitialized)
         routes = Routes()
         requests = routes.requests
-        requests["initialize"] = Route(initialize, admit=self._negotiation.admit, direct=True)
+        requests["initialize"] = Route(initialize, register=self._negotiation.register, direct=True)
         if definition.prompt is not None:
             for name in ("new", "list"):
                 requests[f"session/{name}"] = self._session_route(name)
             for name in ("load", "resume"):
-                requests[f"session/{name}"] = self._session_route(name, self._admit(name))
+                requests[f"session/{name}"] = self._session_route(name, self._register(name))
             for name in ("close", "delete"):
-                requests[f"session/{name}"] = self._session_route(name, self._admit(name), urgent=True)
+                requests[f"session/{name}"] = self._session_route(name, self._register(name), urgent=True)
             requests["session/prompt"] = Route(
-                lambda call: call.follower.serve(), admit=lambda call: self._prompting.admit(call), direct=True
+                lambda call: call.follower.serve(), register=lambda call: self._prompting.register(call), direct=True
             )
             routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
             if definition.steer is not None:
@@ -117,15 +117,17 @@ class AgentSide:
             routes.on_notice(method, notice)
         return routes
 
-    def _session_route(self, name: str, admit: Callable[[Call], None] | None = None, *, urgent: bool = False) -> Route:
+    def _session_route(
+        self, name: str, register: Callable[[Call], None] | None = None, *, urgent: bool = False
+    ) -> Route:
         def handler(call: Call) -> Awaitable[Any]:
             method: Callable[[Call], Awaitable[Any]] = getattr(self._lifecycle, name)
             return method(call)
 
-        return Route(handler, admit=admit, urgent=urgent, direct=True)
+        return Route(handler, register=register, urgent=urgent, direct=True)
 
-    def _admit(self, name: str) -> Callable[[Call], None]:
-        return lambda call: self._lifecycle.admit(name, call)
+    def _register(self, name: str) -> Callable[[Call], None]:
+        return lambda call: self._lifecycle.register(name, call)
 
     def _cancel(self, _connection: Peer, params: Any) -> None:
         """`session/cancel`: cut the turns of a session. Means nothing for a session that has none."""
@@ -142,7 +144,7 @@ class AgentSide:
         if self._sessions:
             raise InvalidRequest("The version of a connection does not change")
         methods = Methods(self._definition, self._profile, self._sessions, self.find, Notice(self._cancel, inline=True))
-        Negotiation(self._definition, self._profile, self._routes, methods.routes()).admit(call)
+        Negotiation(self._definition, self._profile, self._routes, methods.routes()).register(call)
 
     async def _close(self) -> None:
         if self._sessions:

@@ -224,7 +224,7 @@ async def test_a_peer_that_does_not_read_does_not_keep_the_connection_from_closi
 async def test_of_several_causes_the_first_is_the_one_that_can_be_read() -> None:
     calls: list[Call] = []
     worker = Worker()
-    async with served(Routes({"work": Route(worker.work, admit=calls.append)}), Limits()) as peer:
+    async with served(Routes({"work": Route(worker.work, register=calls.append)}), Limits()) as peer:
         for id, first in enumerate((Cause.PEER, Cause.TIMEOUT, Cause.SHUTDOWN)):
             peer.send(request(id, "work"))
             await peer.ping()

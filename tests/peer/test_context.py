@@ -46,7 +46,7 @@ async def test_positional_parameters_show_as_none_where_they_are_admitted() -> N
 
         return Success(a)
 
-    route = Route(foreign=add, admit=lambda call: seen.append((call.params, call.meta)))
+    route = Route(foreign=add, register=lambda call: seen.append((call.params, call.meta)))
     async with served(Routes({"add": route})) as peer:
         peer.send(request(1, "add", [1]))
         assert await peer.answer(1) == 1
@@ -77,13 +77,13 @@ async def test_what_admission_prepared_reaches_the_handler() -> None:
     class Prepared(Follower):
         words = "prepared"
 
-    def admit(call: Call) -> None:
+    def register(call: Call) -> None:
         call.follower = Prepared()
 
     async def handle(call: Call) -> Any:
         return call.follower.words
 
-    async with served(Routes({"handle": Route(handle, admit=admit)})) as peer:
+    async with served(Routes({"handle": Route(handle, register=register)})) as peer:
         peer.send(request(1, "handle"))
         assert await peer.answer(1) == "prepared"
 
@@ -148,7 +148,7 @@ async def test_a_follower_hears_how_its_request_fares_and_its_partial_result_cou
     log: list[str] = []
     go_on = anyio.Event()
 
-    def admit(call: Call) -> None:
+    def register(call: Call) -> None:
         call.follower = Noting(log)
 
     async def handle(call: Call) -> Any:
@@ -164,7 +164,7 @@ async def test_a_follower_hears_how_its_request_fares_and_its_partial_result_cou
             log.append("through")
 
     grace = 0.0 if how == "outlasts" else 3600.0
-    async with serving(Routes({"handle": Route(handle, admit)}), Limits(drain=0, grace=grace)) as end:
+    async with serving(Routes({"handle": Route(handle, register)}), Limits(drain=0, grace=grace)) as end:
         end.send(request(1, "handle"))
         if how != "returns":
             await end.barrier()

@@ -202,9 +202,9 @@ async def test_a_cancel_in_the_same_chunk_finds_the_one_request_that_it_names() 
 @pytest.mark.behaviour("B4")
 async def test_a_request_that_is_cut_before_it_began_can_answer_with_what_was_offered_on_admission() -> None:
     handlers = Handlers()
-    route = Route(handlers.never, admit=lambda call: call.partial("nothing yet"))
-    async with served(handlers.routes(admitted=route)) as peer:
-        peer.send(request(1, "admitted"), cancel(1))
+    route = Route(handlers.never, register=lambda call: call.partial("nothing yet"))
+    async with served(handlers.routes(registered=route)) as peer:
+        peer.send(request(1, "registered"), cancel(1))
         assert await peer.answer(1) == "nothing yet"
 
 

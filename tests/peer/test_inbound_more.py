@@ -144,7 +144,7 @@ async def test_a_listener_to_cancels_comes_after_their_effect_and_cannot_prevent
     routes = handlers.routes()
     calls: list[Call] = []
     seen: list[tuple[Any, bool]] = []
-    routes.requests["note"] = Route(handlers.wait, admit=calls.append)
+    routes.requests["note"] = Route(handlers.wait, register=calls.append)
 
     def listen(_connection: Peer, params: Any) -> None:
         seen.append((params, calls[0].is_cancelled))
@@ -166,13 +166,15 @@ async def test_a_listener_to_cancels_comes_after_their_effect_and_cannot_prevent
 async def test_admission_happens_in_the_order_of_arrival_before_anything_behind_is_looked_at() -> None:
     handlers = Handlers()
     routes = handlers.routes()
-    routes.requests["admitted"] = Route(handlers.quick, admit=lambda call: handlers.log.append(f"admit {call.id}"))
+    routes.requests["registered"] = Route(
+        handlers.quick, register=lambda call: handlers.log.append(f"register {call.id}")
+    )
     routes.on_notice("note", Notice(lambda _connection, _params: handlers.log.append("note"), inline=True))
     async with served(routes) as peer:
-        peer.send(request(1, "admitted"), notification("note"), request(2, "admitted"))
+        peer.send(request(1, "registered"), notification("note"), request(2, "registered"))
         await peer.next()
         await peer.next()
-    assert handlers.log[:3] == ["admit 1", "note", "admit 2"]
+    assert handlers.log[:3] == ["register 1", "note", "register 2"]
     assert sorted(handlers.log[3:]) == ["quick 1", "quick 2"]
 
 
@@ -184,8 +186,8 @@ async def test_what_admission_raises_is_the_answer_and_the_handler_does_not_run(
     def refuse(call: Call) -> None:
         raise InvalidParams("not like this") if call.params else ValueError("secret")
 
-    async with served(handlers.routes(admitted=Route(handlers.never, admit=refuse))) as peer:
-        peer.send(request(1, "admitted", {"n": 1}), request(2, "admitted"))
+    async with served(handlers.routes(registered=Route(handlers.never, register=refuse))) as peer:
+        peer.send(request(1, "registered", {"n": 1}), request(2, "registered"))
         assert await peer.answer(1) == {"code": -32602, "message": "not like this"}
         assert await peer.answer(2) == {"code": -32603, "message": "Internal error"}
     assert "secret" in caplog.text
@@ -200,8 +202,8 @@ def _answer_at_once(call: Call) -> None:
 async def test_a_request_that_is_answered_or_cut_on_admission_never_runs(running: int | None) -> None:
     handlers = Handlers()
     routes = handlers.routes(
-        answered=Route(handlers.never, admit=_answer_at_once),
-        cut=Route(handlers.never, admit=lambda call: _ignore(call.node.cut(Cause.TIMEOUT))),
+        answered=Route(handlers.never, register=_answer_at_once),
+        cut=Route(handlers.never, register=lambda call: _ignore(call.node.cut(Cause.TIMEOUT))),
     )
     async with served(routes, Limits(running=running, drain=0)) as peer:
         peer.send(request(0, "wait"), request(1, "answered"), request(2, "cut"))
@@ -218,7 +220,7 @@ async def test_a_connection_that_is_closed_on_admission_answers_that_request_too
     # What is not handled when the connection is closed is not answered: both are to be, also on a busy machine.
     monkeypatch.setattr(reader, "_SLICE", 1000.0)
     handlers = Handlers()
-    route = Route(handlers.never, admit=lambda call: call.connection.close())
+    route = Route(handlers.never, register=lambda call: call.connection.close())
     async with served(handlers.routes(closing=route)) as peer:
         peer.send(request(1, "closing"), request(2, "closing"))
         assert await peer.answer(1) == CANCELLED
@@ -318,7 +320,7 @@ async def test_what_goes_along_with_a_request_hears_once_that_it_is_answered_and
         def left(self) -> None:
             heard.append("left")
 
-    def admit(call: Call) -> None:
+    def register(call: Call) -> None:
         call.follower = Listener(call)
 
     async def handle(call: Call) -> str:
@@ -327,7 +329,7 @@ async def test_what_goes_along_with_a_request_hears_once_that_it_is_answered_and
         heard.append("goes on")
         return "late"
 
-    async with served(Routes({"handle": Route(handle, admit)})) as peer:
+    async with served(Routes({"handle": Route(handle, register)})) as peer:
         peer.send(request(1, "handle"))
         assert await peer.answer(1) == "early"
         assert await peer.next() == notification("behind")
@@ -344,7 +346,7 @@ async def test_a_request_that_we_cut_ourselves_is_answered_like_any_cancelled_on
         call.partial("part")
         await anyio.sleep_forever()
 
-    async with served(Routes({"handle": Route(handle, admit=calls.append)})) as peer:
+    async with served(Routes({"handle": Route(handle, register=calls.append)})) as peer:
         peer.send(request(1, "handle"))
         await peer.ping()
         calls[0].node.cut(cause)

@@ -17,8 +17,8 @@ def tables(agent: RemoteAgent) -> list[str]:
     """What is not empty although the connection is over."""
     connection = agent.link.connection
     route = connection._routes.requests["session/request_permission"]
-    assert route.admit is not None
-    bounds: Bounds = route.admit.__self__  # type: ignore[attr-defined]
+    assert route.register is not None
+    bounds: Bounds = route.register.__self__  # type: ignore[attr-defined]
     counts = {
         "requests of the agent": connection.endpoint.ledger.incoming,
         "requests of ours": connection.endpoint.ledger.outgoing,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.errors import InvalidRequest, RpcError, UnsupportedProtocolVersion
-from acp_server.peer.route import Admit, Route, Routes
+from acp_server.peer.route import Register, Route, Routes
 from acp_server.schema.params import problem, read
 from acp_server.session.negotiation import Greeting, as_v1, initialize
 
@@ -52,14 +52,16 @@ class Negotiation:
         self._definition = definition
         self._profile = profile
         self._live = live
-        self._waiting = Routes({"initialize": Route(initialize, admit=self.admit, direct=True)}, missing=uninitialized)
-        again = {"initialize": Route(initialize, admit=_refuse, direct=True)}
+        self._waiting = Routes(
+            {"initialize": Route(initialize, register=self.register, direct=True)}, missing=uninitialized
+        )
+        again = {"initialize": Route(initialize, register=_refuse, direct=True)}
         self._used = Routes(again | routes.requests, routes.notices)
         # Until the first request, the client may say anew who it is.
-        fresh = {name: replace(route, admit=self._first(route.admit)) for name, route in routes.requests.items()}
+        fresh = {name: replace(route, register=self._first(route.register)) for name, route in routes.requests.items()}
         self._fresh = Routes(self._waiting.requests | fresh, routes.notices)
 
-    def admit(self, call: Call) -> None:
+    def register(self, call: Call) -> None:
         """Take note of what the client announces. Raises InvalidParams and InvalidRequest."""
         from acp_server.schema.v2.initialization import InitializeRequest
 
@@ -87,11 +89,11 @@ class Negotiation:
             **definition.offers,
         }
 
-    def _first(self, admit: Admit | None) -> Admit:
+    def _first(self, register: Register | None) -> Register:
         def first(call: Call) -> None:
             self._live.become(self._used)
-            if admit is not None:
-                admit(call)
+            if register is not None:
+                register(call)
 
         return first
 

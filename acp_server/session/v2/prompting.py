@@ -73,12 +73,12 @@ class Prompting(v1.Prompting):
 
     PROMPT: ClassVar = Insertion
 
-    def admit(self, call: Call) -> None:
+    def register(self, call: Call) -> None:
         """Hold a prompt until `Insertion.serve` inserts it. Raises InvalidParams, ResourceNotFound and
         InvalidRequest."""
         if call.params.get("prompt") == []:
             raise problem("prompt", "has nothing in it")
-        super().admit(call)
+        super().register(call)
         if self._definition.second_prompts == "steer":
             call.follower.steer = self._definition.steer
 

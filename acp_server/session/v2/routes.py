@@ -44,15 +44,19 @@ class Methods:
         if definition.prompt is not None:
             requests["session/new"] = Route(lifecycle.new, direct=True)
             requests["session/list"] = Route(lifecycle.list, direct=True)
-            requests["session/resume"] = Route(lifecycle.resume, admit=self._admit("resume"), direct=True)
-            requests["session/close"] = Route(lifecycle.close, admit=self._admit("close"), urgent=True, direct=True)
-            requests["session/delete"] = Route(lifecycle.delete, admit=self._admit("delete"), urgent=True, direct=True)
+            requests["session/resume"] = Route(lifecycle.resume, register=self._register("resume"), direct=True)
+            requests["session/close"] = Route(
+                lifecycle.close, register=self._register("close"), urgent=True, direct=True
+            )
+            requests["session/delete"] = Route(
+                lifecycle.delete, register=self._register("delete"), urgent=True, direct=True
+            )
             requests["session/prompt"] = Route(
-                lambda call: call.follower.serve(), admit=self._prompting.admit, direct=True
+                lambda call: call.follower.serve(), register=self._prompting.register, direct=True
             )
             requests["session/set_config_option"] = Route(self._choosing.set_option, direct=True)
-            requests["tool_call/cancel"] = Route(_nothing, admit=self._cancel_tool_call, urgent=True, direct=True)
-            requests["terminal/cancel"] = Route(_nothing, admit=self._cancel_terminal, urgent=True, direct=True)
+            requests["tool_call/cancel"] = Route(_nothing, register=self._cancel_tool_call, urgent=True, direct=True)
+            requests["terminal/cancel"] = Route(_nothing, register=self._cancel_terminal, urgent=True, direct=True)
             routes.on_notice("session/cancel", self._cancel)
             if definition.steer is not None:
                 requests["_session/steering"] = Route(self._prompting.steer, direct=True)
@@ -64,8 +68,8 @@ class Methods:
             routes.on_notice(method, notice)
         return routes
 
-    def _admit(self, name: str) -> Callable[[Call], None]:
-        return lambda call: self._lifecycle.admit(name, call)
+    def _register(self, name: str) -> Callable[[Call], None]:
+        return lambda call: self._lifecycle.register(name, call)
 
     def _cancel_tool_call(self, call: Call) -> None:
         """`tool_call/cancel`, in the reader, so that it is never queued behind what it is to cancel."""
