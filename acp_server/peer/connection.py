@@ -201,8 +201,8 @@ class Connection(Peer):
             self.watch.finish_now()
             self._cleanups.cut(Cause.SHUTDOWN)
             self._cleanups.finish_cuts()
-            self._lane.node.let_be()
-            self._cleanups.let_be()
+            self._lane.node.stop_cancelling()
+            self._cleanups.stop_cancelling()
             self.writer.abort()
             self.leaked = self.work.running + self._cleaning.running + self.lasting.running
             if self.leaked:

@@ -154,7 +154,7 @@ class Work(ABC):
             return
         reached = self.task is not None and self._watch.spawner.is_reached(self.task)
         if reached and self._reached:
-            self.node.let_be()
+            self.node.stop_cancelling()
         else:
             # What is shielded now, for long cleanup or a thread, is still to be cut behind that.
             self._reached = reached

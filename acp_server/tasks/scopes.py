@@ -24,7 +24,7 @@ _ROOM: Final = 5 * _STRIDE
 
 class Pair:
     """The two scopes around a run, which its task has entered: a cut cancels the outer one; the inner one can be
-    shielded from that later, see `Node.let_be`."""
+    shielded from that later, see `Node.stop_cancelling`."""
 
     __slots__ = ("cut", "inner", "nested", "outer")
 
@@ -131,12 +131,12 @@ def _every_so_deep(inner: anyio.CancelScope) -> Iterable[anyio.CancelScope]:
         level = [child for scope in level for child in _children(scope) if not child.shield]
         depth += 1
         if depth % _STRIDE == 0:
-            # Not an innermost one: what runs right in it could not be left alone any more, see `let_be_in`.
+            # Not an innermost one: what runs right in it could not be left alone any more, see `stop_cancelling_in`.
             marked += [scope for scope in level if _children(scope)]
     return reversed(marked)
 
 
-def let_be(scope: anyio.CancelScope) -> None:
+def stop_cancelling(scope: anyio.CancelScope) -> None:
     """From now on, a cancel from outside of `scope` does not reach what runs in it.
 
     For work that was cancelled and does not end. Its cancel would be delivered anew in every turn of the event loop, or
@@ -153,15 +153,15 @@ def let_be(scope: anyio.CancelScope) -> None:
             deliver(outside)
 
 
-def let_be_in(scope: anyio.CancelScope) -> None:
+def stop_cancelling_in(scope: anyio.CancelScope) -> None:
     """From now on no cancel reaches what runs in `scope`, be it from outside or of a scope nested in it."""
-    let_be(scope)
+    stop_cancelling(scope)
     left = [scope]
     while left:
         scope = left.pop()
         for child in _children(scope):
             if scope.cancel_called:
-                let_be(child)
+                stop_cancelling(child)
             left.append(child)
 
 

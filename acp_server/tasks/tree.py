@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation
-from acp_server.tasks.scopes import Pair, Scopes, has_room, let_be_in
+from acp_server.tasks.scopes import Pair, Scopes, has_room, stop_cancelling_in
 
 logger = logging.getLogger("acp_server.tasks")
 
@@ -189,15 +189,15 @@ class Node:
             else:
                 logger.exception("a callback for the cut of %s failed", self.label)
 
-    def let_be(self) -> None:
+    def stop_cancelling(self) -> None:
         """Leave alone what was cut, here and in all that is nested, and has not ended: it is not cut any more.
 
         Its caller waits no more from now on. Without this it could take all of the processor by refusing to end.
         """
         if self.cause is not None and self.pair is not None:
-            let_be_in(self.pair.inner)
+            stop_cancelling_in(self.pair.inner)
         for child in self.children or ():
-            child.let_be()
+            child.stop_cancelling()
 
     def end_children(self) -> None:
         """Cut what is nested in this one and has not ended."""

@@ -250,7 +250,7 @@ async def test_a_handler_that_refuses_to_end_is_left_alone_in_the_end() -> None:
     await anyio.wait_all_tasks_blocked()
     track.lane.node.cut(Cause.CLOSED)
     await until(lambda: cuts > 3)
-    track.lane.node.let_be()
+    track.lane.node.stop_cancelling()
     for _ in range(5):
         await anyio.lowlevel.checkpoint()
     before = cuts

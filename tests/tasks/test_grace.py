@@ -5,7 +5,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.tasks.grace import grace
-from acp_server.tasks.scopes import let_be
+from acp_server.tasks.scopes import stop_cancelling
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ async def test_the_scope_around_goes_on_cancelling_behind_the_block() -> None:
 async def test_what_is_let_be_is_out_of_reach_for_cancels_from_outside_only() -> None:
     reached: list[str] = []
     with anyio.CancelScope() as outer, anyio.CancelScope() as inner:
-        let_be(inner)
+        stop_cancelling(inner)
         outer.cancel()
         await anyio.lowlevel.checkpoint()
         reached.append("behind the cancel from outside")
@@ -79,7 +79,7 @@ async def test_work_that_looks_for_its_cancel_when_it_is_let_be_goes_on(rounds: 
             outer.cancel()
             for _ in range(rounds):
                 await anyio.lowlevel.checkpoint()
-            let_be(inner)
+            stop_cancelling(inner)
             over.set()
 
 
@@ -111,7 +111,7 @@ async def test_work_that_has_just_begun_to_look_for_its_cancel_is_freed_when_it_
         # It goes on behind the delivery of this round.
         go_on.set()
         await anyio.lowlevel.checkpoint()
-        let_be(inner)
+        stop_cancelling(inner)
         for _ in range(5):
             await anyio.lowlevel.checkpoint()
         seen = list(looks)

@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.scopes import let_be_in
+from acp_server.tasks.scopes import stop_cancelling_in
 from acp_server.tasks.tree import NOTHING, Node
 
 pytestmark = pytest.mark.anyio
@@ -126,7 +126,7 @@ async def test_what_takes_no_notice_at_that_depth_can_be_left_alone() -> None:
             running.node.cut(Cause.PEER)
             while running.deep.hits < 3:
                 await anyio.lowlevel.checkpoint()
-            running.node.let_be()
+            running.node.stop_cancelling()
             await anyio.wait_all_tasks_blocked()
             before = running.deep.hits
             for _ in range(10):
@@ -216,5 +216,5 @@ async def test_the_private_part_of_anyio_is_as_it_is_used() -> None:
         assert set(getattr(outer, attribute)) == {inner}
         assert not getattr(inner, attribute)
         outer.cancel()
-        let_be_in(inner)
+        stop_cancelling_in(inner)
         await anyio.lowlevel.checkpoint()

@@ -178,7 +178,7 @@ async def test_a_callback_may_close_its_own_node() -> None:
     assert tree.size == 0
 
 
-# let_be
+# stop_cancelling
 
 
 async def test_what_was_cut_and_is_let_be_can_wait_again() -> None:
@@ -189,7 +189,7 @@ async def test_what_was_cut_and_is_let_be_can_wait_again() -> None:
         try:
             await anyio.sleep_forever()
         except anyio.get_cancelled_exc_class():
-            node.let_be()
+            node.stop_cancelling()
         await anyio.lowlevel.checkpoint()
         await go.wait()
         return "at last"
@@ -210,7 +210,7 @@ async def test_what_was_not_cut_is_not_let_be() -> None:
     outer.child("inner").cut(Cause.USER)
 
     async def body() -> None:
-        outer.let_be()
+        outer.stop_cancelling()
         outer.cut(Cause.PEER)
         await anyio.lowlevel.checkpoint()
         pytest.fail("it was not cut, so it had to stay cuttable")
@@ -226,7 +226,7 @@ async def test_letting_be_reaches_what_is_nested() -> None:
         outer.cut(Cause.PEER)
         with pytest.raises(anyio.get_cancelled_exc_class()):
             await anyio.lowlevel.checkpoint()
-        outer.let_be()
+        outer.stop_cancelling()
         await anyio.lowlevel.checkpoint()
         return "at last"
 

@@ -13,7 +13,7 @@ from acp_server.tasks.tree import NOTHING, Node
 
 pytestmark = pytest.mark.anyio
 
-ACTIONS = ["open", "child", "child", "run", "finish", "cut", "cut", "let_be", "close"]
+ACTIONS = ["open", "child", "child", "run", "finish", "cut", "cut", "stop_cancelling", "close"]
 STEPS = st.tuples(st.sampled_from(ACTIONS), st.integers(0, 30), st.sampled_from(Cause))
 """What is done, to which node (counted round), with which cause."""
 
@@ -108,8 +108,8 @@ async def test_the_tree_keeps_its_promises_in_any_order(steps: list[tuple[str, i
                 assert model.result == (None, None)
             elif step == "cut":
                 assert node.cut(cause) == model.cut(cause)
-            elif step == "let_be":
-                node.let_be()
+            elif step == "stop_cancelling":
+                node.stop_cancelling()
             elif step == "close" and model is not root:
                 node.close()
                 model.close()

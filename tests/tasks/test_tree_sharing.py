@@ -102,7 +102,7 @@ async def test_letting_a_sharing_node_be_frees_what_its_parent_runs() -> None:
         child.cut(Cause.SESSION)
         with pytest.raises(anyio.get_cancelled_exc_class()):
             await anyio.lowlevel.checkpoint()
-        parent.let_be()
+        parent.stop_cancelling()
         await anyio.lowlevel.checkpoint()
         return "at last"
 
@@ -113,7 +113,7 @@ async def test_a_sharing_node_can_be_cut_before_its_parent_runs() -> None:
     parent = Node(None, "connection").child("request")
     child = parent.child("turn")
     child.cut(Cause.SESSION)
-    child.let_be()
+    child.stop_cancelling()
     assert await parent.run(_share, child, pytest.fail) == ((NOTHING, None), None)
 
 

@@ -179,14 +179,14 @@ async def test_work_that_does_not_end_is_left_behind_when_its_time_is_over(
 
 async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     kept = Kept(patience=0.02)
-    let_be: list[int] = []
+    stop_cancelling: list[int] = []
     left_alone = anyio.Event()
 
     class Watched(Node):
-        def let_be(self) -> None:
-            let_be.append(1)
+        def stop_cancelling(self) -> None:
+            stop_cancelling.append(1)
             left_alone.set()
-            super().let_be()
+            super().stop_cancelling()
 
     kept.node = Watched(kept.root, "the work")
     kept.job = Told(kept, 0.02)
@@ -195,12 +195,12 @@ async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone(caplo
         await kept.begun.wait()
         kept.node.cut(Cause.USER)
     # At the first look it is left behind; being reached at the second one as well, it is left alone.
-    assert let_be == []
+    assert stop_cancelling == []
     with anyio.fail_after(5):
         await left_alone.wait()
     # The watch has nothing left to look after.
     kept.watch.finish_now()
-    assert let_be == [1]
+    assert stop_cancelling == [1]
     kept.go_on.set()
     await kept.idle()
     # Its caller went on at the first look, which is said once.
