@@ -131,8 +131,8 @@ class Connection(Peer):
         for notice in self._routes.notices.get(method, ()):
             if notice.inline:
                 self._call_inline(method, notice.handler, params)
-            elif self._lane.has_room(method, notification.size):
-                self._lane.notify(method, partial(notice.handler, self, params), notification.size)
+            elif self._notifications.has_room(method, notification.size):
+                self._notifications.notify(method, partial(notice.handler, self, params), notification.size)
 
     def _hurry(self, notification: Notification) -> None:
         """Apply a cancel ahead of its turn; it has no effect when its turn comes."""
@@ -156,7 +156,7 @@ class Connection(Peer):
             self._closing = cause
             self._patience = self._house.time() + self.limits.grace
             self._inbound.close()
-            self._lane.node.cut(cause)
+            self._notifications.node.cut(cause)
             self.tree.cut(cause)
 
     async def _idle(self) -> None:
@@ -201,7 +201,7 @@ class Connection(Peer):
             self.watch.finish_now()
             self._cleanups.cut(Cause.SHUTDOWN)
             self._cleanups.finish_cuts()
-            self._lane.node.stop_cancelling()
+            self._notifications.node.stop_cancelling()
             self._cleanups.stop_cancelling()
             self.writer.abort()
             self.leaked = self.work.running + self._cleaning.running + self.lasting.running

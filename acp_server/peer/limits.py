@@ -29,7 +29,7 @@ class Limits:
     batches: int = _limit(BATCH_BYTES, "bytes")
     """What the answers in batches take that wait for a slow member; see `acp_server.wire.batch`."""
     notifications: int = _limit(8 * 1024 * 1024, "bytes")
-    """What the notifications take that wait for the handler of an earlier one; see `acp_server.peer.lane`."""
+    """What the notifications take that wait for the handler of an earlier one; see `acp_server.peer.notifications`."""
     unread: int = _limit(64 * 1024 * 1024, "bytes")
     """What the peer may leave unread. Above it nothing that it sends is acted on, cancels excepted: it would only make
     more of it."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 import anyio
 
 from acp_server.errors import ConnectionClosed
-from acp_server.peer.lane import Lane
 from acp_server.peer.limits import Limits
+from acp_server.peer.notifications import NotificationQueue
 from acp_server.peer.outbound import OnLate, OnOver, Outbox
 from acp_server.peer.outcome import report
 from acp_server.peer.stream import Stream
@@ -51,8 +51,8 @@ class Peer(ABC):
         self._cleanups = Node(None, "cleanups", self.scopes)
         self.writer = Writer(stream, self._writer_broken)
         self.watch = Watch(limits.grace, self._house)
-        self._lane = Lane(self.scopes, self.work.spawn, limits.notifications)
-        self._outbox = Outbox(self.endpoint, self.writer, self.scopes, self._lane.deliver)
+        self._notifications = NotificationQueue(self.scopes, self.work.spawn, limits.notifications)
+        self._outbox = Outbox(self.endpoint, self.writer, self.scopes, self._notifications.deliver)
         self._fatal: BaseException | None = None
         self._closed = anyio.Event()
         self.leaked = 0

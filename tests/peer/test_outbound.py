@@ -313,7 +313,7 @@ async def test_ten_thousand_requests_that_nobody_answers_leave_nothing(on_late: 
             assert ledger.outgoing == 0
             assert ledger.withdrawn == (0 if on_late is None else min((turn + 1) * 500, 1000))
         assert len(await end.barrier()) == 20_000
-        assert len(connection._lane._steps) == 0
+        assert len(connection._notifications._steps) == 0
 
 
 async def test_a_flood_of_answers_to_nothing_is_not_remembered() -> None:

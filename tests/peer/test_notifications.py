@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.peer.lane import Lane
+from acp_server.peer.notifications import NotificationQueue
 from acp_server.peer.outbound import in_notification
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.scopes import Scopes
@@ -28,19 +28,19 @@ class Track:
     def __init__(self, limit: int = 1024 * 1024) -> None:
         self.crashes: list[BaseException] = []
         self.house = Spawner(self.crashes.append)
-        self.lane = Lane(Scopes(), self.house.spawn, limit)
+        self.queue = NotificationQueue(Scopes(), self.house.spawn, limit)
         self.did: list[str] = []
         self.gates: dict[str, anyio.Event] = {}
 
     def plain(self, name: str, size: int = 0) -> None:
         """A notification whose handler is a plain function."""
-        if self.lane.has_room(name, size):
-            self.lane.notify(name, lambda: self.did.append(name), size)
+        if self.queue.has_room(name, size):
+            self.queue.notify(name, lambda: self.did.append(name), size)
 
     def waiting(self, name: str) -> None:
         """A notification whose handler waits until its gate opens."""
         self.gates[name] = anyio.Event()
-        self.lane.notify(name, lambda: self._wait(name), 0)
+        self.queue.notify(name, lambda: self._wait(name), 0)
 
     def raising(self, name: str, error: BaseException, *, later: bool) -> None:
         """A notification whose handler raises."""
@@ -53,10 +53,10 @@ class Track:
             await anyio.lowlevel.checkpoint()
             now()
 
-        self.lane.notify(name, soon if later else now, 0)
+        self.queue.notify(name, soon if later else now, 0)
 
     def answer(self, name: str) -> None:
-        self.lane.deliver(lambda: self.did.append(name))
+        self.queue.deliver(lambda: self.did.append(name))
 
     async def _wait(self, name: str) -> None:
         self.did.append(f"{name} begins")
@@ -185,7 +185,7 @@ async def test_stopping_cuts_what_runs_forgets_what_waits_and_delivers_answers_a
     track.waiting("never")
     track.answer("waiting")
     await until(lambda: track.did)
-    track.lane.node.cut(Cause.CLOSED)
+    track.queue.node.cut(Cause.CLOSED)
     assert track.did == ["a begins", "waiting"]
     track.waiting("too late")
     track.plain("too late")
@@ -194,7 +194,7 @@ async def test_stopping_cuts_what_runs_forgets_what_waits_and_delivers_answers_a
     assert track.did == ["a begins", "waiting", "late", "a cut"]
     track.answer("later")
     assert track.did[-1] == "later"
-    track.lane.node.cut(Cause.CLOSED)
+    track.queue.node.cut(Cause.CLOSED)
     assert not caplog.records
     gc.collect()
 
@@ -204,7 +204,7 @@ async def test_stopping_before_the_first_step_leaves_no_coroutine_that_was_never
     track = Track()
     track.waiting("a")
     track.waiting("never")
-    track.lane.node.cut(Cause.CLOSED)
+    track.queue.node.cut(Cause.CLOSED)
     await track.over()
     assert track.did == []
     gc.collect()
@@ -222,9 +222,9 @@ async def test_a_handler_that_is_cut_may_clean_up_and_is_logged_if_that_fails(ca
             track.did.append("cleaned up")
             raise ValueError("boom")
 
-    track.lane.notify("a", cleans_up_badly, 0)
+    track.queue.notify("a", cleans_up_badly, 0)
     await anyio.wait_all_tasks_blocked()
-    track.lane.node.cut(Cause.CLOSED)
+    track.queue.node.cut(Cause.CLOSED)
     await track.over()
     assert track.did == ["cleaned up"]
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
@@ -245,12 +245,12 @@ async def test_a_handler_that_refuses_to_end_is_left_alone_in_the_end() -> None:
             except BaseException:
                 cuts += 1
 
-    track.lane.notify("stubborn", stubborn, 0)
+    track.queue.notify("stubborn", stubborn, 0)
     track.waiting("never")
     await anyio.wait_all_tasks_blocked()
-    track.lane.node.cut(Cause.CLOSED)
+    track.queue.node.cut(Cause.CLOSED)
     await until(lambda: cuts > 3)
-    track.lane.node.stop_cancelling()
+    track.queue.node.stop_cancelling()
     for _ in range(5):
         await anyio.lowlevel.checkpoint()
     before = cuts
@@ -308,10 +308,10 @@ async def test_handlers_and_what_they_start_know_that_they_are_handlers_of_a_not
         return lambda: look(name)
 
     WHO.set("reader")
-    track.lane.notify("a", plain("plain"), 0)
-    track.lane.notify("b", handler, 0)
-    track.lane.notify("c", later("queued"), 0)
-    track.lane.notify("d", plain("queued plain"), 0)
+    track.queue.notify("a", plain("plain"), 0)
+    track.queue.notify("b", handler, 0)
+    track.queue.notify("c", later("queued"), 0)
+    track.queue.notify("d", plain("queued plain"), 0)
     await track.over()
     look("outside")
     assert seen == [

@@ -31,7 +31,7 @@ _OVERHEAD: Final = 500
 """Bytes that a notification takes while it waits, beside those of its text: decoded, with what will handle it."""
 
 
-class Lane:
+class NotificationQueue:
     """The notifications of one connection. `start` starts a task for the coroutine function that it is given. `limit`:
     the bytes that those that wait may take."""
 
