@@ -41,7 +41,7 @@ class Connection(Peer):
         handlers: Handlers = {
             Request: self._inbound.begin,
             Notification: self._notice,
-            Answered: self._outbox.answered,
+            Answered: self._pending.answered,
             Outgoing: self._say,
             Dropped: lambda event: logger.debug("dropped: %s", event.reason),
         }
@@ -79,7 +79,7 @@ class Connection(Peer):
             with self._reading:
                 await self._reader.run()
             if self._closing is None:
-                self._outbox.lose()
+                self._pending.lose()
                 self._inbound.close()
                 with anyio.move_on_after(self.limits.closing):
                     await self._inbound.begun()
@@ -110,7 +110,7 @@ class Connection(Peer):
                 self._house.spawn(self._stop_reading)
             else:
                 self._reading.cancel()
-                self._outbox.close()
+                self._pending.close()
 
     def _settle(self) -> None:
         """The reader is through with a chunk or a slice: what was cancelled in it ends, what was asked for begins."""
@@ -172,7 +172,7 @@ class Connection(Peer):
 
     async def _wind_down(self) -> None:
         limits = self.limits
-        self._outbox.lose()
+        self._pending.lose()
         self._cut(Cause.CLOSED)
         try:
             with grace(2 * (limits.grace + limits.flush) + 1):
@@ -184,7 +184,7 @@ class Connection(Peer):
                 # However short the patience is, what is cut may end.
                 await anyio.lowlevel.checkpoint()
                 await self.watch.finish()
-                self._outbox.close()
+                self._pending.close()
                 if self._closers:
                     self.background(self._call_closers)
                 with anyio.move_on_after(limits.grace):
@@ -225,6 +225,6 @@ class Connection(Peer):
                 self._failed("a callback for the end of the connection", error)
 
     def _writer_broken(self) -> None:
-        self._outbox.close()
+        self._pending.close()
         self._cut(Cause.CLOSED)
         self._reading.cancel()

@@ -35,7 +35,7 @@ OnOver = Callable[[], None]
 raise."""
 
 
-class Outbound(OutgoingRequest):
+class PendingRequest(OutgoingRequest):
     """One request of ours. `on_late` gets a result for which the caller waits no more, so that what it created
     is released; `on_over` is told when there is nothing left to come of such a request."""
 
@@ -88,7 +88,7 @@ class Outbound(OutgoingRequest):
         return response.result
 
 
-class Outbox:
+class PendingRequests:
     """All that we send of our own accord."""
 
     __slots__ = ("_closed", "_deliver", "_endpoint", "_lost", "_scopes", "_signals", "_writer")
@@ -120,7 +120,7 @@ class Outbox:
         if self._lost:
             raise ConnectionClosed(method)
         signal = signals.make()
-        asked = Outbound(method, on_late, on_over, signal)
+        asked = PendingRequest(method, on_late, on_over, signal)
         ticket = self._writer.put(self._endpoint.request(asked, params))
         try:
             if timeout is None:
@@ -152,7 +152,7 @@ class Outbox:
     def answered(self, event: Answered) -> None:
         """An answer has arrived. Its caller goes on after the notifications that came before it."""
         asked = event.request
-        assert isinstance(asked, Outbound)
+        assert isinstance(asked, PendingRequest)
         asked.response = event.response
         if event.late:
             asked.abandon()
@@ -165,7 +165,7 @@ class Outbox:
         """The peer will not answer any more: callers that wait are told, and nothing more is asked. Idempotent."""
         self._lost = True
         for asked in self._endpoint.ledger.lose_all():
-            assert isinstance(asked, Outbound)
+            assert isinstance(asked, PendingRequest)
             asked.wake()
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class Outbox:
         self.lose()
         self._closed = True
 
-    def _withdraw(self, asked: Outbound, ticket: int) -> None:
+    def _withdraw(self, asked: PendingRequest, ticket: int) -> None:
         # What the peer has not begun to see need not be cancelled, and will not be answered.
         unseen = self._writer.take_back(ticket)
         if unseen:

@@ -15,7 +15,7 @@ import anyio
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.limits import Limits
 from acp_server.peer.notifications import NotificationQueue
-from acp_server.peer.outbound import OnLate, OnOver, Outbox
+from acp_server.peer.outbound import OnLate, OnOver, PendingRequests
 from acp_server.peer.outcome import report
 from acp_server.peer.stream import Stream
 from acp_server.peer.tracing import tracing
@@ -52,7 +52,7 @@ class Peer(ABC):
         self.writer = Writer(stream, self._writer_broken)
         self.watch = Watch(limits.grace, self._house)
         self._notifications = NotificationQueue(self.scopes, self.work.spawn, limits.notifications)
-        self._outbox = Outbox(self.endpoint, self.writer, self.scopes, self._notifications.deliver)
+        self._pending = PendingRequests(self.endpoint, self.writer, self.scopes, self._notifications.deliver)
         self._fatal: BaseException | None = None
         self._closed = anyio.Event()
         self.leaked = 0
@@ -87,11 +87,11 @@ class Peer(ABC):
         Raises RpcError for the peer's error answer (RequestCancelled for -32800), ConnectionClosed, RequestTimeout,
         MalformedResponse, and EncodeError for params that JSON cannot express.
         """
-        return await self._outbox.request(method, params, timeout, on_late, on_over)
+        return await self._pending.request(method, params, timeout, on_late, on_over)
 
     def notify(self, method: str, params: Any = None) -> None:
         """Queue a notification; never waits. Raises ConnectionClosed and EncodeError."""
-        self._outbox.notify(method, params)
+        self._pending.notify(method, params)
 
     async def send_room(self) -> None:
         """Wait while the peer is behind with reading. For those who send much. Raises ConnectionClosed."""
@@ -120,7 +120,7 @@ class Peer(ABC):
     @property
     def is_lost(self) -> bool:
         """Whether the peer answers nothing any more, because its output has ended or the connection closes."""
-        return self._outbox.is_lost
+        return self._pending.is_lost
 
     async def wait_closed(self) -> None:
         """Wait until the connection is closed and the stream is let go."""

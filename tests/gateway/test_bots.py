@@ -27,6 +27,6 @@ async def test_a_chat_gets_no_agent_that_has_ended_though_its_run_has_not(tmp_pa
             assert (await bot.open(known)).process is held.process
             assert held.process.agent is not None
             # What the end of its output does at once; the rest of its end takes a while.
-            held.process.agent.link.connection._outbox.lose()
+            held.process.agent.link.connection._pending.lose()
             assert (await bot.open(known)).process is not held.process
             group.cancel_scope.cancel()
