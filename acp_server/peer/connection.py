@@ -183,7 +183,7 @@ class Connection(Peer):
                 self.tree.finish_cuts()
                 # However short the patience is, what is cut may end.
                 await anyio.lowlevel.checkpoint()
-                await self.watch.finish()
+                await self.watchdog.finish()
                 self._pending.close()
                 if self._closers:
                     self.background(self._call_closers)
@@ -198,7 +198,7 @@ class Connection(Peer):
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
             self.tree.finish_cuts()
-            self.watch.finish_now()
+            self.watchdog.finish_now()
             self._cleanups.cut(Cause.SHUTDOWN)
             self._cleanups.finish_cuts()
             self._notifications.node.stop_cancelling()

@@ -63,7 +63,7 @@ class Call(Work):
     def __init__(
         self, connection: Peer, request: Request, handler: Handler, urgent: bool, node: Node, answering: Answering
     ) -> None:
-        super().__init__(node, connection.watch)
+        super().__init__(node, connection.watchdog)
         self.connection = connection
         self.request = request
         params = request.params

@@ -22,7 +22,7 @@ from acp_server.peer.tracing import tracing
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation, program_end
-from acp_server.tasks.grace import Watch
+from acp_server.tasks.grace import Watchdog
 from acp_server.tasks.scopes import Scopes
 from acp_server.tasks.spawn import Spawner, Steps
 from acp_server.tasks.threads import Threads
@@ -50,7 +50,7 @@ class Peer(ABC):
         """What runs for the peer: each of its requests is nested in it."""
         self._cleanups = Node(None, "cleanups", self.scopes)
         self.writer = Writer(stream, self._writer_broken)
-        self.watch = Watch(limits.grace, self._house)
+        self.watchdog = Watchdog(limits.grace, self._house)
         self._notifications = NotificationQueue(self.scopes, self.work.spawn, limits.notifications)
         self._pending = PendingRequests(self.endpoint, self.writer, self.scopes, self._notifications.deliver)
         self._fatal: BaseException | None = None
@@ -97,9 +97,9 @@ class Peer(ABC):
         """Wait while the peer is behind with reading. For those who send much. Raises ConnectionClosed."""
         await self.writer.room()
 
-    def ticker(self, seconds: float) -> Watch:
+    def ticker(self, seconds: float) -> Watchdog:
         """A watch of one's own. It is not finished when the connection closes: what it calls must know by itself."""
-        return Watch(seconds, self._house)
+        return Watchdog(seconds, self._house)
 
     def background(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Start cleanup that outlives the request it belongs to. Closing waits for it, within the grace, and then cuts

@@ -32,7 +32,7 @@ class Resource(Job):
     def __init__(self, manager: AbstractAsyncContextManager[Any], label: str, connection: Peer) -> None:
         # No cut of the peer's requests reaches it: at the end of the connection they end first, and may need it.
         patience = connection.limits.grace
-        super().__init__(connection.outlasting(label), connection.lasting, connection.watch, patience)
+        super().__init__(connection.outlasting(label), connection.lasting, connection.watchdog, patience)
         self._manager = manager
         self._opened = anyio.Event()
         self._closing = anyio.Event()

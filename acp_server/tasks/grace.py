@@ -45,7 +45,7 @@ _SLACK: Final = 1.0
 """Seconds more than the watch's patience, for a caller that waits although it was cancelled itself."""
 
 
-class Watch:
+class Watchdog:
     """Calls back for everything that is still there `seconds` after it was put under watch.
 
     One task serves any number of entries, since all have the same patience; it is started when there is something to
@@ -124,7 +124,7 @@ class Work(ABC):
 
     __slots__ = ("_reached", "_watch", "is_watched", "node", "task")
 
-    def __init__(self, node: Node, watch: Watch) -> None:
+    def __init__(self, node: Node, watch: Watchdog) -> None:
         self.node = node
         node.on_cut = self.was_cut
         self.task: object = None
@@ -172,7 +172,7 @@ class Job(Work):
 
     __slots__ = ("_done", "_patience", "_spawner")
 
-    def __init__(self, node: Node, spawner: Spawner, watch: Watch, patience: float) -> None:
+    def __init__(self, node: Node, spawner: Spawner, watch: Watchdog, patience: float) -> None:
         """`watch` calls back `patience` seconds after it is told to."""
         super().__init__(node, watch)
         self._spawner = spawner

@@ -22,7 +22,7 @@ from acp_server.tools.markdown import block
 
 if TYPE_CHECKING:
     from acp_server.schema.tool_call import ToolCallContent
-    from acp_server.tasks.grace import Watch
+    from acp_server.tasks.grace import Watchdog
 
 logger = logging.getLogger("acp_server.tools")
 
@@ -92,7 +92,7 @@ _LEFT_OUT: Final = "[earlier output is left out]\n"
 class View:
     """What the client knows of one tool call."""
 
-    def __init__(self, turn: Turn, id: str, ticker: Watch) -> None:
+    def __init__(self, turn: Turn, id: str, ticker: Watchdog) -> None:
         self._turn = turn
         self._id = id
         self._ticker = ticker

@@ -44,7 +44,7 @@ def by_breaking(story: Story) -> None:
 
 
 def by_impatience(story: Story) -> None:
-    story.connection.watch.finish_now()
+    story.connection.watchdog.finish_now()
 
 
 def by_native_cancel(story: Story) -> None:

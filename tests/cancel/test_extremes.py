@@ -40,7 +40,7 @@ async def _cost_of_the_end(number: int) -> float:
         end.send(*(cancel(id) for id in range(number)))
         assert await end.barrier() == []
         before = time.process_time()
-        await end.connection.watch.finish()
+        await end.connection.watchdog.finish()
         cost = time.process_time() - before
         answers = await end.barrier()
         assert [answer["id"] for answer in answers] == list(range(number))

@@ -125,7 +125,7 @@ async def _rounds(kind: Kind, peer: Peer, backend: str) -> None:
     try:
         await kind(peer, range(CHUNK))
         await _quiet(peer)
-        before = len(tasks(backend)) - connection.watch._running, _descriptors()
+        before = len(tasks(backend)) - connection.watchdog._running, _descriptors()
         objects, size = _memory()
         for first in range(CHUNK, ROUNDS, CHUNK):
             await kind(peer, range(first, first + CHUNK))
@@ -139,10 +139,10 @@ async def _rounds(kind: Kind, peer: Peer, backend: str) -> None:
     assert (ledger.incoming, ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
     assert connection.tree.size == 0
     # The watch's own task sleeps until the time of the first one that was cut is up.
-    assert (len(tasks(backend)) - connection.watch._running, _descriptors()) == before
+    assert (len(tasks(backend)) - connection.watchdog._running, _descriptors()) == before
     assert connection._inbound._running == 0
     assert not connection._inbound._queue
-    assert not connection.watch._entries
+    assert not connection.watchdog._entries
 
 
 async def _quiet(peer: Peer) -> None:

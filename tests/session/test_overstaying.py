@@ -49,7 +49,7 @@ async def test_it_is_answered_with_its_usage_after_one_grace_and_left_alone_afte
     stubborn = Stubborn()
     async with editing(stubborn.agent, LONG) as editor:
         try:
-            watch = editor.connection.watch
+            watch = editor.connection.watchdog
             session = await editor.open()
             id = await editor.prompt(session)
             await editor.client.expect("session/update")

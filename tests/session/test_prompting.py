@@ -392,5 +392,5 @@ async def test_cancelled_turns_leave_no_watch_behind() -> None:
             await editor.cancel(session)
             await editor.answer(id)
         await editor.settled()
-        assert not editor.connection.watch._entries
+        assert not editor.connection.watchdog._entries
         assert editor.connection.tree.size == 0

@@ -230,7 +230,7 @@ class Storm:
             "nodes": connection.tree.size,
             "queued requests": len(inbound._queue),
             "running requests": inbound._running,
-            "watched": len(connection.watch._entries) if self.story.end == "calm" else 0,
+            "watched": len(connection.watchdog._entries) if self.story.end == "calm" else 0,
             "threads": self._world.crew.left,
             "work": connection.work.running,
             "tasks": [repr(task) for task in tasks(self._backend) - before],

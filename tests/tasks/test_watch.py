@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.tasks.grace import Watch
+from acp_server.tasks.grace import Watchdog
 from acp_server.tasks.spawn import Spawner
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ def _raise(error: BaseException) -> None:
 
 async def test_it_calls_when_the_time_is_up() -> None:
     spawner = Clock()
-    watch = Watch(0, spawner)
+    watch = Watchdog(0, spawner)
     called = anyio.Event()
     watch.add(called.set)
     assert not called.is_set()
@@ -42,7 +42,7 @@ async def test_it_calls_when_the_time_is_up() -> None:
 
 async def test_nothing_is_called_before_its_time() -> None:
     spawner = Clock()
-    watch = Watch(LONG, spawner)
+    watch = Watchdog(LONG, spawner)
     called: list[int] = []
     watch.add(lambda: called.append(1))
     await anyio.wait_all_tasks_blocked()
@@ -55,7 +55,7 @@ async def test_nothing_is_called_before_its_time() -> None:
 
 async def test_one_task_serves_all_in_the_order_of_adding() -> None:
     spawner = Clock()
-    watch = Watch(0, spawner)
+    watch = Watchdog(0, spawner)
     called: list[int] = []
     for number in range(5):
         watch.add(lambda number=number: called.append(number))
@@ -66,7 +66,7 @@ async def test_one_task_serves_all_in_the_order_of_adding() -> None:
 
 async def test_what_is_dropped_is_not_called_and_nothing_of_it_is_kept() -> None:
     spawner = Clock()
-    watch = Watch(0, spawner)
+    watch = Watchdog(0, spawner)
     called: list[str] = []
 
     def first() -> None:
@@ -82,7 +82,7 @@ async def test_what_is_dropped_is_not_called_and_nothing_of_it_is_kept() -> None
 
 async def test_the_task_ends_when_all_it_waited_for_was_dropped() -> None:
     spawner = Clock()
-    watch = Watch(0, spawner)
+    watch = Watchdog(0, spawner)
 
     def overdue() -> None:
         pytest.fail("it was dropped")
@@ -94,7 +94,7 @@ async def test_the_task_ends_when_all_it_waited_for_was_dropped() -> None:
 
 async def test_adding_again_does_not_put_off_the_deadline() -> None:
     spawner = Clock()
-    watch = Watch(LONG, spawner)
+    watch = Watchdog(LONG, spawner)
     called: list[str] = []
 
     def overdue() -> None:
@@ -110,7 +110,7 @@ async def test_adding_again_does_not_put_off_the_deadline() -> None:
 
 async def test_it_starts_again_for_what_is_added_after_its_end() -> None:
     spawner = Clock()
-    watch = Watch(0, spawner)
+    watch = Watchdog(0, spawner)
     called: list[int] = []
     for number in range(3):
         watch.add(lambda number=number: called.append(number))
@@ -120,7 +120,7 @@ async def test_it_starts_again_for_what_is_added_after_its_end() -> None:
 
 async def test_a_call_may_add_and_drop_others() -> None:
     spawner = Clock()
-    watch = Watch(0, spawner)
+    watch = Watchdog(0, spawner)
     called: list[str] = []
 
     def dropped() -> None:
@@ -139,7 +139,7 @@ async def test_a_call_may_add_and_drop_others() -> None:
 
 async def test_finishing_before_its_task_began_leaves_no_task() -> None:
     spawner = Clock()
-    watch = Watch(LONG, spawner)
+    watch = Watchdog(LONG, spawner)
     called: list[int] = []
     watch.add(lambda: called.append(1))
     watch.finish_now()
@@ -153,7 +153,7 @@ async def test_it_can_be_set_from_a_plain_callback() -> None:
     import asyncio
 
     spawner = Clock()
-    watch = Watch(0, spawner)
+    watch = Watchdog(0, spawner)
     called = anyio.Event()
     # A signal handler of the embedding program, for example: neither a task nor a context that anyio knows.
     asyncio.get_running_loop().call_soon(watch.add, called.set, context=contextvars.Context())
@@ -163,7 +163,7 @@ async def test_it_can_be_set_from_a_plain_callback() -> None:
 
 async def test_what_is_added_while_finishing_is_called_by_the_next_finish_and_by_no_task() -> None:
     spawner = Spawner(_raise)
-    watch = Watch(0, spawner)
+    watch = Watchdog(0, spawner)
     called: list[int] = []
 
     def again() -> None:
@@ -181,7 +181,7 @@ async def test_what_is_added_while_finishing_is_called_by_the_next_finish_and_by
 
 async def test_a_call_may_drop_others_while_finishing() -> None:
     spawner = Spawner(_raise)
-    watch = Watch(LONG, spawner)
+    watch = Watchdog(LONG, spawner)
     called: list[str] = []
 
     def second() -> None:
@@ -211,7 +211,7 @@ async def test_many_whose_time_is_up_are_called_for_in_slices() -> None:
     for gently in (False, True):
         called.clear()
         others.clear()
-        watch = Watch(LONG if gently else 0, spawner)
+        watch = Watchdog(LONG if gently else 0, spawner)
         for number in range(1000):
             watch.add(lambda number=number: called.append(number))
         async with anyio.create_task_group() as group:
@@ -234,7 +234,7 @@ async def test_a_task_that_cannot_be_started_is_started_by_the_next_who_adds() -
             super().spawn(function, *args, context=context)
 
     spawner = Full()
-    watch = Watch(0, spawner)
+    watch = Watchdog(0, spawner)
     called = anyio.Event()
     with pytest.raises(RecursionError):
         watch.add(called.set)

@@ -9,7 +9,7 @@ import pytest
 
 from acp_server.tasks import grace as module
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.grace import Job, Watch, grace
+from acp_server.tasks.grace import Job, Watchdog, grace
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, Node
 
@@ -36,7 +36,7 @@ class Kept:
     def __init__(self, patience: float = LONG) -> None:
         self.crashes: list[BaseException] = []
         self.spawner = Spawner(self.crashes.append)
-        self.watch = Watch(patience, self.spawner)
+        self.watchdog = Watchdog(patience, self.spawner)
         self.root = Node(None, "root")
         self.node = self.root.child("the work")
         self.job = Told(self, patience)
