@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from acp_server.peer.peer import Peer
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.grace import Work
+from acp_server.tasks.grace import SupervisedWork
 from acp_server.tasks.tree import NOTHING, Node
 from acp_server.wire.messages import Request, RequestId
 
@@ -45,7 +45,7 @@ class Answering(Protocol):
         ...
 
 
-class Call(Work):
+class Call(SupervisedWork):
     """One incoming request while it is being answered."""
 
     __slots__ = (

@@ -119,7 +119,7 @@ class Watchdog:
             self._running = False
 
 
-class Work(ABC):
+class SupervisedWork(ABC):
     """What runs in `node`: a request of the peer's, a tool call, what a session holds."""
 
     __slots__ = ("_reached", "_watch", "is_watched", "node", "task")
@@ -167,7 +167,7 @@ class Work(ABC):
             self._watch.drop(self.overdue)
 
 
-class Job(Work):
+class Job(SupervisedWork):
     """Work that has a task of its own, and a caller that waits for it."""
 
     __slots__ = ("_done", "_patience", "_spawner")

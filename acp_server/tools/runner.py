@@ -229,7 +229,7 @@ class Execution(Job):
     # -- its end
 
     def was_cut(self, node: Node) -> None:
-        """See `Work`. It is over for the client now: the function has its last words, and cleans up unseen."""
+        """See `SupervisedWork`. It is over for the client: the function has its last words, and cleans up unseen."""
         super().was_cut(node)
         # What a thread has said before the cancel is part of what is kept.
         self._context.take()

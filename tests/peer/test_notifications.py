@@ -1,4 +1,4 @@
-"""The lane of notifications: one after the other, in order, whatever becomes of each; and answers behind them."""
+"""The queue of notifications: one after the other, in order, whatever becomes of each; and answers behind them."""
 
 import gc
 import logging
@@ -23,7 +23,7 @@ WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
 class Track:
-    """A lane, its tasks, and what its handlers did."""
+    """A queue, its tasks, and what its handlers did."""
 
     def __init__(self, limit: int = 1024 * 1024) -> None:
         self.crashes: list[BaseException] = []

@@ -23,7 +23,7 @@ class Told(Job):
     """A job that tells what came of it."""
 
     def __init__(self, kept: "Kept", patience: float) -> None:
-        super().__init__(kept.node, kept.spawner, kept.watch, patience)
+        super().__init__(kept.node, kept.spawner, kept.watchdog, patience)
         self._kept = kept
 
     def over(self, value: Any, error: BaseException | None) -> None:
@@ -138,7 +138,7 @@ async def test_work_that_is_cut_ends_and_only_then_its_waiting_is_over() -> None
     assert order == ["cleaned up", "waited"]
     assert kept.ends == [(NOTHING, None)]
     # The watch has nothing left to look after.
-    kept.watch.finish_now()
+    kept.watchdog.finish_now()
     await kept.idle()
 
 
@@ -148,7 +148,7 @@ async def test_work_that_is_cut_before_it_begins_is_not_begun() -> None:
     await kept.run(kept.waits)
     assert kept.ends == [(NOTHING, None)]
     assert not kept.begun.is_set()
-    kept.watch.finish_now()
+    kept.watchdog.finish_now()
     await kept.idle()
 
 
@@ -199,7 +199,7 @@ async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone(caplo
     with anyio.fail_after(5):
         await left_alone.wait()
     # The watch has nothing left to look after.
-    kept.watch.finish_now()
+    kept.watchdog.finish_now()
     assert stop_cancelling == [1]
     kept.go_on.set()
     await kept.idle()
@@ -225,7 +225,7 @@ async def test_whoever_waits_and_is_cancelled_cuts_the_work_and_waits_for_its_cl
             await kept.begun.wait()
             scope.cancel()
     assert cleaned == [Cause.FINISHED]
-    kept.watch.finish_now()
+    kept.watchdog.finish_now()
     await kept.idle()
 
 
@@ -244,7 +244,7 @@ async def test_whoever_waits_and_is_cancelled_does_not_wait_for_work_that_does_n
 async def test_nor_when_nobody_watches_over_it_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SLACK", 0.02)
     kept = Kept(patience=0.02)
-    kept.watch.finish_now()
+    kept.watchdog.finish_now()
     with anyio.fail_after(5), anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
             group.start_soon(kept.run, kept.stubborn)
@@ -267,7 +267,7 @@ async def test_a_cut_behind_the_end_is_not_looked_after() -> None:
 async def test_work_whose_time_is_over_before_it_begins_is_not_waited_for_and_does_not_begin() -> None:
     kept = Kept()
     kept.node.cut(Cause.USER)
-    kept.watch.finish_now()
+    kept.watchdog.finish_now()
     with anyio.fail_after(5):
         await kept.run(kept.waits)
     await kept.idle()

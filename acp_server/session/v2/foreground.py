@@ -77,14 +77,14 @@ class Foreground(Job):
         self.prompt.insert(self._session)
         self.start(self.prompt.serve)
 
-    def leave(self) -> None:
+    def request_over(self) -> None:
         """Its request is over. If the message was not inserted, it never will be."""
         if not self._has_begun:
             self.prompt.left()
             self.node.close()
 
     def was_cut(self, _node: Node) -> None:
-        """See `Work`."""
+        """See `SupervisedWork`."""
         if self._has_begun:
             super().was_cut(_node)
         elif _node.cause is not None:
@@ -98,7 +98,7 @@ class Foreground(Job):
             self.connection.fail(ending)
 
     def give_up(self) -> None:
-        """See `Work`. The session is not free for the next prompt: what was cut still runs."""
+        """See `SupervisedWork`. The session is not free for the next prompt: what was cut still runs."""
         if self._has_begun and not self._is_told:
             logger.warning("%s does not end although it was cancelled; told without it", self.node.label)
             self._tell(NOTHING, None)

@@ -65,7 +65,7 @@ class Insertion(Follower):
 
     def left(self) -> None:
         """See `Follower`."""
-        self._work.leave()
+        self._work.request_over()
 
 
 class Prompting(v1.Prompting):
