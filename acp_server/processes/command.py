@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import logging
 import signal
 import subprocess
@@ -66,7 +67,7 @@ async def open_command(words: Sequence[str], cwd: str | None, env: Mapping[str, 
         return await anyio.open_process(
             words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cwd, env=env, **own_group()
         )
-    raise TimeoutError(None, "it could not be started in time")
+    raise TimeoutError(errno.ETIMEDOUT, "it takes too long")
 
 
 class Command(ABC):
