@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from conformance.agent.cases.sessions import end
 from conformance.agent.cases.sessions_known import LIST, LOADING, capable, reopen
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, Update
@@ -149,7 +150,7 @@ async def load_keeps_the_order(agent: Agent) -> None:
             lived.append(("user", agent.text_of(situation)))
             lived += _told([each for each in agent.updates(session, since=since) if each.kind != "user_message_chunk"])
     if agent.can("sessionCapabilities.close"):
-        await (await agent.request("session/close", {"sessionId": session})).result()
+        await end(agent, session)
     since = len(agent.received)
     await (await reopen(agent, "session/load", session)).result()
     replayed = _told(agent.updates(session, since=since))

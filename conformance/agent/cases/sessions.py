@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent
-from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable
+from conformance.core.case import CHOICE, MUST, SHOULD, belongs_to, choice, fail, not_applicable
 
 ACP = "ACP v1"
 SETUP = "Session Setup, Creating a Session"
@@ -19,6 +19,12 @@ async def _capable(agent: Agent, *capabilities: str) -> None:
     for capability in capabilities:
         if not agent.can(capability):
             not_applicable(f"{capability} is not announced")
+
+
+async def end(agent: Agent, session: str) -> None:
+    """`session/close`, which must succeed: a step of cases that are about something else."""
+    with belongs_to("sessions/close"):
+        await (await agent.request("session/close", {"sessionId": session})).result()
 
 
 @case("sessions/new", level=MUST, source=ACP, section=SETUP, shared=True)
@@ -85,7 +91,7 @@ async def cancel_unknown(agent: Agent) -> None:
 # Closing.
 
 
-@case("sessions/close", level=MUST, source=ACP, section=CLOSING, shared=True)
+@case("sessions/close", level=MUST, source=ACP, section=CLOSING, shared=True, after="gating/has-close")
 async def close(agent: Agent) -> None:
     """Closing a session succeeds."""
     await _capable(agent, "sessionCapabilities.close")
@@ -97,11 +103,19 @@ async def closed_takes_no_prompt(agent: Agent) -> None:
     """A closed session takes no prompts: its resources are freed."""
     await _capable(agent, "sessionCapabilities.close")
     session = await agent.session()
-    await (await agent.request("session/close", {"sessionId": session})).result()
+    await end(agent, session)
     await (await agent.say(session, "hello")).error()
 
 
-@case("sessions/close-cancels", level=MUST, source=ACP, section=CLOSING, behaviours=["F18"], needs="hang")
+@case(
+    "sessions/close-cancels",
+    level=MUST,
+    source=ACP,
+    section=CLOSING,
+    behaviours=["F18"],
+    needs="hang",
+    after="gating/has-close",
+)
 async def close_cancels(agent: Agent) -> None:
     """Closing a session cancels its turn as session/cancel does: the prompt is answered `cancelled`."""
     await _capable(agent, "sessionCapabilities.close")
@@ -128,7 +142,7 @@ async def close_leaves_others(agent: Agent) -> None:
     """Closing a session leaves the others as they are."""
     await _capable(agent, "sessionCapabilities.close")
     first, second = await agent.session(), await agent.session()
-    await (await agent.request("session/close", {"sessionId": first})).result()
+    await end(agent, first)
     await (await agent.prompt(second, "quick")).result()
 
 

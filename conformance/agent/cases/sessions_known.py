@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from conformance.agent.cases.sessions import end
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, Pending
 from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable, skip
@@ -120,7 +121,7 @@ async def _with_history(agent: Agent) -> tuple[str, str, str]:
     await prompt.result()
     said = "".join(each.text for each in agent.updates(session) if each.kind == "agent_message_chunk")
     if agent.can("sessionCapabilities.close"):
-        await (await agent.request("session/close", {"sessionId": session})).result()
+        await end(agent, session)
     return session, agent.text_of(situation), said
 
 
@@ -179,7 +180,15 @@ async def load_unknown(agent: Agent) -> None:
     await (await reopen(agent, "session/load", NONE)).error()
 
 
-@case("sessions/resume-replays-nothing", level=MUST, source=ACP, section=RESUMING, behaviours=["I8"], needs="quick")
+@case(
+    "sessions/resume-replays-nothing",
+    level=MUST,
+    source=ACP,
+    section=RESUMING,
+    behaviours=["I8"],
+    needs="quick",
+    after="gating/has-resume",
+)
 async def resume_replays_nothing(agent: Agent) -> None:
     """Resuming a session does not replay the conversation."""
     await capable(agent, "sessionCapabilities.resume")
@@ -196,7 +205,15 @@ async def resume_replays_nothing(agent: Agent) -> None:
         )
 
 
-@case("sessions/resumed-goes-on", level=MUST, source=ACP, section=RESUMING, needs="quick", shared=True)
+@case(
+    "sessions/resumed-goes-on",
+    level=MUST,
+    source=ACP,
+    section=RESUMING,
+    needs="quick",
+    shared=True,
+    after="gating/has-resume",
+)
 async def resumed_goes_on(agent: Agent) -> None:
     """A resumed session takes prompts."""
     await capable(agent, "sessionCapabilities.resume")

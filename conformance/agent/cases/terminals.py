@@ -7,6 +7,7 @@ from typing import Any
 
 from conformance.agent.cases.cancel_request import cancelled_by_id
 from conformance.agent.cases.session_cancel import ends_cancelled
+from conformance.agent.cases.sessions import end
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, Incoming, Pending, Refuse
 from conformance.core.case import MUST, SHOULD, fail, not_applicable
@@ -226,7 +227,7 @@ async def releases_at_close(agent: Agent) -> None:
     if not agent.can("sessionCapabilities.close"):
         not_applicable("sessionCapabilities.close is not announced")
     await at_work(agent, session)
-    await (await agent.request("session/close", {"sessionId": session})).result()
+    await end(agent, session)
     await all_released(agent)
 
 

@@ -266,3 +266,16 @@ def test_where_nothing_came_no_line_is_named() -> None:
 
     [result] = judge([a_case(wants_more)]).cases
     assert (result.verdict, result.guilty) == (Verdict.FAIL, None)
+
+
+def test_what_is_announced_and_not_there_is_one_accusation() -> None:
+    class ClosesNothing(SmallAgent):
+        def _answer(self, id: Any, method: Any, params: Any) -> Iterator[Any]:
+            if method == "session/close":
+                return iter([{"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}])
+            return super()._answer(id, method, params)
+
+    found = by_id(judge(load().matching(["gating/has-close", "sessions", "terminals"]), Started(ClosesNothing)))
+    refused = [case for case in found.values() if "session/close" in case.reason]
+    assert [case.id for case in refused if case.verdict is not Verdict.UNREACHED] == ["gating/has-close"]
+    assert {case.root for case in refused if case.verdict is Verdict.UNREACHED} == {"gating/has-close"}
