@@ -26,13 +26,19 @@ INSTALLED = HERE.parents[2] / "build" / "public"
 
 
 def installed(agent: Public) -> Path:
-    """The folder that the agent is installed in, by npm if it is not there yet."""
+    """The folder that the agent is installed in; it is installed if it is not there yet."""
     folder = INSTALLED / f"{agent.package.replace('/', '-')}-{agent.version}"
-    if not (folder / agent.command[0]).exists():
-        folder.mkdir(parents=True, exist_ok=True)
+    if (folder / agent.command[0]).exists():
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    if agent.registry == "npm":
         (folder / "package.json").write_text("{}")
         package = f"{agent.package}@{agent.version}"
         subprocess.run(["npm", "install", "--no-audit", "--no-fund", package], cwd=folder, check=True)
+    else:
+        subprocess.run([sys.executable, "-m", "venv", str(folder / "env")], check=True)
+        pip = [str(folder / "env" / "bin" / "pip"), "install", "-q", "--disable-pip-version-check"]
+        subprocess.run([*pip, f"{agent.package}=={agent.version}"], check=True)
     return folder
 
 

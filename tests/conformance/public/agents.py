@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 
 @dataclass(frozen=True)
 class Public:
-    """An agent of npm's. `{model}` in its environment and its files stands for the model's URL, `{home}` for HOME."""
+    """An agent that is published. In its environment and its files, `{model}` is the model's URL, `{home}` is HOME."""
 
     package: str
     version: str
@@ -19,6 +20,8 @@ class Public:
     env: Mapping[str, str]
     files: Mapping[str, object] = field(default_factory=dict)
     """Below HOME, as JSON."""
+    registry: Literal["npm", "PyPI"] = "npm"
+    """Where it is installed from: by npm, or by pip in an environment `env` of its own."""
 
     def settle(self, home: Path, model: str) -> Mapping[str, str]:
         """Write its files; the environment that it is to run in, besides that of the caller."""
@@ -91,5 +94,12 @@ AGENTS: Mapping[str, Public] = {
             # Root, which the user of a container often is, is refused without it.
             "IS_SANDBOX": "1",
         },
+    ),
+    "pydantic-acp": Public(
+        "pydantic-acp",
+        "1.10.0",
+        ["env/bin/python", str(Path(__file__).with_name("pydantic_agent.py"))],
+        {},
+        registry="PyPI",
     ),
 }
