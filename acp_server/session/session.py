@@ -193,6 +193,8 @@ class Session:
     def leave(self, turn: Turn) -> None:
         """The turn is really through, which may be long after its answer."""
         self.turns.remove(turn)
+        if not self._awaited:
+            return
         for over in (turn, self.running):
             if (event := self._awaited.pop(over, None)) is not None:
                 event.set()
