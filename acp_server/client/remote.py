@@ -239,6 +239,7 @@ class RemoteAgent:
         from acp_server.client.v2.speech import Version2
 
         link = self.link
+        link.connection.endpoint.strict = True
         receive = partial(self._router.receive, link.connection)
         link.v2 = version_2 = Version2(link, told, self.sessions, self._is_cancelling, receive)
         version_2.restrict(self._routes)

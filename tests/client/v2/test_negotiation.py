@@ -206,3 +206,13 @@ async def test_what_the_agent_does_not_have_is_not_asked_of_it() -> None:
         session = await agent.new_session("/project")
         with pytest.raises(CapabilityMissing, match="session/set_mode"):
             await session.set_mode("ask")
+
+
+@pytest.mark.parametrize(
+    "message", ['[{"jsonrpc":"2.0","id":"q","method":"x"}]', '{"jsonrpc":"2.0","id":null,"method":"x"}']
+)
+async def test_batches_of_the_agents_and_the_id_null_are_refused(message: str) -> None:
+    async with talking_2() as (_, peer):
+        await peer.send_raw(message.encode() + b"\n")
+        refused = await peer.expect(lambda answer: "error" in answer)
+        assert (refused["id"], refused["error"]["code"]) == (None, -32600)
