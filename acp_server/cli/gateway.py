@@ -21,7 +21,7 @@ from acp_server.cli.commands import ARGUMENTS, ConfiguredCommand, config_option,
 from acp_server.cli.launch import LEVELS, configure_log
 from acp_server.cli.target import COMMAND
 from acp_server.errors import UsageError
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import Limits, Size
 
 if TYPE_CHECKING:
     from acp_server.gateway.auth import Tokens
@@ -45,6 +45,33 @@ class _Store(click.Path):
         return super().convert(value, param, ctx)
 
 
+class _Size(click.ParamType[Size]):
+    """Two numbers."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Size:
+        """See click.ParamType."""
+        found = re.fullmatch(r"(\d{1,6}):(\d{1,6})", str(value))
+        if found is None or (size := Size(int(found[1]), int(found[2]))).most < max(1, size.least):
+            self.fail(f"{value!r} is not MIN:MAX, as 0:4", param, ctx)
+        return size
+
+
+class _Users(click.ParamType[range]):
+    """Ids of users, the last one included."""
+
+    name = "users"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        """See click.ParamType."""
+        found = re.fullmatch(r"(\d{1,10})-(\d{1,10})", str(value))
+        users = range(0) if found is None else range(int(found[1]), int(found[2]) + 1)
+        if not users or users.start == 0:
+            self.fail(f"{value!r} is not FIRST-LAST, as 20000-29999, without root", param, ctx)
+        return users
+
+
 @click.command(cls=ConfiguredCommand)
 @config_option
 @click.option("--agent", metavar="COMMAND", help="The agent that every bot is. The built-in one by default.")
@@ -60,6 +87,25 @@ class _Store(click.Path):
     type=click.Path(exists=True, file_okay=False),
     default=".",
     help="The folder that the agents work in; here by default.",
+)
+@click.option(
+    "--agents",
+    type=_Size(),
+    metavar="MIN:MAX",
+    default="0:1",
+    show_default=True,
+    help="How many processes each bot's agent has, at least and at most; with --isolate for each name of tokens.",
+)
+@click.option(
+    "--isolate",
+    is_flag=True,
+    help="Agents of their own for each name of tokens, that work in a folder of that name below --cwd.",
+)
+@click.option(
+    "--agent-users",
+    type=_Users(),
+    metavar="FIRST-LAST",
+    help="With --isolate: the ids of users that those agents run as, one for each name. The gateway has to be root.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 for any that is free.")
@@ -178,6 +224,7 @@ def _is_any(host: str) -> bool:
 def _settings(given: Mapping[str, Any]) -> Settings:
     from acp_server.gateway import server
     from acp_server.gateway.gateway import Settings
+    from acp_server.gateway.isolation import Isolation
 
     host: str = given["host"]
     if given["token_file"] is None and not server.is_loopback(host):
@@ -185,11 +232,16 @@ def _settings(given: Mapping[str, Any]) -> Settings:
     for origin in given["allow_origins"]:
         if not _ORIGIN.fullmatch(origin):
             raise UsageError(f"--allow-origin {origin!r}: expected one like https://example.org, with no path")
+    if given["agent_users"] is not None and not given["isolate"]:
+        raise UsageError("--agent-users is for the agents of each name of tokens: give --isolate too")
     bots, agent = _bots(given["bots"]), given["agent"]
+    cwd = os.path.abspath(given["cwd"])
     return Settings(
         bots=bots,
         agent=_command(agent) if agent is not None else None if bots else COMMAND,
-        cwd=os.path.abspath(given["cwd"]),
+        cwd=cwd,
+        agents=given["agents"],
+        isolation=Isolation(cwd, given["agent_users"]) if given["isolate"] else None,
         store=given["store"],
         shared_sessions=given["shared_sessions"],
         cancel="drain" if given["cancel"] == "drain" else "stop",

@@ -37,6 +37,7 @@ async def spawn_agent(
     *,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
+    user: int | None = None,
     on_stderr: Callable[[str], object] | None = None,
     limits: Limits | None = None,
     patience: Patience | None = None,
@@ -48,14 +49,17 @@ async def spawn_agent(
     terminated, and killed if that does not help (`patience`). A cancel does not interrupt that.
 
     `command` is a program, or a program with its arguments; it runs in the folder `cwd`, with `env` added to our own
-    environment. `on_stderr` gets each line that it writes to standard error; without it they go to the log, at level
-    info. `wrap` may put a stream of its own around the one to the process, to look at what passes. Raises OSError if it
-    cannot be started.
+    environment. With `user` it is that user's and that group's, by their id, which only root may do (POSIX).
+    `on_stderr` gets each line that it writes to standard error; without it they go to the log, at level info. `wrap`
+    may put a stream of its own around the one to the process, to look at what passes. Raises OSError if it cannot be
+    started.
     """
     whole = None if env is None else {**os.environ, **env}
 
     async def start() -> tuple[ChildProcess, Stream]:
-        process = await ChildProcess.start(command, cwd=cwd, env=whole, on_stderr=on_stderr, stderr_log=stderr_logger)
+        process = await ChildProcess.start(
+            command, cwd=cwd, env=whole, user=user, on_stderr=on_stderr, stderr_log=stderr_logger
+        )
         return process, process.stream if wrap is None else wrap(process.stream)
 
     process, stream = await start()

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from acp_server.gateway.pool import Lives
 from acp_server.gateway.records import Status
 
 logger = logging.getLogger("acp_server.gateway.access")
@@ -88,7 +89,10 @@ _CHATS: Final = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600)
 
 
 class Present(Protocol):
-    """What the gauges show: how it is at the moment."""
+    """What is not counted here, but looked at."""
+
+    lives: Lives
+    """What has become of the processes of agents."""
 
     def chats(self) -> Tally[Status]:
         """How many chats there are that have not ended, by their status."""
@@ -121,7 +125,7 @@ class Metrics:
             buckets=_CHATS,
             registry=registry,
         )
-        registry.register(_Gauges(present))
+        registry.register(_Looked(present))
         ProcessCollector(registry=registry)
 
     def answered(self, route: str, code: int, seconds: float) -> None:
@@ -139,7 +143,7 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class _Gauges(Collector):
+class _Looked(Collector):
     def __init__(self, present: Present) -> None:
         self._present = present
 
@@ -154,7 +158,13 @@ class _Gauges(Collector):
         for bot, (running, waiting) in self._present.agents().items():
             agents.add_metric([bot], running)
             queue.add_metric([bot], waiting)
-        return chats, agents, queue
+        starts = CounterMetricFamily("acp_gateway_agent_starts", "Processes of agents started.", labels=["bot"])
+        ends = CounterMetricFamily("acp_gateway_agent_ends", "Processes of agents ended.", labels=["bot", "reason"])
+        for bot, number in self._present.lives.starts.items():
+            starts.add_metric([bot], number)
+        for (bot, reason), number in self._present.lives.ends.items():
+            ends.add_metric([bot, reason], number)
+        return chats, agents, queue, starts, ends
 
     def describe(self) -> Iterable[Metric]:
         """See Collector. Without it everything would be collected once at the start."""

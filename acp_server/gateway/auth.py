@@ -60,6 +60,8 @@ class Tokens:
 
     def __init__(self, tokens: Iterable[tuple[bytes, Caller]]) -> None:
         self._tokens = list(tokens)
+        self.names = frozenset(caller.name for _, caller in self._tokens)
+        """Whose tokens these are."""
 
     def caller(self, authorization: str | None) -> Caller:
         """Whose token an `Authorization` header has. Raises ApiError 4100."""

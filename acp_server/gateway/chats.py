@@ -18,7 +18,7 @@ from acp_server.gateway import errors, new_chat
 from acp_server.gateway.adopted import adopt
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, SubmitBody, known_id
-from acp_server.gateway.bots import Bot, Bots
+from acp_server.gateway.bots import Bots
 from acp_server.gateway.chat_rows import Elsewhere, NotOurs, Occupied
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.drain import Drain
@@ -31,6 +31,7 @@ from acp_server.gateway.live_chat import LiveChat
 from acp_server.gateway.messages import Message
 from acp_server.gateway.new_chat import NewChat
 from acp_server.gateway.nodes import ENDED, Node
+from acp_server.gateway.pool import Pool
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import CallType
 from acp_server.gateway.records import RUNNING, Chat, Status, Usage
@@ -110,7 +111,7 @@ class Chats:
 
     async def create(self, caller: Caller, conversation_id: str | None, body: ChatBody) -> Begun:
         """Begin a chat; in a new conversation without `conversation_id`."""
-        bot = self._bots.find(body.bot_id)
+        bot = self._bots.find(body.bot_id, caller.name)
         if not body.auto_save_history and not body.stream:
             raise ApiError(Code.NOT_SAVED_NOT_STREAMED, "without stream, auto_save_history has to be true")
         async with self._admission:
@@ -286,7 +287,7 @@ class Chats:
         return new_chat.add(rows, self._ids, self._conversations, caller, conversation_id, body, home, node, refuse)
 
     async def _adopt(self, chat: Chat, body: SubmitBody) -> Begun:
-        bot = self._bots.find(chat.bot_id)
+        bot = self._bots.find(chat.bot_id, chat.owner)
         async with self._admission:
             self._check_running()
             home, node = self._node.home(bot.name), self._node.id
@@ -297,7 +298,7 @@ class Chats:
             return turn.live.chat.to_wire(), listener
 
     def _turn(
-        self, chat: Chat, query: Message | None, lease: Lease, prompt: list[Message], bot: Bot, meta: dict[str, Any]
+        self, chat: Chat, query: Message | None, lease: Lease, prompt: list[Message], bot: Pool, meta: dict[str, Any]
     ) -> PromptTurn:
         async def heard(session: str | None, most: int) -> tuple[list[str], list[Message]]:
             but = None if query is None else query.id

@@ -43,12 +43,12 @@ class Conversations:
     def __init__(
         self,
         ids: Ids,
-        on_release: Callable[[KnownSession], None],
+        on_release: Callable[[str, KnownSession], None],
         limits: Limits,
         file_urls: bool = False,
     ) -> None:
-        """`on_release` is told of each session that will not be taken up again; it must not wait. `file_urls`: whether
-        messages may link to files by any URL."""
+        """`on_release` is told of each session that will not be taken up again, after whose it is; it must not wait.
+        `file_urls`: whether messages may link to files by any URL."""
         self._ids = ids
         self._on_release = on_release
         self._limits = limits
@@ -100,7 +100,7 @@ class Conversations:
     def delete(self, rows: Rows, caller: Caller, id: str) -> None:
         """It is not found any more. `Rows.purge` removes what is left when no chat of it lives."""
         conversation = self.find(rows, caller, id)
-        self.release(rows, conversation.know(None))
+        self._release(rows, conversation, conversation.know(None))
         self._change(rows, conversation, deleted=True)
 
     # -- messages
@@ -195,7 +195,7 @@ class Conversations:
         if known is not None:
             rows.change_conversation(conversation)
             if known.bot != bot:
-                self.release(rows, known)
+                self._release(rows, conversation, known)
                 known = None
         return Lease(conversation.id, conversation.section_id, bot, conversation.revision, known)
 
@@ -210,15 +210,15 @@ class Conversations:
         if conversation is None or conversation.deleted or conversation.revision != lease.revision:
             return False
         # The one before is of another chat, which began while this one waited.
-        self.release(rows, conversation.know(known))
+        self._release(rows, conversation, conversation.know(known))
         rows.change_conversation(conversation)
         rows.mark_known(known.key, [*heard, *(message.id for message in rows.produced(chat_id))])
         return True
 
-    def release(self, rows: Rows, session: KnownSession | None) -> None:
+    def _release(self, rows: Rows, conversation: Conversation, session: KnownSession | None) -> None:
         """No chat will take up this session again, once this is committed: an agent takes nothing back."""
         if session is not None:
-            rows.afterwards.append(partial(self._on_release, session))
+            rows.afterwards.append(partial(self._on_release, conversation.owner, session))
 
     # -- changes
 
@@ -230,7 +230,7 @@ class Conversations:
         """No session knows the conversation as it is from now on."""
         conversation.revision += 1
         conversation.section_id = section_id or conversation.section_id
-        self.release(rows, conversation.know(None))
+        self._release(rows, conversation, conversation.know(None))
         self._change(rows, conversation)
 
     def _change(

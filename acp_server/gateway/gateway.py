@@ -15,16 +15,20 @@ from anyio.abc import TaskGroup, TaskStatus
 from acp_server.client import Patience
 from acp_server.gateway.access import Metrics
 from acp_server.gateway.auth import Tokens
-from acp_server.gateway.bots import Bot, Bots
+from acp_server.gateway.bots import Bots
 from acp_server.gateway.chats import Cancel, Chats
 from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.drain import Drain
-from acp_server.gateway.engines import Place, open_engine
+from acp_server.gateway.engines import Place as Kept
+from acp_server.gateway.engines import open_engine
 from acp_server.gateway.everywhere import Everywhere
 from acp_server.gateway.forward import Forwarded
 from acp_server.gateway.ids import Ids
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.isolation import Isolation, Place
+from acp_server.gateway.limits import ONE, Limits, Size
 from acp_server.gateway.nodes import Node
+from acp_server.gateway.pool import Lives, Pool
+from acp_server.gateway.program import Program
 from acp_server.gateway.questions import CallType
 from acp_server.gateway.records import KnownSession, Status
 from acp_server.gateway.rows import Rows
@@ -43,7 +47,11 @@ class Settings:
     """The command of the agent that is every other bot; None: there are no others."""
     cwd: str
     """The folder that the agents work in, an absolute path."""
-    store: Place | None = None
+    agents: Size = ONE
+    """How many processes the agent of a bot has."""
+    isolation: Isolation | None = None
+    """Where agents of their own, one for each name of tokens, work; None: all share the same agents."""
+    store: Kept | None = None
     """Where conversations are kept; None: in memory."""
     url: str = ""
     """Where other gateways that share the store reach this one."""
@@ -88,15 +96,21 @@ class Gateway:
                 shared_sessions=settings.shared_sessions,
             )
             node.joined(*engine.transact(node.join))
-            make = partial(
-                Bot,
-                cwd=settings.cwd,
-                ids=ids,
-                limits=settings.limits,
-                patience=settings.patience,
-                protocol=settings.protocol,
-            )
-            self._bots = Bots(make)
+            lives = Lives()
+
+            def pool(name: str, command: Sequence[str], owner: str | None) -> Pool:
+                place = partial(_place, settings.isolation, settings.cwd, owner)
+                program = Program(
+                    bot=name,
+                    command=command,
+                    place=place,
+                    limits=settings.limits,
+                    patience=settings.patience,
+                    protocol=settings.protocol,
+                )
+                return Pool(name, program, ids, limits=settings.limits, size=settings.agents, lives=lives)
+
+            self._bots = Bots(pool, isolated=settings.isolation is not None)
             self._bots.set(settings.bots, settings.agent)
             self.conversations = Conversations(ids, self._release, self.limits, settings.file_urls)
             self.chats = Chats(
@@ -109,7 +123,7 @@ class Gateway:
                 cancel=settings.cancel,
                 elicitation=settings.elicitation,
             )
-            self.metrics = Metrics(_Present(self.chats, self._bots))
+            self.metrics = Metrics(_Present(self.chats, self._bots, lives))
             self.chats.on_end = self.metrics.ended
             self.everywhere = Everywhere(store, engine, node, self.chats)
             node.stop_work = self.chats.abandon
@@ -117,10 +131,10 @@ class Gateway:
             node.on_tick = self.chats.tidy
             opened.pop_all()
 
-    def _release(self, session: KnownSession) -> None:
+    def _release(self, owner: str, session: KnownSession) -> None:
         own = self.node.own(session)
         if own is not None:
-            self._bots.release(own)
+            self._bots.release(owner, own)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -146,7 +160,7 @@ class Gateway:
     def reload(self, tokens: Tokens, bots: Mapping[str, Sequence[str]], agent: Sequence[str] | None) -> None:
         """Go on with these. Chats that have begun are not touched: each keeps its agent. Never waits."""
         self.tokens = tokens
-        self._bots.set(bots, agent)
+        self._bots.set(bots, agent, tokens.names)
 
     def drain(self) -> None:
         """Take no new chats from now on, and end when those that run have ended. Never waits.
@@ -183,7 +197,8 @@ class Gateway:
 class _Present:
     """See `acp_server.gateway.access.Present`."""
 
-    def __init__(self, chats: Chats, bots: Bots) -> None:
+    def __init__(self, chats: Chats, bots: Bots, lives: Lives) -> None:
+        self.lives = lives
         self._chats = chats
         self._bots = bots
 
@@ -192,6 +207,10 @@ class _Present:
 
     def agents(self) -> Mapping[str, tuple[int, int]]:
         return self._bots.running()
+
+
+def _place(isolation: Isolation | None, cwd: str, owner: str | None) -> Place:
+    return Place(cwd) if isolation is None or owner is None else isolation.place(owner)
 
 
 async def _hold(*, task_status: TaskStatus[TaskGroup]) -> None:

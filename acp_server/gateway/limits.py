@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from acp_server.errors import UsageError
 from acp_server.gateway.errors import ApiError, Code
@@ -21,6 +21,16 @@ MESSAGES: Final = 100
 NAME: Final = 100
 PAGE: Final = 50
 """Messages and conversations that one page may have."""
+
+
+class Size(NamedTuple):
+    """How many processes the agent of a bot has, at least and at most."""
+
+    least: int = 0
+    most: int = 1
+
+
+ONE: Final = Size()
 
 
 _N = TypeVar("_N", int, float)
@@ -64,6 +74,17 @@ class Limits:
         100, "NUMBER", "Sessions of one agent that are kept open while no chat uses them.", least=0
     )
     idle_session_seconds: float = _limit(1800.0, "SECONDS", "How long a session that no chat uses is kept open.")
+    # A chat that waits for tool outputs has its session still.
+    agent_sessions: int = _limit(
+        0, "NUMBER", "Sessions that chats use at once in one process of an agent; 0 for any number.", least=0
+    )
+    agent_idle_seconds: float = _limit(
+        1800.0, "SECONDS", "How long a process of an agent is kept without a chat, beyond the least number of them."
+    )
+    agent_age_seconds: float = _limit(
+        0.0, "SECONDS", "How old a process of an agent may be before others get its chats; 0 for any age.", least=0
+    )
+    queue_seconds: float = _limit(60.0, "SECONDS", "How long a chat may wait for a process of its agent that has room.")
     # An agent that does one thing at a time, and answers nothing meanwhile, has as long as this for it.
     silence_seconds: float = _limit(
         600.0, "SECONDS", "How long an agent that has chats may say nothing before it is asked whether it is there."

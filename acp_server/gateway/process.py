@@ -1,6 +1,6 @@
 """One run of an agent's program: who works with its sessions, the questions that it asks, and whether it is there.
 
-When a run begins and ends is decided in `acp_server.gateway.bots`; which session is whose in
+When a run begins and ends is decided in `acp_server.gateway.pool`; which session is whose in
 `acp_server.gateway.sessions`.
 """
 
@@ -73,50 +73,104 @@ class OpenSession:
     """Whether nothing was said in it yet."""
 
 
+class Changes:
+    """Tells all tasks that wait that something is not as it was."""
+
+    def __init__(self) -> None:
+        self.next = anyio.Event()
+        """Set at the next change. To be taken before what may change is looked at."""
+
+    def tell(self) -> None:
+        """Something has changed."""
+        self.next.set()
+        self.next = anyio.Event()
+
+
 class Process:
     """One run of an agent's program."""
 
-    def __init__(self, bot: str, ids: Ids, cwd: str) -> None:
+    def __init__(self, bot: str, ids: Ids, changes: Changes) -> None:
+        """`changes` is told when it may have room for a chat more, or has no chat any more."""
         self.ready = anyio.Event()
         """Set when the agent can be asked for sessions, or never will be."""
         self.scope = anyio.CancelScope()
         """Cancelling it ends the run."""
+        self.spawned: RemoteAgent | None = None
+        """The agent, from its start on."""
         self.agent: RemoteAgent | None = None
+        """The agent, once it can be asked for sessions."""
+        self.why: str | None = None
+        """Why the gateway has ended it."""
+        self.began_at = self.changed_at = anyio.current_time()
+        """When it was started, and when it last had a chat more or less."""
         self.error: AcpError | OSError | None = None
         self._bot = bot
         self._ids = ids
-        self._cwd = cwd
+        self._has_left = False
         self._sessions: Sessions | None = None
         self._turns: dict[str, Turn] = {}
         """The turns of chats, by the ids of their sessions."""
         self._opening = 0
         """How many wait for a session."""
         self._begun = 0
-        self._changed = anyio.Event()
+        self._changes = changes
         self._probes: list[anyio.Event] = []
 
-    def begin(self, agent: RemoteAgent) -> None:
-        """The agent has started."""
-        self._sessions = Sessions(self._bot, agent, self._cwd)
+    def begin(self, agent: RemoteAgent, cwd: str) -> None:
+        """The agent has started, in this folder."""
+        self._sessions = Sessions(self._bot, agent, cwd)
         self.agent = agent
         self.ready.set()
 
+    def leave(self) -> None:
+        """The agent ends, and has no more chats."""
+        self._has_left = True
+        self._signal()
+
+    def kill(self) -> None:
+        """End it by force, now."""
+        if self.spawned is not None and self.spawned.process is not None:
+            self.spawned.process.kill()
+
     # -- sessions
 
-    async def open(self, known: KnownSession | None) -> OpenSession:
-        """The known session if the agent still has it, else a new one. Raises AcpError or OSError."""
+    @property
+    def load(self) -> int:
+        """How many chats have a session of it, or wait for one."""
+        return len(self._turns) + self._opening
+
+    @contextmanager
+    def reserved(self) -> Generator[None]:
+        """While a chat waits for a session of it."""
         self._opening += 1
+        self.changed_at = anyio.current_time()
         try:
-            sessions = await self._when_ready()
-            if known is not None:
-                session = await sessions.find(known.key, known.id)
-                if session is not None:
-                    return OpenSession(self, session, known.key, is_new=False)
-            session, key = await sessions.open()
-            return OpenSession(self, session, key, is_new=True)
+            yield
         finally:
             self._opening -= 1
             self._signal()
+
+    def holds(self, key: str) -> bool:
+        """Whether the session with this key is open here."""
+        return self._sessions is not None and self._sessions.holds(key)
+
+    def knows(self, id: str) -> bool:
+        """Whether the agent has a session of this id open."""
+        return self.agent is not None and self.agent.knows(id)
+
+    def means_otherwise(self, id: str, key: str) -> bool:
+        """Whether this id has meant a session with another key here."""
+        return self._sessions is not None and self._sessions.means_otherwise(id, key)
+
+    async def open(self, known: KnownSession | None) -> OpenSession:
+        """The known session if the agent still has it, else a new one. Raises AcpError or OSError."""
+        sessions = await self._when_ready()
+        if known is not None:
+            session = await sessions.find(known.key, known.id)
+            if session is not None:
+                return OpenSession(self, session, known.key, is_new=False)
+        session, key = await sessions.open()
+        return OpenSession(self, session, key, is_new=True)
 
     def begin_turn(self, session: RemoteSession, turn: Turn) -> None:
         """Let `turn` have the questions of this session."""
@@ -169,7 +223,12 @@ class Process:
     @property
     def is_lost(self) -> bool:
         """Whether the agent has ended, or is about to: it answers nothing any more."""
-        return self.agent is not None and self.agent.link.connection.is_lost
+        return self._has_left or (self.agent is not None and self.agent.link.connection.is_lost)
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether it is being looked at whether the agent is there."""
+        return bool(self._probes)
 
     @property
     def progress(self) -> tuple[int, int] | None:
@@ -211,12 +270,12 @@ class Process:
 
     async def when_idle(self) -> None:
         """Wait until no chat works with it."""
-        while self._turns or self._opening:
-            await self._changed.wait()
+        while self.load:
+            await self._changes.next.wait()
 
     def _signal(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        self.changed_at = anyio.current_time()
+        self._changes.tell()
 
     # -- questions
 

@@ -14,13 +14,13 @@ import anyio.lowlevel
 
 from acp_server.client import AgentExited, RemoteTurn
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RequestCancelled, RpcError
-from acp_server.gateway.bots import Bot
 from acp_server.gateway.chat_rows import NotOurs, Occupied
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import OCCUPIED, Code, log_fault, outline
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import UNSTORED, LiveChat
 from acp_server.gateway.messages import Message, as_context, blocks, context, is_command
+from acp_server.gateway.pool import NoRoom, Pool
 from acp_server.gateway.process import OpenSession
 from acp_server.gateway.questions import Question
 from acp_server.gateway.records import Failure, KnownSession, Status, Usage
@@ -45,7 +45,7 @@ class PromptTurn:
     def __init__(
         self,
         live: LiveChat,
-        bot: Bot,
+        bot: Pool,
         lease: Lease,
         conversations: Conversations,
         waiting: Waiting,
@@ -299,6 +299,8 @@ def _failure(error: AcpError | OSError) -> Failure:
         return Failure(Code.INTERNAL, AgentExited(None, error.exit_code, "").args[0])
     if isinstance(error, ConnectionClosed):
         return Failure(Code.INTERNAL, "the agent is gone")
+    if isinstance(error, NoRoom):
+        return Failure(Code.BUSY, "all agents are busy; try again later")
     if isinstance(error, TimeoutError):
         return Failure(Code.INTERNAL, "the agent does not answer")
     if isinstance(error, AuthRequired):

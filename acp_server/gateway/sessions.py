@@ -111,6 +111,14 @@ class Sessions:
             self._open[key] = session
         return session
 
+    def holds(self, key: str) -> bool:
+        """Whether the session with this key is open."""
+        return key in self._open
+
+    def means_otherwise(self, id: str, key: str) -> bool:
+        """Whether this id has meant a session with another key in this run."""
+        return self._used.get(id, key) != key
+
     def release(self, key: str) -> RemoteSession | None:
         """The session with this key, which is not found here any more; None if it is not of this run."""
         self._idle.pop(key, None)

@@ -147,10 +147,12 @@ class ChildProcess:
         *,
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        user: int | None = None,
         on_stderr: Callable[[str], object] | None = None,
         stderr_log: logging.Logger = logger,
     ) -> ChildProcess:
-        """Start `command` in the folder `cwd`, with `env` as its whole environment; without it with our own.
+        """Start `command` in the folder `cwd`, with `env` as its whole environment; without it with our own. With
+        `user` as that user and group, which only root may do.
 
         `on_stderr` gets each line of its standard error; without it they go to `stderr_log`. Raises OSError if there is
         no such program or folder, or it may not be started.
@@ -161,7 +163,14 @@ class ChildProcess:
         # A cancel in the middle would leave a process without an owner.
         with grace(_STARTING):
             process = await anyio.open_process(
-                [os.fspath(word) for word in words], cwd=cwd, env=env, stderr=subprocess.PIPE, **own_group()
+                [os.fspath(word) for word in words],
+                cwd=cwd,
+                env=env,
+                stderr=subprocess.PIPE,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
+                **own_group(),
             )
             return cls(process, on_stderr, stderr_log)
         raise TimeoutError(f"the process could not be started within {_STARTING:g} s")

@@ -13,9 +13,13 @@ from acp_server.client import Patience
 from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import read_tokens
 from acp_server.gateway.chats import Cancel
-from acp_server.gateway.engines import Place
+from acp_server.gateway.engines import Place as Kept
 from acp_server.gateway.gateway import Gateway, Settings
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.ids import Ids
+from acp_server.gateway.isolation import Isolation, Place
+from acp_server.gateway.limits import ONE, Limits, Size
+from acp_server.gateway.pool import Pool
+from acp_server.gateway.program import Program
 from acp_server.gateway.questions import CallType
 
 from .serving import BUSY, PATIENCE, TOKEN, TOKENS
@@ -29,13 +33,15 @@ async def gateway_in(
     folder: Path,
     agent: list[str] | None = BUSY,
     bots: dict[str, list[str]] | None = None,
-    store: Place | None = None,
+    store: Kept | None = None,
     cancel: Cancel = "stop",
     patience: Patience = PATIENT,
     allow_origins: Sequence[str] = (),
     elicitation: CallType = "function",
     file_urls: bool = False,
     protocol: Literal[1, 2] = 2,
+    agents: Size = ONE,
+    isolation: Isolation | None = None,
     **limits: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway, and a client of it."""
@@ -51,6 +57,8 @@ async def gateway_in(
         patience=patience,
         allow_origins=allow_origins,
         protocol=protocol,
+        agents=agents,
+        isolation=isolation,
     )
     (folder / "tokens").write_text(TOKENS)
     async with client_of(Gateway(settings, read_tokens(folder / "tokens"))) as http:
@@ -98,6 +106,13 @@ async def listed(http: httpx.AsyncClient, conversation: str) -> list[str]:
         "/v1/conversation/message/list", params={"conversation_id": conversation}, json={"order": "asc"}
     )
     return [message["content"] for message in found.json()["data"]]
+
+
+def pool_of(command: Sequence[str], cwd: str, *, patience: Patience, size: Size = ONE, **limits: Any) -> Pool:
+    """The processes of an agent, without a gateway."""
+    bounds = Limits(**limits)
+    program = Program(bot="1", command=command, place=lambda: Place(cwd), limits=bounds, patience=patience)
+    return Pool("1", program, Ids(), limits=bounds, size=size)
 
 
 class Counting:

@@ -13,12 +13,9 @@ import psutil
 import pytest
 
 from acp_server.client import Patience
-from acp_server.gateway.bots import Bot
-from acp_server.gateway.ids import Ids
-from acp_server.gateway.limits import Limits
 from acp_server.gateway.records import KnownSession
 
-from .inside import Api, Counting, begin, ended, ids, say
+from .inside import Api, Counting, begin, ended, ids, pool_of, say
 from .serving import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -230,7 +227,7 @@ async def test_an_agent_that_opens_no_session_gets_no_new_chats_although_nobody_
 
 async def test_no_agent_is_started_for_what_is_let_go_when_the_gateway_ends(wayward: Wayward) -> None:
     async with anyio.create_task_group() as group:
-        bot = Bot("1", wayward.command("load", "delete"), "/", Ids(), limits=Limits(), patience=HURRY)
+        bot = pool_of(wayward.command("load", "delete"), "/", patience=HURRY)
         bot.release(KnownSession("1", "old", "key"))
         bot.use(group)
         group.cancel_scope.cancel()
