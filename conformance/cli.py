@@ -28,13 +28,6 @@ def main() -> None:
     metavar="FILE|NAME",
     help="Which prompt brings the agent into which situation: a TOML file, or an included one.",
 )
-@click.option(
-    "--protocol",
-    type=click.Choice(["1", "2", "both"]),
-    default="1",
-    show_default=True,
-    help="Which version to judge. Version 2 is a draft that may change, so it is judged only where it is asked for.",
-)
 @options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def agent(**arguments: Any) -> None:

@@ -25,6 +25,13 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that `agent` and `client` share: which cases, how long, and where the reports go."""
     path = click.Path(dir_okay=False, path_type=Path)
     for option in (
+        click.option(
+            "--protocol",
+            type=click.Choice(["1", "2", "both"]),
+            default="1",
+            show_default=True,
+            help="Which version to judge. Version 2 is a draft that may change, and judged only where it is asked for.",
+        ),
         click.option("--html", "html_file", type=path, help="Write a page with every case and its wire transcript."),
         click.option("--junit", "junit_file", type=path, help="Write JUnit XML, for continuous integration."),
         click.option("--json", "json_file", type=path, help="Write the whole run, for `compare` and for programs."),

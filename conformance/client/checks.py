@@ -12,7 +12,9 @@ from typing import Any
 
 from conformance.core.checker import Checker
 from conformance.core.result import Subject, clean
-from conformance.core.schema import announced
+from conformance.core.schema import NotJson, announced, parse
+
+from .dialect import Dialect
 
 _CONTENT = {
     "image": "promptCapabilities.image",
@@ -57,7 +59,8 @@ class Seen:
 class Watch:
     """Looks at the messages of one conversation, in order."""
 
-    def __init__(self, seen: Seen, case: str) -> None:
+    def __init__(self, seen: Seen, case: str, dialect: Dialect) -> None:
+        self._dialect = dialect
         self._seen = seen
         self._case = case
         self._checker = Checker("client")
@@ -86,8 +89,10 @@ class Watch:
 
     def received(self, line: bytes) -> Any:
         """The message of a line, or None; what is wrong with it is noted."""
-        message, violations = self._checker.check(line)
         self._seen.messages += 1
+        if self._dialect.version != 1:
+            return self._of_a_draft(line)
+        message, violations = self._checker.check(line)
         shown = line[:500].decode("utf-8", "backslashreplace")
         found = [(str(each.rule), each.what) for each in violations]
         if isinstance(message, list) and not (self._batched and not any("method" in each for each in message)):
@@ -98,6 +103,22 @@ class Watch:
                 found += self._own(each)
         for rule, what in found:
             self._seen.findings.setdefault(rule, []).append(Finding(self._case, what, shown))
+        return message
+
+    def _of_a_draft(self, line: bytes) -> Any:
+        """The same for another version than 1, of which the checker has no schema: the line has to be one object."""
+        message: Any = None
+        what = ""
+        try:
+            message = parse(line)
+        except (UnicodeDecodeError, NotJson) as error:
+            what = f"not JSON: {error}"
+        if not isinstance(message, dict):
+            what = what or (f"{len(message)} messages in one line" if isinstance(message, list) else "not an object")
+            shown = line[:500].decode("utf-8", "backslashreplace")
+            self._seen.findings.setdefault("v2-object", []).append(Finding(self._case, what, shown))
+        elif message.get("method") == "initialize" and self._seen.subject is None:
+            self._seen.subject = _subject(message.get("params"), self._dialect)
         return message
 
     def _excused(self, rule: str, message: dict[str, Any]) -> bool:
@@ -124,7 +145,7 @@ class Watch:
         if not isinstance(params, dict):
             return
         if method == "initialize" and self._seen.subject is None:
-            self._seen.subject = _subject(params)
+            self._seen.subject = _subject(params, self._dialect)
         for key, table in (("prompt", _CONTENT), ("mcpServers", _TRANSPORTS)):
             for each in params[key] if isinstance(params.get(key), list) else ():
                 kind = each.get("type") if isinstance(each, dict) else None
@@ -137,8 +158,10 @@ class Watch:
             yield "directories", f"{method} has additionalDirectories although {wanted} is not announced"
 
 
-def _subject(params: dict[str, Any]) -> Subject:
-    info = params.get("clientInfo")
+def _subject(params: Any, dialect: Dialect) -> Subject | None:
+    if not isinstance(params, dict):
+        return None
+    info = params.get(dialect.info)
     name, version = (info.get("name"), info.get("version")) if isinstance(info, dict) else (None, None)
     spoken = params.get("protocolVersion")
     return {

@@ -19,6 +19,7 @@ from .pace import Pace
 from .program import AGENT
 from .run import Stop, run
 from .stage import Setting
+from .v2 import cases as v2
 
 
 def main(
@@ -28,6 +29,7 @@ def main(
     *,
     strict: bool = False,
     profile_name: str | None = None,
+    protocol: str = "1",
     here: bool = False,
     **rest: Any,
 ) -> None:
@@ -36,7 +38,8 @@ def main(
     Raises:
         click.UsageError: A pattern that fits no case, no `{agent}` in the command, or a file that is not a profile.
     """
-    chosen = choose([cases.load()], patterns, strict=strict)
+    registries = {"1": [cases.load()], "2": [v2.load()], "both": [cases.load(), v2.load()]}
+    chosen = choose(registries[protocol], patterns, strict=strict)
     if only_list:
         show(chosen)
         return

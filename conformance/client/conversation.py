@@ -16,6 +16,7 @@ from conformance.core.lines import Framer, TooLong, Transcript
 from conformance.core.schema import announced, encoded, errors_of, methods, same_id
 
 from .checks import Watch
+from .dialect import Dialect
 from .link import Gone, Link
 from .pace import Pace
 
@@ -78,8 +79,9 @@ class Ask:
 class Conversation:
     """One agent process. `run` reads; everything else is for a case."""
 
-    def __init__(self, link: Link, watch: Watch, transcript: Transcript, pace: Pace) -> None:
+    def __init__(self, link: Link, watch: Watch, transcript: Transcript, pace: Pace, dialect: Dialect) -> None:
         self.pace = pace
+        self.dialect = dialect
         self.capabilities: dict[str, Any] = {}
         """What the suite, as the agent, has announced."""
         self.first: dict[str, Any] | None = None
@@ -287,18 +289,20 @@ class Conversation:
 
     async def answer_by_itself(self, message: Message) -> None:
         """Answer a request as a simple agent does, which refuses params that the schema does not allow."""
-        known = methods().get(message.method)
+        known = methods(self.dialect.version).get(message.method)
         params = {} if message.params is None else message.params
-        if known is not None and known["receiver"] == "agent" and errors_of(known["params"], params):
+        checked = known is not None and known["receiver"] == "agent" and self.dialect.version == 1
+        if known is not None and checked and errors_of(known["params"], params):
             await self.refuse(message, -32602, "Invalid params")
             return
         match message.method:
             case "initialize":
-                await self.reply(message, {"protocolVersion": 1})
+                await self.reply(message, self.dialect.hello())
             case "session/new":
                 await self.reply(message, {"sessionId": self.new_session_id()})
             case "session/prompt":
-                await self.reply(message, {"stopReason": "end_turn"})
+                await self.dialect.begin_turn(self, message)
+                await self.dialect.end_turn(self, message, "end_turn")
             case method:
                 if known is None or known["receiver"] == "client" or not self._announces(known["capability"]):
                     await self.refuse(message, -32601, "Method not found")

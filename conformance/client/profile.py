@@ -51,6 +51,7 @@ SITUATIONS: Mapping[str, str] = {
     "approve": "the user says yes to a permission request",
     "reject": "the user says no to a permission request",
     "leave": "the user leaves",
+    "resume": "version 2: the user takes up an earlier session",
 }
 
 

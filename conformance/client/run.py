@@ -144,7 +144,7 @@ async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
     limit = 2 * pace.starting + _STEPS * pace.patience
     try:
         with anyio.move_on_after(limit) as scope:
-            async with set_up(setting, case.needs, seen, case.id) as stage:
+            async with set_up(setting, case, seen) as stage:
                 verdict, reason, root = await _play(case, stage, seen)
         if scope.cancelled_caught:
             verdict, reason = Verdict.SLOW, f"the case did not come to its end within {limit:.3g} s"

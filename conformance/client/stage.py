@@ -13,9 +13,11 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from conformance.core.case import Case
 from conformance.core.lines import Transcript
 from conformance.core.process import Start, spawn
 
+from . import dialect as dialects
 from . import program
 from .checks import Seen, Watch
 from .conversation import Conversation
@@ -45,7 +47,7 @@ class Stage:
     """Made by `set_up`."""
 
     def __init__(
-        self, setting: Setting, folder: str, links: Links, program: Program, group: TaskGroup, watch: tuple[Seen, str]
+        self, setting: Setting, folder: str, links: Links, program: Program, group: TaskGroup, watch: tuple[Seen, Case]
     ) -> None:
         self.setting = setting
         self.folder = folder
@@ -68,8 +70,10 @@ class Stage:
 
         async def connect() -> None:
             link = await self._links.next()
-            watch = Watch(*self._watch)
-            started.append(Conversation(link, watch, self.transcript, self.setting.pace))
+            seen, case = self._watch
+            dialect = dialects.of(case.protocol)
+            watch = Watch(seen, case.id, dialect)
+            started.append(Conversation(link, watch, self.transcript, self.setting.pace, dialect))
             waiting.cancel_scope.cancel()
 
         async def give_up() -> None:
@@ -144,7 +148,7 @@ def _fill(line: str, values: dict[str, object]) -> str:
 
 
 @asynccontextmanager
-async def set_up(setting: Setting, needs: Sequence[str], seen: Seen, case: str) -> AsyncIterator[Stage]:
+async def set_up(setting: Setting, case: Case, seen: Seen) -> AsyncIterator[Stage]:
     """Start the client for one case; at the end of the block nothing of it is left.
 
     Raises:
@@ -154,7 +158,7 @@ async def set_up(setting: Setting, needs: Sequence[str], seen: Seen, case: str) 
     try:
         async with listen() as links:
             profile = setting.profile
-            extra = [word for name in ("prompt", *needs) for word in profile.situations[name].arguments]
+            extra = [word for name in ("prompt", *case.needs) for word in profile.situations[name].arguments]
             command = [*program.expand(setting.command, links.command, folder), *profile.arguments, *extra]
             where = os.getcwd() if setting.here else folder
             async with (

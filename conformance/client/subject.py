@@ -23,9 +23,9 @@ from conformance.core.case import fail, not_applicable, skip
 from conformance.core.schema import announced
 
 from .conversation import Ask, Conversation, Message
+from .dialect import Dialect
 from .stage import Stage
 
-INFO = {"name": "conformance", "title": "Conformance suite", "version": "1"}
 PROBE = "_conformance/are_you_there"
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 
@@ -48,6 +48,11 @@ class Client:
         self._turn: Message | None = None
 
     @property
+    def dialect(self) -> Dialect:
+        """The version that is judged."""
+        return self.conversation.dialect
+
+    @property
     def folder(self) -> Path:
         """The folder for the files of the case."""
         return Path(self.stage.folder)
@@ -68,16 +73,17 @@ class Client:
         """The `initialize` request, not answered yet."""
         request = await self.conversation.receive("initialize", self.conversation.pace.starting)
         self.conversation.pace.started(anyio.current_time() - self.stage.began)
-        capabilities = request.param("clientCapabilities")
+        self.dialect.asked(request.param("protocolVersion"))
+        capabilities = request.param(self.dialect.capabilities)
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         return request
 
     async def welcome(self, request: Message, **fields: Any) -> None:
         """Answer it."""
-        result = {"protocolVersion": 1, "agentCapabilities": {}, "agentInfo": INFO, "authMethods": [], **fields}
+        result = self.dialect.hello(**fields)
         await self.conversation.release("initialize")
-        self.conversation.capabilities = result.get("agentCapabilities") or {}
-        await self.conversation.reply(request, {key: value for key, value in result.items() if value is not None})
+        self.conversation.capabilities = result.get(self.dialect.agent_capabilities) or {}
+        await self.conversation.reply(request, result)
 
     async def session(self) -> Message:
         """Answer `session/new`; the request."""
@@ -90,22 +96,37 @@ class Client:
         return request
 
     async def prompt(self, **fields: Any) -> Message:
-        """Get as far as a prompt, which stays open; the request."""
+        """Get as far as a turn, which stays open; the request that began it."""
         await self.initialize(**fields)
         await self.session()
         return await self.prompted()
 
     async def prompted(self) -> Message:
-        """Wait for the prompt, which stays open; the request."""
+        """Wait for the prompt, whose turn stays open; the request."""
+        await self.arrived()
+        await self.begin_turn()
+        return self.turn
+
+    async def arrived(self) -> Message:
+        """Wait for the prompt, and do nothing yet; the request."""
         self._turn = await self._step("session/prompt")
         self.begin_trial()
         await self.conversation.release("session/prompt")
         return self._turn
 
-    async def end_turn(self, reason: str = "end_turn") -> None:
-        """Answer the prompt."""
+    @property
+    def turn(self) -> Message:
+        """The prompt of the turn."""
         assert self._turn is not None
-        await self.conversation.reply(self._turn, {"stopReason": reason})
+        return self._turn
+
+    async def begin_turn(self) -> None:
+        """Begin what the prompt asks for; on version 2 this answers it."""
+        await self.dialect.begin_turn(self.conversation, self.turn)
+
+    async def end_turn(self, reason: str = "end_turn") -> None:
+        """End the turn."""
+        await self.dialect.end_turn(self.conversation, self.turn, reason)
 
     async def _step(self, method: str) -> Message:
         """The next request of the opening, whose time is measured; it may take long as long as no rule is tried."""
@@ -142,7 +163,7 @@ class Client:
 
     async def say(self, text: str) -> None:
         """Send a piece of the agent's message."""
-        await self.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+        await self.update(self.dialect.message(text))
 
     async def alive(self) -> None:
         """See that the client still answers, and so has read all that was sent before.
@@ -171,6 +192,7 @@ class Client:
 
     async def cancelled(self) -> Message:
         """Have the user stop the turn, and wait for `session/cancel`."""
+        self.conversation.hold("session/cancel")  # a request of this name is for the case, too
         await self.user("cancel")
         return await self.conversation.receive("session/cancel")
 

@@ -16,10 +16,8 @@ from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
 
 _HERE = Path(__file__).resolve().parent
-_FOLDER = next(
-    folder
-    for folder in (_HERE.parents[1] / "protocol_schemas" / "v1", _HERE / "v1")
-    if (folder / "schema.json").exists()
+_FOLDERS = next(
+    folder for folder in (_HERE.parents[1] / "protocol_schemas", _HERE) if (folder / "v1" / "schema.json").exists()
 )
 """In the source tree the files that the runtime exports; where the suite is installed, its own copy of them."""
 
@@ -66,20 +64,20 @@ def same_id(left: object, right: object) -> bool:
 
 
 @cache
-def methods() -> Mapping[str, Mapping[str, Any]]:
-    """The methods of the protocol by name: `kind`, `receiver`, `params`, `result`, `capability`."""
-    return json.loads((_FOLDER / "methods.json").read_text("utf-8"))["methods"]
+def methods(version: int = 1) -> Mapping[str, Mapping[str, Any]]:
+    """The methods of a version of the protocol by name: `kind`, `receiver`, `params`, `result`, `capability`."""
+    return json.loads((_FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["methods"]
 
 
 @cache
 def member_capabilities() -> Mapping[str, Mapping[str, str]]:
     """The capabilities that members of a union need, by the name of the union and what tells the member apart."""
-    return json.loads((_FOLDER / "methods.json").read_text("utf-8"))["memberCapabilities"]
+    return json.loads((_FOLDERS / "v1" / "methods.json").read_text("utf-8"))["memberCapabilities"]
 
 
 @cache
 def _definitions() -> Mapping[str, Any]:
-    return json.loads((_FOLDER / "schema.json").read_text("utf-8"))["$defs"]
+    return json.loads((_FOLDERS / "v1" / "schema.json").read_text("utf-8"))["$defs"]
 
 
 def _ref(validator: Any, ref: str, instance: object, schema: object) -> Iterator[jsonschema.ValidationError]:

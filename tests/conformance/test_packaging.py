@@ -47,7 +47,8 @@ def test_an_agent_in_another_language_is_judged_by_the_distribution_alone(instal
 
 
 def test_it_has_its_own_copy_of_the_schema_and_nothing_of_the_runtime(installed: Path) -> None:
-    assert (installed / "conformance" / "core" / "v1" / "schema.json").is_file()
+    for version in ("v1", "v2"):
+        assert (installed / "conformance" / "core" / version / "schema.json").is_file()
     assert (installed / "conformance" / "agent" / "profiles" / "workspace.toml").is_file()
     assert (installed / "conformance" / "report" / "page.css").is_file()
     assert not (installed / "acp_server").exists()

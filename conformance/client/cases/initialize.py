@@ -50,9 +50,9 @@ async def version_is_an_integer(client: Client) -> None:
 async def names_itself(client: Client) -> None:
     """A client says its name and its version."""
     request = await client.greeting()
-    info = request.param("clientInfo")
+    info = request.param(client.dialect.info)
     if not isinstance(info, dict) or not all(isinstance(info.get(key), str) for key in ("name", "version")):
-        fail(f"clientInfo is {brief(info)}")
+        fail(f"{client.dialect.info} is {brief(info)}")
 
 
 @case("initialize/unsupported-version", level=SHOULD, source=_ACP, section="Initialization, Version Negotiation")

@@ -18,9 +18,8 @@ def _options(prefix: str, *kinds: str) -> list[dict[str, str]]:
 
 
 async def _ask(client: Client, options: list[dict[str, str]], call: str = "call-1") -> Ask:
-    await client.update({"sessionUpdate": "tool_call", "toolCallId": call, "title": f"Run {call}", "kind": "execute"})
-    tool_call = {"toolCallId": call, "title": f"Run {call}", "status": "pending"}
-    return await client.ask("session/request_permission", {"toolCall": tool_call, "options": options})
+    await client.update(client.dialect.call(call, kind="execute"))
+    return await client.ask("session/request_permission", client.dialect.question(call, options))
 
 
 async def _decided(client: Client, situation: str, kind: str, *kinds: str) -> tuple[dict[str, Any], str | None]:
@@ -55,7 +54,7 @@ async def _cancelled(client: Client, cancel: Message, ask: Ask) -> None:
         fail(f"a permission request that was pending at session/cancel was answered with {brief(answer)}")
 
 
-async def _left_open(client: Client, *asks: Ask) -> None:
+async def left_open(client: Client, *asks: Ask) -> None:
     """See that the client has read the requests and waits for its user."""
     await client.alive()
     if any(ask.answers for ask in asks):
@@ -118,7 +117,7 @@ async def cancelled(client: Client) -> None:
     """A permission request that is pending at session/cancel is answered with the outcome cancelled."""
     await client.prompt()
     ask = await _ask(client, _options("opt", "allow_once", "reject_once"))
-    await _left_open(client, ask)
+    await left_open(client, ask)
     await _cancelled(client, await client.cancelled(), ask)
 
 
@@ -127,7 +126,7 @@ async def all_cancelled(client: Client) -> None:
     """Every permission request that is pending at session/cancel is answered with the outcome cancelled."""
     await client.prompt()
     asks = [await _ask(client, _options(f"{n}", "allow_once", "reject_once"), f"call-{n}") for n in range(3)]
-    await _left_open(client, *asks)
+    await left_open(client, *asks)
     cancel = await client.cancelled()
     for ask in asks:
         await _cancelled(client, cancel, ask)
@@ -138,7 +137,7 @@ async def cancelled_once(client: Client) -> None:
     """A permission request that was cancelled with its turn is answered once, also if it is withdrawn besides."""
     await client.prompt()
     ask = await _ask(client, _options("opt", "allow_once", "reject_once"))
-    await _left_open(client, ask)
+    await left_open(client, ask)
     await client.cancelled()
     await client.conversation.notify("$/cancel_request", {"requestId": ask.id})
     await client.answer(ask)

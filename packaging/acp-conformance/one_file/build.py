@@ -34,7 +34,8 @@ def build(target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         inside = Path(folder) / "inside"
         shutil.copytree(ROOT / "conformance", inside / "conformance", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(ROOT / "protocol_schemas" / "v1", inside / "conformance" / "core" / "v1")
+        for version in ("v1", "v2"):
+            shutil.copytree(ROOT / "protocol_schemas" / version, inside / "conformance" / "core" / version)
         shutil.copy(HERE / "rpds.py", inside)
         shutil.copy(HERE / "__main__.py", inside)
         for name in LIBRARIES:

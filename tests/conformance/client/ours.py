@@ -24,12 +24,13 @@ async def ask(request: RequestPermissionRequest) -> PermissionOption | None:
 
 
 async def main(command: list[str]) -> None:
-    again = "--again" in command
-    command = [word for word in command if word != "--again"]
+    again, resumes, version = "--again" in command, "--resume" in command, 2 if "--protocol-2" in command else 1
+    command = [word for word in command if word not in ("--again", "--resume", "--protocol-2")]
     handlers = Handlers(permission=ask, files=LocalFiles([os.getcwd()]), terminals=LocalTerminals())
     async with spawn_agent(command, handlers) as agent:
-        await agent.initialize(client_info=Implementation(name="ours", version="1.0"))
-        session = await agent.new_session(os.getcwd())
+        await agent.initialize(client_info=Implementation(name="ours", version="1.0"), version=version)
+        opening = agent.load_session("earlier", os.getcwd()) if resumes else agent.new_session(os.getcwd())
+        session = await opening
         with anyio.open_signal_receiver(signal.SIGINT) as signals:
             if again:
                 try:
