@@ -149,6 +149,8 @@ class Checker:
         if wrong := errors_of(known["params"], params):
             yield Violation("update" if method == "session/update" else "request", f"{method} params, {wrong}", line)
             return
+        if method == "initialize" and _is_of_another_version(params):
+            return  # a client that asks for a later version says what that one wants to know, too
         yield from _extra(known["params"], params, f"{method} params", line)
         if method == "session/update":
             yield from self._update(params["update"], line)
@@ -232,7 +234,7 @@ def _kind(value: object) -> str:
 
 
 def _is_of_another_version(result: Any) -> bool:
-    """Whether an agent has agreed to a later version, whose messages have other shapes."""
+    """Whether this is about a later version, whose messages have other shapes."""
     version = result.get("protocolVersion") if isinstance(result, dict) else None
     return type(version) is int and version > 1
 

@@ -249,3 +249,9 @@ def test_a_session_that_was_never_made_is_a_stranger_one_that_is_made_later_is_n
     rules(early, made)
     assert [each.rule for each in stranger.leftovers()] == ["session"]
     assert early.leftovers() == loaded.leftovers() == []
+
+
+def test_a_client_that_asks_for_a_later_version_may_say_more() -> None:
+    for version, found in ((2, []), (1, ["extra-member"])):
+        line = json.dumps(call("initialize", {"protocolVersion": version, "info": {}}, id=1)).encode()
+        assert [each.rule for each in Checker("client").check(line)[1]] == found
