@@ -178,12 +178,12 @@ class Editor(acp.Client):
 async def attached(editor: Editor, command: Sequence[str]) -> AsyncIterator[ClientSideConnection]:
     """An initialized connection to an agent of this command.
 
-    On leaving, the agent's stdin is closed; that it goes by itself, with 0, quietly, leaving no process and no terminal
-    behind, is asserted then.
+    On leaving, the SDK closes the agent's stdin and, after a time, terminates it; that it went by itself, with 0,
+    quietly, leaving no process and no terminal behind, is asserted then.
     """
     with tempfile.TemporaryFile() as stderr, no_orphans() as mark:
         async with acp.spawn_agent_process(
-            editor, *command, env=mark, transport_kwargs={"stderr": stderr.fileno()}
+            editor, *command, env=mark, transport_kwargs={"stderr": stderr.fileno(), "shutdown_timeout": _SECONDS}
         ) as (connection, process):
             editor.agent = process
             try:
@@ -194,10 +194,6 @@ async def attached(editor: Editor, command: Sequence[str]) -> AsyncIterator[Clie
                         client_info=Implementation(name="interop", version="1"),
                     )
                     yield connection
-                    # The SDK gives it two seconds, and fails if it ends right then.
-                    assert process.stdin is not None
-                    process.stdin.close()
-                    await process.wait()
             except BaseException:
                 await editor.end_terminals()
                 raise
