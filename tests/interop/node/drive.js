@@ -60,6 +60,8 @@ async function open(context) {
 
 async function converse(context, sessionId, turns) {
   for (const turn of turns) {
+    // The SDK hands updates on beside the answer, so those of the turn before may come after it.
+    await new Promise((resolve) => setImmediate(resolve));
     const abort = new AbortController();
     editor.begin(sessionId, turn, (toolCallId) => {
       observe("cancelling", { sessionId, by: turn.cancelBy });
