@@ -1,5 +1,6 @@
 """`make test-install`: the wheel in an empty environment of each supported Python that is here, with what it needs from
-the package index, and the first steps of the README there; and the conformance suite by itself, which judges an agent.
+the package index, and the first steps of the README there; and, on the oldest of them, the conformance suite by itself,
+which judges an agent.
 
 Without a network: `PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER make test-install`, where the folder has what is needed.
 """
@@ -19,7 +20,7 @@ ANSWER = "You asked for 'a.txt'. It has 2 lines.\n"
 
 
 def main() -> int:
-    tried = 0
+    tried: list[str] = []
     with tempfile.TemporaryDirectory() as place:
         wheel = build("wheel", Path(place))
         for name in NAMES:
@@ -34,13 +35,13 @@ def main() -> int:
                 install = [str(programs / "pip"), "install", "-q", "--disable-pip-version-check", f"{wheel}{extras}"]
                 subprocess.run(install, check=True, timeout=SECONDS)
                 assert first_steps(programs, folder) == ANSWER
-            tried += 1
+            tried.append(python)
             print(f"{name}: installed and answered, {time.monotonic() - began:.0f} s")
-            if shutil.which("node") is None:
-                print(f"{name}: the suite by itself is not tried, since Node is not here")
-            else:
-                seconds = judged_from_nothing(python, Path(place, f"{name}-judge"))
-                print(f"{name}: the suite by itself installed and judged an agent, {seconds:.0f} s")
+        if shutil.which("node") is None:
+            print("the suite by itself is not tried, since Node is not here")
+        elif tried:
+            seconds = judged_from_nothing(tried[0], Path(place, "judge"))
+            print(f"the suite by itself installed and judged an agent, {seconds:.0f} s")
     return 0 if tried else 1
 
 
