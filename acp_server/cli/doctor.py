@@ -79,8 +79,9 @@ class Examination:
     # -- as the registry's check
 
     async def _as_registry(self, home: str) -> None:
+        # Its start counts, also if this process sleeps meanwhile.
+        began = time.monotonic()
         async with self._started(home) as peer:
-            began = time.monotonic()
             try:
                 answer = await peer.ask("initialize", _INITIALIZE)
             except Silent as silent:
