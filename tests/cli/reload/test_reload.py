@@ -18,6 +18,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the driver of t
 AGENT = """
 import os
 
+from anyio import sleep_forever
+
 from acp_server import Agent, Turn
 
 agent = Agent("counter", version="VERSION")
@@ -25,6 +27,8 @@ agent = Agent("counter", version="VERSION")
 
 @agent.prompt
 async def answer(turn: Turn):
+    if turn.text == "wait":
+        await sleep_forever()
     if turn.text == "ask":
         # That the turn has begun is written beside it: what dies on the answer would otherwise outrun that.
         await turn.session.save()
@@ -56,7 +60,10 @@ class Author:
     def changes_to(self, source: str, until: str) -> None:
         """Save the file, and wait until the log says so."""
         self._read = len(self.editor.stderr)
-        self.file.write_text(source)
+        # All of it in one step: an empty file in between would be a change of its own, and start one process more.
+        saved = self.file.with_suffix(".new")
+        saved.write_text(source)
+        saved.replace(self.file)
         self.sees(until)
 
     def sees(self, text: str) -> None:
@@ -141,13 +148,14 @@ def test_requests_that_come_while_no_process_is_ready_are_answered_by_the_next_o
         # It opens for writing when the new process reads, which is before it is ready.
         with gate.open("w"):
             for id in range(3, 6):
-                prompt(editor, id, session)
+                # It ends by its cancel alone, whether or not the process has begun it before it reads that.
+                prompt(editor, id, session, "wait")
                 editor.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}})
         answers: list[Message] = []
         while len(answers) < 3:
             if "method" not in (message := editor.next()):
                 answers.append(message)
-        # Each is answered when it has been saved.
+        # One that was begun is answered when it has been saved, which may be behind those that were not.
         assert {answer["id"] for answer in answers} == {3, 4, 5}
         assert [answer["result"]["stopReason"] for answer in answers] == ["cancelled"] * 3
 
