@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, Final, Literal, cast
 
@@ -49,8 +50,6 @@ class Relay:
         self._conversation = Conversation()
         self._news = anyio.Event()
         self._state: Literal["starting", "running", "ended"] = "starting"
-        self._started = anyio.Event()
-        """Set as long as the state is not `starting`."""
         self._held: deque[tuple[Line, Any]] = deque()
         self._held_bytes = 0
         self._changed: Sequence[str] = ()
@@ -96,6 +95,10 @@ class Relay:
         while not condition():
             await self._news.wait()
 
+    def _serves(self, state: Literal["running", "ended"]) -> None:
+        self._state = state
+        self._tell()
+
     def _end(self) -> None:
         self._over = True
         self._tell()
@@ -105,7 +108,8 @@ class Relay:
             async for number in numbers:
                 self._signals.add(number)
                 if self._agent is not None and self._agent.exit_code is None:
-                    os.kill(self._agent.pid, number)
+                    with suppress(ProcessLookupError):  # it has just ended
+                        os.kill(self._agent.pid, number)
                 if number != signal.SIGINT or self._state == "ended":
                     self.code = 128 + number
                     self._end()
@@ -114,7 +118,7 @@ class Relay:
 
     async def _serve_with_one_process(self) -> None:
         self._changed, self._gone = (), False
-        self._state, self._started = "starting", anyio.Event()
+        self._state = "starting"
         agent = self._agent = await ChildProcess.start(self._command, on_stderr=standard_error().write)
         hearing, starting = anyio.CancelScope(), anyio.CancelScope()
         async with anyio.create_task_group() as tasks:
@@ -122,7 +126,7 @@ class Relay:
             tasks.start_soon(self._bring_up, agent, starting)
             await self._until(lambda: self._gone or self._over or bool(self._changed and self._conversation.is_quiet))
             if not self._over:
-                self._state, self._started = "starting", anyio.Event()
+                self._state = "starting"
             starting.cancel()
             await agent.stream.aclose()
             with anyio.move_on_after(_END):
@@ -145,22 +149,23 @@ class Relay:
             await self._wait_for_change()
 
     async def _wait_for_change(self) -> None:
-        self._state = "ended"
-        self._started.set()
-        while self._held:
-            await self._refuse(self._held.popleft()[1])
+        self._serves("ended")
+        async with self._patience():
+            while self._held:
+                await self._refuse(self._held.popleft()[1])
         self._held_bytes = 0
         await self._until(lambda: self._over or bool(self._changed))
 
     async def _bring_up(self, agent: ChildProcess, scope: anyio.CancelScope) -> None:
         with scope:
             await self._replay(agent)
-            while self._held:
+            # If it is to end already, what is left waits for the next one.
+            while self._held and not scope.cancel_called:
                 line, value = self._held.popleft()
                 self._held_bytes -= len(line)
                 await self._to_agent(line, value)
-            self._state = "running"
-            self._started.set()
+            if not scope.cancel_called:
+                self._serves("running")
 
     async def _replay(self, agent: ChildProcess) -> None:
         """Tell a new process what the one before it knew."""
@@ -178,9 +183,9 @@ class Relay:
         if talk.login is not None:
             await self._ask(agent, talk.login.method, talk.login.params)
         method, kept = talk.reopening(offered), 0
-        for session, params in list(talk.sessions.items()):
-            self._reopened = session
-            if method is not None:
+        if method is not None:
+            for session, params in list(talk.sessions.items()):
+                self._reopened = session
                 kept += (await self._ask(agent, method, params)).error is None
         logger.warning("started again; %d of %d sessions go on", kept, len(talk.sessions))
 
@@ -202,11 +207,24 @@ class Relay:
     async def _finish_with_client(self) -> None:
         """Answer what the process has left open, and withdraw what it has asked."""
         left, asked = self._conversation.forget_process()
-        for id in left:
-            await self._to_client(codec.encode(_refusal(id)))
-        for id in asked:
-            withdrawal = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}}
-            await self._to_client(codec.encode(withdrawal))
+        async with self._patience():
+            for id in left:
+                await self._to_client(codec.encode(_refusal(id)))
+            for id in asked:
+                withdrawal = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}}
+                await self._to_client(codec.encode(withdrawal))
+
+    @asynccontextmanager
+    async def _patience(self) -> AsyncGenerator[None]:
+        """For what the client is told, however slow it is. Once this is the end it has `_LAST_WRITE` to take that."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._hurry, tasks.cancel_scope)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def _hurry(self, scope: anyio.CancelScope) -> None:
+        await self._until(lambda: self._over)
+        scope.deadline = anyio.current_time() + _LAST_WRITE
 
     # -- from the client
 
@@ -231,7 +249,7 @@ class Relay:
             self._held.append((line, value))
             self._held_bytes += len(line)
             if self._held_bytes > _MOST_HELD:
-                await self._started.wait()
+                await self._until(lambda: self._state != "starting")
         else:
             await self._refuse(value)
 
