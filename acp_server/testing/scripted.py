@@ -19,7 +19,7 @@ import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, NoReturn, Self, cast
+from typing import Any, Final, NoReturn, Self, cast
 
 import anyio
 
@@ -37,6 +37,9 @@ Match = str | Callable[[Message], bool]
 BARRIER = "_test/barrier"
 """The method of `barrier`, which no agent has."""
 
+_SHOWN: Final = 200
+"""Lines of the wire that a failure shows."""
+
 
 class _Peer:
     """One end of `stream`, for the length of an `async with` block; it closes the stream at the end.
@@ -47,9 +50,11 @@ class _Peer:
     _other: Direction
     """The direction of what the other end sends."""
 
-    def __init__(self, stream: Stream, *, patience: float = 5.0) -> None:
+    def __init__(self, stream: Stream, *, patience: float = 20.0) -> None:
         self.received: list[Message] = []
         """Every message of the other end, in order."""
+        self._responses: dict[bytes, Message] = {}
+        """The first response to each id. The key is the id as JSON, in which 7, 7.0 and "7" differ."""
         self.transcript = Transcript()
         """Everything that went over the wire, both ways."""
         self.patience = patience
@@ -163,14 +168,9 @@ class _Peer:
 
     async def response(self, id: Any) -> Message:
         """The response to the request with this id, whenever it came or comes."""
-        found: list[Message] = []
-
-        def arrived() -> bool:
-            found.extend(message for message in self.received if is_response(message, id))
-            return bool(found)
-
-        await self._wait_for(arrived, f"request {id!r} has no answer")
-        return found[0]
+        key = codec.encode(id)
+        await self._wait_for(lambda: key in self._responses, f"request {id!r} has no answer")
+        return self._responses[key]
 
     async def wait_ended(self) -> None:
         """Wait until the other end has closed its side."""
@@ -189,8 +189,12 @@ class _Peer:
         ]
 
     def fail(self, why: str) -> NoReturn:
-        """Fail the test, showing the wire."""
-        raise AssertionError(f"{why}\n{self.transcript}")
+        """Fail the test, showing the wire: all of it, or the beginning and the end of much."""
+        lines = str(self.transcript).split("\n")
+        if len(lines) > _SHOWN:
+            half = _SHOWN // 2
+            lines[half:-half] = [f"     ... {len(lines) - 2 * half} lines are left out; `transcript` has them ..."]
+        raise AssertionError("\n".join([why, *lines]))
 
     async def _wait_for(self, true: Callable[[], bool], otherwise: str, at_end: bool = False) -> None:
         with anyio.move_on_after(self.patience):
@@ -220,8 +224,10 @@ class _Peer:
             message = {"line": message if message is not None else line}
         message = cast("Message", message)
         self.received.append(message)
-        self._signal()
         method = message.get("method")
+        if "id" in message and "method" not in message:
+            self._responses.setdefault(codec.encode(message["id"]), message)
+        self._signal()
         if "id" in message and method in self._answers:
             result = self._answers[method]
             if callable(result):
@@ -256,12 +262,6 @@ def new_notification(method: str, params: Any = None) -> Message:
     return {"jsonrpc": "2.0", **_call(method, params)}
 
 
-def is_response(message: Message, id: Any) -> bool:
-    """Whether it answers the request with this id, JSON types included: 7 is neither "7" nor 7.0."""
-    found = message.get("id")
-    return "method" not in message and "id" in message and type(found) is type(id) and found == id
-
-
 def _call(method: str, params: Any) -> Message:
     return {"method": method} if params is None else {"method": method, "params": params}
 
@@ -276,7 +276,7 @@ def _described(match: Match) -> str:
 
 @asynccontextmanager
 async def scripted(
-    serve: Callable[[Stream], Awaitable[Any]], *, patience: float = 5.0, wrap: Callable[[Stream], Stream] | None = None
+    serve: Callable[[Stream], Awaitable[Any]], *, patience: float = 20.0, wrap: Callable[[Stream], Stream] | None = None
 ) -> AsyncGenerator[ScriptedClient]:
     """A client of what `serve(stream)` serves, in memory, for example `lambda stream: agent.connect(stream).run()`.
 

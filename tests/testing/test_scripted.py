@@ -13,7 +13,6 @@ from acp_server.peer.context import Call
 from acp_server.peer.route import Route, Routes
 from acp_server.peer.stream import Stream
 from acp_server.testing import FaultyStream, MemoryStream, ScriptedAgent, ScriptedClient, memory_pair, scripted
-from acp_server.testing.scripted import is_response
 
 pytestmark = pytest.mark.anyio
 
@@ -74,11 +73,40 @@ async def test_responses_are_found_whenever_they_came_and_by_the_type_of_their_i
         assert (await client.response("a"))["error"] == {"code": -1, "message": "no"}
 
 
-@pytest.mark.parametrize("id", [False, 0.0, "0", None])
-def test_an_id_of_another_type_is_another_id(id: object) -> None:
-    assert is_response({"jsonrpc": "2.0", "id": 0, "result": 1}, 0)
-    assert not is_response({"jsonrpc": "2.0", "id": id, "result": 1}, 0)
-    assert not is_response({"jsonrpc": "2.0", "id": 0, "method": "x"}, 0)
+async def test_an_id_of_another_type_is_another_id() -> None:
+    async with both(patience=0.05) as (client, agent, _):
+        await client.request("x", id=0)
+        for id in (False, 0.0, "0", None, [0]):
+            await agent.send({"jsonrpc": "2.0", "id": id, "result": repr(id)})
+        await agent.send({"jsonrpc": "2.0", "id": 0, "method": "x"})
+        await client.expect("x")
+        with pytest.raises(AssertionError, match="request 0 has no answer, after"):
+            await client.response(0)
+        for id in (False, 0.0, "0", None, [0]):
+            assert (await client.response(id))["result"] == repr(id)
+
+
+async def test_the_first_of_two_answers_counts() -> None:
+    async with both() as (client, agent, _):
+        for result in ("first", "second"):
+            await agent.send({"jsonrpc": "2.0", "id": 0, "result": result})
+        await agent.notify("end")
+        await client.expect("end")
+        assert (await client.response(0))["result"] == "first"
+
+
+async def test_a_failure_shows_the_beginning_and_the_end_of_a_long_wire() -> None:
+    async with both() as (client, agent, _):
+        for number in range(1000):
+            await agent.notify(f"n{number}")
+        await client.expect("n999")
+        with pytest.raises(AssertionError) as failure:
+            client.fail("too much")
+        lines = str(failure.value).split("\n")
+        assert (lines[0], len(lines)) == ("too much", 202)
+        assert lines[1].endswith("n0")
+        assert lines[101] == "     ... 800 lines are left out; `transcript` has them ..."
+        assert lines[201].endswith("n999")
 
 
 async def test_requests_are_answered_by_script_until_they_are_left_alone_again() -> None:
