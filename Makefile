@@ -74,6 +74,7 @@ types: $(READY)
 docs: $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r docs/requirements.txt
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict $(ARGS)
+	@! grep -rl --include='*.html' '<p>```' build/site || { echo "docs: these pages have blocks that are not shown as code" >&2; exit 1; }
 
 schema: $(READY)
 	@$(BIN)/acp-server schema $(ARGS)
