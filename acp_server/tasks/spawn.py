@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 Function: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
+_Work: TypeAlias = "tuple[Function, tuple[Any, ...], contextvars.Context]"
+
 _current: RunVar[Steps] = RunVar("acp_server steps")
 
 
@@ -93,8 +95,8 @@ class Spawner:
         """The time by the event loop's clock, in seconds; unlike anyio's it can also be had in a plain callback."""
         # anyio tells about the running task, or about all of them at once. The class of what it tells takes any task.
         self._info: Callable[[Any], anyio.TaskInfo] = cast("Any", type(anyio.get_current_task()))
-        # With what it takes to start them again. The loop keeps weak references only.
-        self._tasks: dict[asyncio.Task[None], tuple[Function, tuple[Any, ...], contextvars.Context]] = {}
+        # With what it takes to start those again that have not begun. The loop keeps weak references only.
+        self._tasks: dict[asyncio.Task[None], list[_Work]] = {}
         self._count = 0
         self._idle: anyio.Event | None = None
 
@@ -103,18 +105,17 @@ class Spawner:
         if context is None:
             context = contextvars.copy_context()
         self._count += 1
+        unbegun = [(function, args, context)]
         if self._trio:
             trio = sys.modules["trio"]
-            trio.lowlevel.spawn_system_task(
-                self._guard_and_count, function, args, name=function.__qualname__, context=context
-            )
+            trio.lowlevel.spawn_system_task(self._guard_and_count, unbegun, name=function.__qualname__, context=context)
         else:
             # Not by the loop, which may have a factory that begins tasks on the spot: then a request would be begun
             # before the cancel right behind it is read.
             task = sys.modules["asyncio"].Task(
-                self._guard(function, args), loop=self._loop, name=function.__name__, context=context
+                self._guard(unbegun), loop=self._loop, name=function.__name__, context=context
             )
-            self._tasks[task] = (function, args, context)
+            self._tasks[task] = unbegun
             task.add_done_callback(self._ended)
 
     @property
@@ -153,7 +154,8 @@ class Spawner:
                 self._idle = anyio.Event()
             await self._idle.wait()
 
-    async def _guard(self, function: Function, args: tuple[Any, ...]) -> None:
+    async def _guard(self, unbegun: list[_Work]) -> None:
+        function, args, _ = unbegun.pop()
         try:
             if self._steps is None:
                 await function(*args)
@@ -166,15 +168,15 @@ class Spawner:
         except BaseException as error:
             self._on_crash(error)
 
-    async def _guard_and_count(self, function: Function, args: tuple[Any, ...]) -> None:
+    async def _guard_and_count(self, unbegun: list[_Work]) -> None:
         try:
-            await self._guard(function, args)
+            await self._guard(unbegun)
         finally:
             self.rest()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        function, args, context = self._tasks.pop(task)
-        if task.cancelled():
-            # Natively and before its first step, so it never entered its function: nothing else escapes the guard.
+        # It was cancelled natively before its first step, if there is any. A task that cancels itself in its last step
+        # counts as cancelled, too.
+        for function, args, context in self._tasks.pop(task):
             self.spawn(function, *args, context=context)
         self.rest()

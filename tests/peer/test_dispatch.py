@@ -172,6 +172,28 @@ async def test_a_handler_that_cancels_its_own_task_natively_leaves_the_next_one_
 
 
 @ON_ASYNCIO
+async def test_requests_behind_a_task_that_has_cancelled_itself_natively_find_tasks() -> None:
+    async def cancel_task(_call: Call) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "cancelled"
+
+    left: ContextVar[Any] = ContextVar("left")
+
+    async def leave(call: Call) -> str:
+        # The next request needs another task.
+        left.set(call.id)
+        return "left"
+
+    async with serving(Routes({"cancel": Route(cancel_task), "leave": Route(leave)})) as end:
+        end.send(request(1, "cancel"))
+        assert await end.next() == result(1, "cancelled")
+        end.send(request(2, "leave"), request(3, "leave"), request(4, "leave"))
+        assert [await end.next() for _ in range(3)] == [result(id, "left") for id in (2, 3, 4)]
+
+
+@ON_ASYNCIO
 @pytest.mark.parametrize("woken", [False, True])
 async def test_a_native_cancel_of_the_task_that_waits_for_requests_loses_none(woken: bool) -> None:
     tasks = Tasks()

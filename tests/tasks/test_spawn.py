@@ -176,6 +176,24 @@ async def test_a_native_cancel_before_the_first_step_does_not_lose_the_task() ->
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_cancels_itself_natively_in_its_last_step_is_not_begun_again() -> None:
+    import asyncio
+
+    spawner = Spawner(_unexpected)
+    begun: list[str] = []
+
+    async def task() -> None:
+        begun.append("once")
+        running = asyncio.current_task()
+        assert running is not None
+        running.cancel()
+
+    spawner.spawn(task)
+    await spawner.wait_idle()
+    assert begun == ["once"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_native_cancel_of_a_running_task_ends_it_and_goes_to_the_owner() -> None:
     import asyncio
 
