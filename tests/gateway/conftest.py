@@ -1,20 +1,20 @@
-"""A gateway for each kind of cancel, started once a module, and clients for it."""
+"""Gateways that modules share, one for each kind of cancel, a PostgreSQL that they share, and clients."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from .inside import Api, Counting, gateway_in
+from .postgres import Server as Database
+from .postgres import postgres
 from .serving import OTHER_TOKEN, Server, client, cozepy, serving
 from .several import serving_three
 
 REAL_CLIENTS = {"test_cozepy", "test_cancelling", "test_conversations", "test_tool_outputs", "test_node_client"}
 """Modules whose tests run twice: against one gateway, and against three with one database, behind a proxy."""
-
-Serving = Callable[..., AbstractContextManager[Server]]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -24,22 +24,55 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("gateways", ["one"] if alone else ["one", "three"], indirect=True, scope="module")
 
 
+class Shared:
+    """Gateways that were started for one module and serve the next ones, too: a start costs more than most tests."""
+
+    def __init__(self, start: Callable[..., AbstractContextManager[Server]], opened: ExitStack) -> None:
+        self._start = start
+        self._opened = opened
+        self._servers: dict[tuple[str, ...], Server] = {}
+
+    def server(self, folders: pytest.TempPathFactory, *options: str) -> Server:
+        """The one with these options. What it has told so far is for other modules."""
+        if options not in self._servers:
+            self._servers[options] = self._opened.enter_context(self._start(folders.mktemp("gateway"), *options))
+        self._servers[options].ear.clear()
+        return self._servers[options]
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Database]:
+    """For all tests that do not stop it. Each has databases of its own."""
+    with postgres() as database:
+        yield database
+
+
+@pytest.fixture(scope="session")
+def one() -> Iterator[Shared]:
+    with ExitStack() as opened:
+        yield Shared(serving, opened)
+
+
+@pytest.fixture(scope="session")
+def three(postgresql: Database) -> Iterator[Shared]:
+    with ExitStack() as opened:
+        yield Shared(partial(serving_three, postgresql), opened)
+
+
 @pytest.fixture(scope="module")
-def gateways(request: pytest.FixtureRequest) -> Serving:
+def gateways(request: pytest.FixtureRequest) -> Shared:
     """What serves: one gateway, or three of them."""
-    return serving_three if getattr(request, "param", "one") == "three" else serving
+    return request.getfixturevalue(getattr(request, "param", "one"))
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, gateways: Serving) -> Iterator[Server]:
-    with gateways(tmp_path_factory.mktemp("stop")) as server:
-        yield server
+def server(tmp_path_factory: pytest.TempPathFactory, gateways: Shared) -> Server:
+    return gateways.server(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def draining(tmp_path_factory: pytest.TempPathFactory, gateways: Serving) -> Iterator[Server]:
-    with gateways(tmp_path_factory.mktemp("drain"), "--cancel", "drain") as server:
-        yield server
+def draining(tmp_path_factory: pytest.TempPathFactory, gateways: Shared) -> Server:
+    return gateways.server(tmp_path_factory, "--cancel", "drain")
 
 
 @pytest.fixture(params=["stop", "drain"])

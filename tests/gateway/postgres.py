@@ -46,7 +46,7 @@ class Server:
 
     def start(self) -> None:
         options = (
-            f"-c listen_addresses='' -c unix_socket_directories='{self._folder}' -c fsync=off -c max_connections=60"
+            f"-c listen_addresses='' -c unix_socket_directories='{self._folder}' -c fsync=off -c max_connections=100"
         )
         log = f"{self._folder}/log"
         self._ctl("pg_ctl", "-D", f"{self._folder}/data", "-w", "-s", "-l", log, "-o", options, "start")

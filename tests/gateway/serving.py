@@ -59,6 +59,13 @@ class Ear:
             self.listen(0.1)
         return self.heard[index]
 
+    def clear(self) -> None:
+        """Forget what was told."""
+        while select.select([self._fd], [], [], 0)[0]:
+            os.read(self._fd, 65536)
+        self._rest = b""
+        self.heard.clear()
+
     def close(self) -> None:
         os.close(self._fd)
 

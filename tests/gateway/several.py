@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from .postgres import postgres
+from .postgres import Server as Database
 from .proxy import Backend, Proxy, proxying
 from .serving import Ear, Server, serving
 
@@ -37,11 +37,11 @@ class Several(Server):
 
 
 @contextmanager
-def serving_three(folder: Path, *options: str, url: str | None = None) -> Iterator[Several]:
+def serving_three(database: Database, folder: Path, *options: str) -> Iterator[Several]:
     """Run them; at the end see each leave properly."""
     folder.mkdir(parents=True, exist_ok=True)
+    place = database.database()
     with ExitStack() as opened:
-        place = url or opened.enter_context(postgres()).database()
         proxy = opened.enter_context(proxying())
         ear = Ear(folder)
         opened.callback(ear.close)

@@ -14,15 +14,7 @@ from acp_server.gateway.records import Chat, Conversation, Failure, KnownSession
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Engine, Store
 
-from .postgres import Server, postgres
-
 Open = Callable[[], Engine]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with postgres() as server:
-        yield server
 
 
 @pytest.fixture(params=["memory", "file", "postgresql"])
@@ -32,7 +24,7 @@ def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
         return lambda: open_engine(None)
     if request.param == "file":
         return lambda: open_engine(tmp_path / "store")
-    url = request.getfixturevalue("server").database()
+    url = request.getfixturevalue("postgresql").database()
     return lambda: open_engine(url)
 
 

@@ -17,7 +17,7 @@ from acp_server.gateway.isolation import Isolation
 from acp_server.gateway.limits import Size
 
 from .inside import Api, Counting, begin, ended, say
-from .serving import OTHER_TOKEN, PATIENCE, TOKEN
+from .serving import BUSY, OTHER_TOKEN, PATIENCE, TOKEN
 
 USERS = range(61_000, 61_003)
 by_root = pytest.mark.skipif(
@@ -71,7 +71,7 @@ def test_users_of_their_own_need_root(tmp_path: Path, monkeypatch: pytest.Monkey
 async def test_the_chats_of_two_names_have_processes_and_folders_of_their_own(api: Api, tmp_path: Path) -> None:
     place = tmp_path / "agents"
     place.mkdir()
-    async with api(isolation=Isolation(str(place))) as http:
+    async with api(agent=BUSY, isolation=Isolation(str(place))) as http:
         conversation, _ = await say(http, "echo x", TOKEN)
         await say(http, "echo y", OTHER_TOKEN)
         assert sorted(psutil.Process(agent.pid).cwd() for agent in agents()) == [str(place / "ada"), str(place / "bob")]
@@ -119,13 +119,14 @@ def other_groups(process: psutil.Process) -> list[str]:
 
 
 def agents() -> list[psutil.Process]:
-    """The agents of a gateway in this process."""
-    return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    """The agents of a gateway in this process. Gateways that the tests share are processes of their own."""
+    found = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    return [child for child in found if "gateway" not in child.cmdline()]
 
 
 @pytest.mark.anyio
 async def test_processes_of_agents_are_counted_with_why_they_ended(api: Api) -> None:
-    async with api(agents=Size(0, 2), agent_idle_seconds=0.05) as http:
+    async with api(agent=BUSY, agents=Size(0, 2), agent_idle_seconds=0.05) as http:
         assert (await say(http, "die"))[1] == "last words"
         await say(http, "echo x")
         with anyio.fail_after(PATIENCE):

@@ -1,7 +1,6 @@
 """Two gateways over one PostgreSQL: a chat is run by one of them, and clients may ask either."""
 
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from acp_server.gateway.nodes import ENDED, Node
 from acp_server.gateway.rows import Rows
 
 from .inside import begin, ended, gateway_in, ids, listed, say
-from .postgres import Server, postgres
+from .postgres import Server
 from .serving import OTHER_TOKEN, PATIENCE, TOKEN
 
 pytestmark = pytest.mark.anyio
@@ -23,12 +22,6 @@ psycopg: Any = pytest.importorskip("psycopg", reason="the extra postgres is not 
 
 RARELY = 1000.0
 """A lease that no test sees renewed."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with postgres() as server:
-        yield server
 
 
 class Nodes:
@@ -59,8 +52,8 @@ class Nodes:
 
 
 @pytest.fixture
-def nodes(server: Server, tmp_path: Path) -> Nodes:
-    return Nodes(tmp_path, server.database())
+def nodes(postgresql: Server, tmp_path: Path) -> Nodes:
+    return Nodes(tmp_path, postgresql.database())
 
 
 async def retrieve(http: httpx.AsyncClient, chat: dict[str, Any]) -> dict[str, Any]:

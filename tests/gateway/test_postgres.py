@@ -2,7 +2,6 @@
 
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,9 @@ psycopg: Any = pytest.importorskip("psycopg", reason="the extra postgres is not 
 Status = cozepy.ChatStatus
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with postgres() as server:
-        yield server
-
-
 @pytest.fixture
-def url(server: Server) -> str:
-    return server.database()
+def url(postgresql: Server) -> str:
+    return postgresql.database()
 
 
 def cut(url: str) -> None:
@@ -156,8 +149,12 @@ def test_a_gateway_goes_on_where_the_one_that_was_killed_has_stopped(url: str, t
         assert "user: echo one\n\nassistant: one" in poll.messages[0].content
 
 
-def test_chats_go_on_when_the_server_was_started_anew(server: Server, url: str, tmp_path: Path) -> None:
-    with serving(tmp_path, "--store", url) as gateway, client(gateway) as coze:
+def test_chats_go_on_when_the_server_was_started_anew(tmp_path: Path) -> None:
+    with (
+        postgres() as server,
+        serving(tmp_path, "--store", server.database()) as gateway,
+        client(gateway) as coze,
+    ):
         waits = coze.chat.create_and_poll(**ask("ask files")).chat
         action: Any = waits.required_action
         server.stop()

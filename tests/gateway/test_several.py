@@ -2,7 +2,6 @@
 
 import signal
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,18 +18,11 @@ pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 Status = cozepy.ChatStatus
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    with postgres() as database:
-        yield database
-
-
-def test_in_a_storm_no_status_flips_and_nothing_that_was_acknowledged_is_lost(
-    tmp_path: Path, database: Database
-) -> None:
+def test_in_a_storm_no_status_flips_and_nothing_that_was_acknowledged_is_lost(tmp_path: Path) -> None:
     from .storm import storm
 
-    outcomes = anyio.run(storm, tmp_path, database, 120, 7)
+    with postgres() as database:
+        outcomes = anyio.run(storm, tmp_path, database, 120, 7)
     assert outcomes["completed"]
     assert outcomes["canceled"]
 
@@ -42,8 +34,7 @@ def is_ending(server: Server) -> bool:
         return True
 
 
-def test_a_rolling_restart_under_load_fails_no_chat(tmp_path: Path, database: Database) -> None:
-    place = database.database()
+def test_a_rolling_restart_under_load_fails_no_chat(tmp_path: Path, postgresql: Database) -> None:
     ended: list[cozepy.Chat] = []
     stopping = threading.Event()
 
@@ -58,7 +49,7 @@ def test_a_rolling_restart_under_load_fails_no_chat(tmp_path: Path, database: Da
                     errors.append(repr(error))
                     return
 
-    with serving_three(tmp_path, "--drain", "20", url=place) as three:
+    with serving_three(postgresql, tmp_path, "--drain", "20") as three:
         visitors = [threading.Thread(target=load, args=(three,)) for _ in range(12)]
         for visitor in visitors:
             visitor.start()
