@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from .inside import Api, Counting, gateway_in
+from acp_server.gateway import program
+
+from .inside import Api, Counting, gateway_in, spawn
 from .postgres import Server as Database
 from .postgres import postgres
 from .serving import OTHER_TOKEN, Server, client, cozepy, serving
@@ -91,6 +93,14 @@ def coze(server: Server) -> Iterator[cozepy.Coze]:
 def bob(server: Server) -> Iterator[cozepy.Coze]:
     with client(server, OTHER_TOKEN) as coze:
         yield coze
+
+
+@pytest.fixture(scope="session", autouse=True)
+def agents_in_memory() -> Iterator[None]:
+    """Gateways in this process have agents in this process, where a test does not ask for others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "spawn_agent", spawn)
+        yield
 
 
 @pytest.fixture

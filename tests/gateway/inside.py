@@ -1,7 +1,7 @@
 """A gateway in this process, and what tests do with it by bare HTTP."""
 
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from typing import Any, Literal
 import anyio
 import httpx
 
-from acp_server.client import Patience
+from acp_server.client import Handlers, Patience, RemoteAgent, connect_agent, spawn_agent
 from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import read_tokens
 from acp_server.gateway.chats import Cancel
@@ -21,9 +21,13 @@ from acp_server.gateway.limits import ONE, Limits, Size
 from acp_server.gateway.pool import Pool
 from acp_server.gateway.program import Program
 from acp_server.gateway.questions import CallType
+from acp_server.testing import memory_pair
 
-from .serving import BUSY, PATIENCE, TOKEN, TOKENS
+from .agents import busy
+from .serving import PATIENCE, TOKEN, TOKENS
 
+HERE = ["the agent of busy.py, in this process"]
+"""Stands for a command. `BUSY` is the same agent as a process, which costs as much as ten tests without one."""
 Api = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 PATIENT = Patience(closed=5)
 
@@ -31,7 +35,7 @@ PATIENT = Patience(closed=5)
 @asynccontextmanager
 async def gateway_in(
     folder: Path,
-    agent: list[str] | None = BUSY,
+    agent: list[str] | None = HERE,
     bots: dict[str, list[str]] | None = None,
     store: Kept | None = None,
     cancel: Cancel = "stop",
@@ -63,6 +67,20 @@ async def gateway_in(
     (folder / "tokens").write_text(TOKENS)
     async with client_of(Gateway(settings, read_tokens(folder / "tokens"))) as http:
         yield http
+
+
+@asynccontextmanager
+async def spawn(command: Sequence[str], handlers: Handlers, **options: Any) -> AsyncGenerator[RemoteAgent]:
+    """Stands in for `spawn_agent`."""
+    if command != HERE:
+        async with spawn_agent(command, handlers, **options) as agent:
+            yield agent
+        return
+    here, there = memory_pair()
+    async with anyio.create_task_group() as group:
+        group.start_soon(busy.agent.connect(there).run)
+        async with connect_agent(here, handlers) as agent:
+            yield agent
 
 
 @asynccontextmanager

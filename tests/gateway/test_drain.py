@@ -12,8 +12,8 @@ from acp_server.gateway.drain import LAST_LOOK, Drain
 from acp_server.gateway.forward import Forwarded
 from acp_server.gateway.gateway import Gateway, Settings
 
-from .inside import begin, client_of, ended, ids
-from .serving import BUSY, PATIENCE, TOKEN
+from .inside import HERE, begin, client_of, ended, ids
+from .serving import PATIENCE, TOKEN
 
 
 class Clock:
@@ -57,7 +57,7 @@ def test_a_gateway_that_never_rests_ends_in_its_time() -> None:
 
 
 def test_an_idle_gateway_with_a_store_of_its_own_ends_at_once(tmp_path: Path) -> None:
-    gateway = Gateway(Settings(agent=BUSY, cwd=str(tmp_path)), one_token(TOKEN))
+    gateway = Gateway(Settings(agent=HERE, cwd=str(tmp_path)), one_token(TOKEN))
     assert not gateway.has_drained()
     gateway.drain()
     assert gateway.is_draining
@@ -67,7 +67,7 @@ def test_an_idle_gateway_with_a_store_of_its_own_ends_at_once(tmp_path: Path) ->
 
 @pytest.mark.anyio
 async def test_a_stream_of_another_gateway_is_work_until_it_ends(tmp_path: Path) -> None:
-    gateway = Gateway(Settings(agent=BUSY, cwd=str(tmp_path)), one_token(TOKEN))
+    gateway = Gateway(Settings(agent=HERE, cwd=str(tmp_path)), one_token(TOKEN))
     told: list[bytes] = []
 
     async def answer(stream: SocketStream) -> None:
@@ -101,7 +101,7 @@ async def test_a_stream_of_another_gateway_is_work_until_it_ends(tmp_path: Path)
 
 @pytest.mark.anyio
 async def test_a_gateway_that_is_to_end_leaves_a_waiting_chat_to_another_one(tmp_path: Path) -> None:
-    settings = Settings(agent=BUSY, cwd=str(tmp_path), store=tmp_path / "store")
+    settings = Settings(agent=HERE, cwd=str(tmp_path), store=tmp_path / "store")
     async with client_of(Gateway(settings, one_token(TOKEN))) as http:
         chat = await ended(http, (await begin(http, "ask files"))["data"])
     (call,) = chat["required_action"]["submit_tool_outputs"]["tool_calls"]

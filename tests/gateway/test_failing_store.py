@@ -17,7 +17,8 @@ from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.sqlite_engine import SqliteEngine
 
-from .serving import BUSY, PATIENCE, TOKEN
+from .inside import HERE
+from .serving import PATIENCE, TOKEN
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +67,7 @@ def ids(chat: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    gateway = Gateway(Settings(agent=BUSY, cwd=str(tmp_path), patience=Patience(closed=5)), one_token(TOKEN))
+    gateway = Gateway(Settings(agent=HERE, cwd=str(tmp_path), patience=Patience(closed=5)), one_token(TOKEN))
     transport = httpx.ASGITransport(make_app(gateway))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (

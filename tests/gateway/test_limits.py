@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from .inside import Api, begin, ended, ids
+from .inside import HERE, Api, begin, ended, ids
 from .serving import BUSY, OTHER_TOKEN, PATIENCE, TOKEN
 
 AGENTS = Path(__file__).parent / "agents"
@@ -124,7 +124,7 @@ async def test_an_agent_that_says_too_much_is_stopped_and_its_chat_fails(api: Ap
 
 
 async def test_each_bot_has_its_agent_and_others_do_not_exist(api: Api) -> None:
-    async with api(agent=None, bots={"a": BUSY, "b": ["false"]}) as http:
+    async with api(agent=None, bots={"a": HERE, "b": ["false"]}) as http:
         assert (await ended(http, (await begin(http, "echo x", "a"))["data"]))["status"] == "completed"
         failed = await ended(http, (await begin(http, "echo x", "b"))["data"])
         assert (failed["status"], failed["last_error"]["code"]) == ("failed", 5000)
@@ -146,7 +146,7 @@ async def test_an_agent_that_dies_before_it_has_said_anything_is_started_once_mo
 
 
 async def test_every_chat_of_an_agent_that_dies_says_how_it_ended(api: Api) -> None:
-    async with api() as http:
+    async with api(agent=BUSY) as http:
         chats = [(await begin(http, "hang"))["data"] for _ in range(20)]
         # One after the other, so all of them are at work by then.
         chats.append((await begin(http, "die"))["data"])

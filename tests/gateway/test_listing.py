@@ -9,6 +9,7 @@ from acp_server.gateway.records import Chat, Status
 from acp_server.gateway.sqlite_engine import SqliteEngine
 
 from .inside import Api, Counting, begin, ended, ids, listed, say
+from .serving import BUSY
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +48,7 @@ async def test_a_message_that_says_anything_is_listed(api: Api, text: str) -> No
 
 
 async def test_what_was_said_in_a_chat_that_failed_is_listed_and_no_context(api: Api) -> None:
-    async with api() as http:
+    async with api(agent=BUSY) as http:
         conversation, _ = await say(http, "echo kept")
         failed = await ended(http, (await begin(http, "die", conversation_id=conversation))["data"])
         assert failed["status"] == "failed"

@@ -299,7 +299,7 @@ async def test_a_chat_gets_no_agent_that_has_ended_though_its_run_has_not(tmp_pa
 
 
 async def test_the_kill_of_a_process_fails_its_chats_alone_and_leaves_nothing(api: Api) -> None:
-    async with api(agents=Size(0, 2)) as http:
+    async with api(agent=BUSY, agents=Size(0, 2)) as http:
         doomed = (await begin(http, "slowly 500"))["data"]
         spared = (await begin(http, "slowly 100"))["data"]
         http.headers["Authorization"] = f"Bearer {TOKEN}"

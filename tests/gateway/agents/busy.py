@@ -106,7 +106,7 @@ async def act(turn: Turn, heard: list[str]) -> None:
             for number in range(int(number_of_pieces)):
                 await turn.say(f"{number} ".ljust(10_000))
             await use_a_tool(turn, "it")
-            os.mkdir("said")
+            os.mkdir(os.path.join(turn.session.cwd, "said"))
             if "leave" in then:
                 group.cancel_scope.cancel()
         if "hang" in then:
@@ -133,6 +133,7 @@ async def act(turn: Turn, heard: list[str]) -> None:
     elif work == "die":
         await turn.say("last words")
         await anyio.sleep(0.01)
+        assert __name__ == "__main__", "it would take the tests with it"
         os.kill(os.getpid(), signal.SIGKILL)
     elif work == "usage":
         await turn.say("counted")
