@@ -7,6 +7,7 @@ withdraws it. What to do with the answers is the agent's matter.
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from acp_server.schema.initialization import ClientCapabilities
     from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
     from acp_server.session.session import Session
+    from acp_server.store.records import TurnRecord
 
 logger = logging.getLogger("acp_server.session")
 
@@ -148,9 +150,16 @@ class Client:
             params.cwd = cwd
         if output_byte_limit is not None:
             params.output_byte_limit = output_byte_limit
+        turn = self._turn()
         result = await self._ask("terminal/create", params, self._release_late)
         created = read_result(CreateTerminalResponse, "terminal/create", result)
-        return Terminal(self.connection, self._session_id, created.terminal_id)
+        about = {"command": shlex.join([command, *args]), "cwd": cwd or self._session.cwd}
+        return Terminal(self.connection, self._session_id, created.terminal_id, turn, about)
+
+    def _turn(self) -> TurnRecord | None:
+        """What keeps the terminals that are made now."""
+        running = self._session.running
+        return None if running is None else running.record
 
     async def elicit_form(
         self, message: str, form: ElicitationSchema, *, tool_call_id: str | None = None

@@ -10,6 +10,7 @@ import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -295,11 +296,11 @@ async def _let_go(session: Session) -> None:
     await session.close()
 
 
-async def replay(session: Session, way: Updates) -> None:
-    """Say again all that was said in the turns of a session."""
+async def replay(session: Session, way: Updates, *, as_terminals: bool = False) -> None:
+    """Say again all that was said in the turns of a session. `as_terminals`: see `TurnRecord.replay`."""
     for turn in list(session.record.turns):
         speech = way.of(turn)
-        for update in await _replayed(turn):
+        for update in await _replayed(turn, as_terminals):
             speech.send(update)
             if speech.crowded:
                 await speech.room()
@@ -312,9 +313,10 @@ async def _save(session: Session) -> None:
         pass  # it was deleted, so there is nothing to keep
 
 
-async def _replayed(turn: TurnRecord) -> Iterable[dict[str, Any]]:
+async def _replayed(turn: TurnRecord, as_terminals: bool) -> Iterable[dict[str, Any]]:
+    replayed = partial(turn.replay, as_terminals=as_terminals)
     # What has to be read from a disk first is read in a thread.
-    return turn.replay() if turn.is_here else await to_thread.run_sync(lambda: list(turn.replay()))
+    return replayed() if turn.is_here else await to_thread.run_sync(lambda: list(replayed()))
 
 
 def _read_new(call: Call) -> NewSessionRequest:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from acp_server.errors import AcpError, RpcError
 from acp_server.peer.peer import Peer
 from acp_server.schema.params import read_result
+from acp_server.store.terminals import note
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
     from acp_server.schema.client_methods import TerminalExitStatus, TerminalOutputResponse
+    from acp_server.store.records import TurnRecord
 
 logger = logging.getLogger("acp_server.session")
 
@@ -31,13 +33,25 @@ class Terminal:
     Its methods raise RpcError for the client's error answers, MalformedResponse and ConnectionClosed.
     """
 
-    def __init__(self, connection: Peer, session_id: str, terminal_id: str) -> None:
+    def __init__(
+        self,
+        connection: Peer,
+        session_id: str,
+        terminal_id: str,
+        turn: TurnRecord | None = None,
+        about: dict[str, Any] | None = None,
+    ) -> None:
         self._connection = connection
         self._session_id = session_id
         self.id: Final = terminal_id
         """The client's id for it, also for embedding it in a tool call's content."""
         self._ended = False
         self._released = False
+        self._turn = turn
+        """What keeps how it was in the end."""
+        self._about: Final = about or {}
+        self._seen: TerminalOutputResponse | None = None
+        """What it showed when the agent last asked."""
 
     async def output(self) -> TerminalOutputResponse:
         """What it has printed so far, whether that was truncated, and its exit status if it has ended."""
@@ -45,6 +59,7 @@ class Terminal:
 
         response = read_result(TerminalOutputResponse, "terminal/output", await self._ask("terminal/output"))
         self._ended = self._ended or response.exit_status is not None
+        self._seen = response
         return response
 
     async def wait_for_exit(self) -> TerminalExitStatus:
@@ -66,6 +81,7 @@ class Terminal:
         await self._release(None)
 
     async def _release(self, on_over: Callable[[], None] | None) -> None:
+        self._keep(self._seen)
         if not self._released:
             try:
                 await self._ask("terminal/release", on_over)
@@ -74,6 +90,14 @@ class Terminal:
                 self._released = True
                 raise
             self._released = True
+
+    def _keep(self, seen: TerminalOutputResponse | None) -> None:
+        """The turn that it ran in keeps how it was in the end, once."""
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            output = None if seen is None else seen.output
+            status = None if seen is None or seen.exit_status is None else seen.exit_status.to_wire()
+            turn.add_terminal(note(self.id, self._about, output, status))
 
     async def __aenter__(self) -> Terminal:
         return self

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from acp_server.errors import EncodeError, UsageError
 from acp_server.store.messages import Message, messages_of
+from acp_server.store.terminals import TERMINAL, shown
 from acp_server.store.transcript import MOST, RESULT, Transcript
 from acp_server.wire import codec
 
@@ -23,6 +24,9 @@ logger = logging.getLogger("acp_server.session")
 
 TURN_KEY: Final = "acp_server/turn"
 """The key in `_meta` under which a replayed turn that did not complete says what became of it."""
+
+_NOTES: Final = frozenset({RESULT, TERMINAL})
+"""What is kept of a turn besides updates."""
 
 _CALLS: Final = frozenset({"tool_call", "tool_call_update"})
 
@@ -171,6 +175,12 @@ class TurnRecord:
         note = {"sessionUpdate": RESULT, "result": kept, "call": tool_call_id or result.id}
         (self._transcript or self._begin()).note(note)
 
+    def add_terminal(self, note: dict[str, Any]) -> None:
+        """Keep what a terminal showed in the end, see `acp_server.store.terminals.note`. One that outlives its turn is
+        not kept."""
+        if self._packed is None:
+            (self._transcript or self._begin()).note(note)
+
     def keep(self, key: str, version: int, value: Any) -> None:
         """See `Turn.keep`."""
         packed = {"bytes": b64encode(value).decode()} if isinstance(value, bytes) else {"value": value}
@@ -215,7 +225,7 @@ class TurnRecord:
 
     def _contents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         prompt, said, *_ = codec.decode(self.contents)
-        return prompt, [event for event in said if event.get("sessionUpdate") != RESULT]
+        return prompt, [event for event in said if event.get("sessionUpdate") not in _NOTES]
 
     def messages(self) -> list[Message]:
         """What was said, for a model; see `acp_server.store.messages.messages_of`."""
@@ -265,10 +275,12 @@ class TurnRecord:
         if self._packed is not None:
             self._packed = read
 
-    def replay(self) -> Iterator[dict[str, Any]]:
+    def replay(self, *, as_terminals: bool = False) -> Iterator[dict[str, Any]]:
         """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's
-        part says so in its `_meta`, and no tool call is shown as one that still runs."""
-        prompt, events = self._contents()
+        part says so in its `_meta`, and no tool call is shown as one that still runs. `as_terminals`: see
+        `acp_server.store.terminals.shown`."""
+        prompt, said, *_ = codec.decode(self.contents)
+        events = shown((event for event in said if event.get("sessionUpdate") != RESULT), as_terminals=as_terminals)
         if self.status not in ("failed", "canceled"):
             for block in prompt:
                 yield {"sessionUpdate": "user_message_chunk", "content": block}

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled, ToolFailed
+from acp_server.store.terminals import ESCAPE
 from acp_server.tools.markdown import code
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 # tab.
 _UNFIT = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNFIT_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-# Colours, movements of the cursor, titles of windows.
-_ESCAPE = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\^_])")
 _LONGEST_ESCAPE = 256
 _LONGEST_QUOTE = 200
 _INSTEAD = "\N{REPLACEMENT CHARACTER}"
@@ -45,7 +44,7 @@ class Printed:
 
     def feed(self, data: bytes, final: bool = False) -> str:
         """What can be shown now; `final`: no more will come."""
-        text = _ESCAPE.sub("", self._held + self._decoder.decode(data, final))
+        text = ESCAPE.sub("", self._held + self._decoder.decode(data, final))
         begun = -1 if final else text.rfind("\x1b", -_LONGEST_ESCAPE)
         self._held = "" if begun < 0 else text[begun:]
         return _UNFIT_IN_LINES.sub(_INSTEAD, text if begun < 0 else text[:begun])

@@ -3,6 +3,7 @@ client shows them (ACP v2, permission requests and terminals)."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final, cast
 
 from acp_server.errors import SessionClosed
@@ -39,8 +40,9 @@ class Client(v1.Client):
         session = cast("Session", self._session)
         if session.closed:
             raise SessionClosed
-        terminal = Terminal(self.connection, session.id, session.updates, session.terminals)
-        await terminal.start(command, args, env, cwd or session.cwd, output_byte_limit)
+        about = {"command": shlex.join([command, *args]), "cwd": cwd or session.cwd}
+        terminal = Terminal(self.connection, session.updates, session.terminals, session.id, self._turn(), about)
+        await terminal.start(command, args, env, output_byte_limit)
         return terminal
 
     def _question(self, tool_call: ToolCallUpdate, options: list[PermissionOption]) -> Model:

@@ -57,7 +57,7 @@ class Lifecycle(v1.Lifecycle):
         async with self._reopened(call, call.follower.request) as session:
             way = cast("Session", session).updates.replay()
             if call.params.get("replayFrom") is not None:
-                await v1.replay(session, way)
+                await v1.replay(session, way, as_terminals=True)
             way.state("idle")
         return _offered(session)
 

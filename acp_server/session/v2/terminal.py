@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from acp_server.peer.peer import Peer
     from acp_server.schema.client_methods import TerminalExitStatus, TerminalOutputResponse
     from acp_server.session.v2.updates import Updates
+    from acp_server.store.records import TurnRecord
 
 OUTPUT_BYTES: Final = 1024 * 1024
 """How much output is kept of a command, if its author does not say."""
@@ -51,20 +51,26 @@ class Terminal(v1.Terminal):
     """One terminal, see `acp_server.session.terminal.Terminal`. `terminals`: those of its session that were not
     released."""
 
-    def __init__(self, connection: Peer, session_id: str, updates: Updates, terminals: dict[str, Terminal]) -> None:
-        super().__init__(connection, session_id, f"term_{os.urandom(12).hex()}")
+    def __init__(
+        self,
+        connection: Peer,
+        updates: Updates,
+        terminals: dict[str, Terminal],
+        session_id: str,
+        turn: TurnRecord | None,
+        about: dict[str, Any],
+    ) -> None:
+        super().__init__(connection, session_id, f"term_{os.urandom(12).hex()}", turn, about)
         self._updates = updates
         self._terminals = terminals
         self._command: _Shown
 
-    async def start(
-        self, command: str, args: Sequence[str], env: Mapping[str, str] | None, cwd: str, limit: int | None
-    ) -> None:
+    async def start(self, command: str, args: Sequence[str], env: Mapping[str, str] | None, limit: int | None) -> None:
         """Start a command in it. Raises InvalidParams."""
         words = [command, *args]
-        process = await _opened(words, cwd, {**os.environ, **(env or {})})
+        process = await _opened(words, self._about["cwd"], {**os.environ, **(env or {})})
         self._terminals[self.id] = self
-        self._tell(command=shlex.join(words), cwd=cwd, capabilities={"cancel": {}})
+        self._tell(**self._about, capabilities={"cancel": {}})
         self._command = _Shown(process, self, OUTPUT_BYTES if limit is None else limit)
         try:
             await anyio.lowlevel.checkpoint_if_cancelled()
@@ -81,10 +87,13 @@ class Terminal(v1.Terminal):
 
     async def output(self) -> TerminalOutputResponse:
         """See `acp_server.session.terminal.Terminal`."""
+        status = self._status() if self._command.ended.is_set() else None
+        return self._shown(status)
+
+    def _shown(self, status: TerminalExitStatus | None) -> TerminalOutputResponse:
         from acp_server.schema.client_methods import TerminalOutputResponse
 
         output = self._command.output
-        status = self._status() if self._command.ended.is_set() else None
         return TerminalOutputResponse(output=output.text, truncated=output.truncated, exit_status=status)
 
     async def wait_for_exit(self) -> TerminalExitStatus:
@@ -124,7 +133,9 @@ class Terminal(v1.Terminal):
         """The client is told how its command has ended, once, and that it can be cancelled no more."""
         if not self._ended:
             self._ended = True
-            self._tell(exitStatus=self._status().to_wire(), capabilities=None)
+            status = self._status()
+            self._keep(self._shown(status))
+            self._tell(exitStatus=status.to_wire(), capabilities=None)
 
     def _status(self) -> TerminalExitStatus:
         from acp_server.schema.client_methods import TerminalExitStatus
