@@ -176,8 +176,8 @@ class TurnRecord:
         (self._transcript or self._begin()).note(note)
 
     def add_terminal(self, note: dict[str, Any]) -> None:
-        """Keep what a terminal showed in the end, see `acp_server.store.terminals.note`. One that outlives its turn is
-        not kept."""
+        """Keep what a terminal showed in the end, see `acp_server.store.terminals.note`. A terminal that outlives its
+        turn is not kept."""
         if self._packed is None:
             (self._transcript or self._begin()).note(note)
 
