@@ -91,11 +91,14 @@ class ProcessStream:
         self._stdin = process.stdin
         self._stdout = process.stdout
         self._ended = False
+        # On asyncio a second task that reads, such as `_discard_output`, could keep the first from being woken.
+        self._reading = anyio.ResourceGuard("reading from")
 
     async def receive(self) -> bytes:
-        """See `acp_server.peer.stream.Stream`."""
+        """See `acp_server.peer.stream.Stream`. Raises anyio's BusyResourceError while another task receives."""
         try:
-            return await self._stdout.receive()
+            with self._reading:
+                return await self._stdout.receive()
         except anyio.EndOfStream:
             return b""
         except anyio.ClosedResourceError:

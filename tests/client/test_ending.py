@@ -79,6 +79,17 @@ async def test_a_process_is_ended_by_closing_its_input_and_only_once(ear: Ear) -
     await process.aclose()
 
 
+async def test_a_process_that_is_still_read_is_ended_without_a_second_reader(ear: Ear) -> None:
+    process = await ChildProcess.start([sys.executable, "-S", "-E", FAKE, "good", ear.path])
+    await ear.pids()
+    async with anyio.create_task_group() as group:
+        group.start_soon(process.stream.receive)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(anyio.BusyResourceError):
+            await process.stream.receive()
+        await process.aclose()
+
+
 async def test_a_request_that_is_left_behind_with_the_block_fails_without_blaming_the_agent(spawn: Spawn) -> None:
     errors: list[ConnectionClosed] = []
 
