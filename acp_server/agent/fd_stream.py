@@ -221,11 +221,14 @@ class _Watch:
             self.close()
             return
         try:
-            if not self._take(self._read()):
+            # What is done about the bytes may cancel the task that waits.
+            if not self._take(self._read()) and not waiting.done():
                 waiting.set_result(None)
         except BlockingIOError:
             pass
         except BaseException as error:
+            if waiting.done():
+                raise
             waiting.set_exception(error)
 
 

@@ -117,6 +117,30 @@ async def test_from_a_cancel_on_nothing_is_fed_or_lost(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("error", [None, ValueError("no")])
+@PIPE
+async def test_what_is_done_about_a_piece_may_cancel_the_feeding(ends: Ends, error: Exception | None) -> None:
+    stream = FdStream(ends.near_in, ends.near_out)
+    loop = asyncio.get_running_loop()
+    failures: list[BaseException | None] = []
+    loop.set_exception_handler(lambda _loop, context: failures.append(context.get("exception")))
+
+    def cancel(_data: bytes) -> bool:
+        feeding.cancel()
+        if error is not None:
+            raise error
+        return False
+
+    feeding = loop.create_task(stream.feed(cancel))
+    await turns_of_the_loop()
+    os.write(ends.far_out, b"enough")
+    with anyio.fail_after(20), pytest.raises(asyncio.CancelledError):
+        await feeding
+    assert failures == ([] if error is None else [error])
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @PIPE
 async def test_what_a_cancelled_receive_has_left_is_fed_first(ends: Ends) -> None:
     stream = FdStream(ends.near_in, ends.near_out)
