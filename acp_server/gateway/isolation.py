@@ -56,10 +56,12 @@ class Isolation:
 
     def _owned(self, folder: str, users: range) -> int:
         assert fcntl is not None
-        above = os.open(self.cwd, os.O_RDONLY)
+        # Not the folder itself: agents can open that, and what they lock they could keep from all others. No name has a
+        # dot in its folder's name.
+        lock = os.open(os.path.join(self.cwd, ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             # Two tokens that come at once, or to two gateways, get two users.
-            fcntl.flock(above, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX)
             os.makedirs(folder, mode=0o700, exist_ok=True)
             owner = _check(folder)
             if owner not in users:
@@ -71,7 +73,7 @@ class Isolation:
                 os.chown(folder, owner, owner)
             return owner
         finally:
-            os.close(above)
+            os.close(lock)
 
 
 def _check(folder: str) -> int:

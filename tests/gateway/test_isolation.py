@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 
 from acp_server.cli.gateway import gateway
 from acp_server.errors import UsageError
-from acp_server.gateway.isolation import Isolation
+from acp_server.gateway.isolation import Isolation, Place
 from acp_server.gateway.limits import Size
 
 from .inside import Api, Counting, begin, ended, say
@@ -59,6 +60,24 @@ def test_each_name_has_a_user_that_stays_the_same(tmp_path: Path) -> None:
         assert (found.st_uid, found.st_mode & 0o777) == (place.user, 0o700)
     with pytest.raises(OSError, match="all users from 61000 to 61002 are taken"):
         Isolation(str(tmp_path), USERS).place("dora")
+
+
+@by_root
+def test_an_agent_that_locks_the_folder_of_all_names_keeps_no_place_from_others(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    found: list[Place] = []
+    other = threading.Thread(target=lambda: found.append(Isolation(str(tmp_path), USERS).place("ada")))
+    # All that this takes is that the folder can be read.
+    locked = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        other.start()
+        other.join(PATIENCE)
+        assert [place.user for place in found] == [USERS.start]
+        assert os.stat(tmp_path / ".lock").st_mode & 0o777 == 0o600
+    finally:
+        os.close(locked)
+        other.join()
 
 
 def test_users_of_their_own_need_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
