@@ -9,6 +9,7 @@ Connections are blocking ones, which threads use (`acp_server.gateway.store`): p
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import DeadlockDetected, SerializationFailure
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -110,12 +111,15 @@ class PostgresEngine:
 
     def __init__(self, url: str) -> None:
         """Connect, and make the tables if they are not there. Raises UsageError if the database cannot be used."""
-        self._url = url
         try:
-            conninfo_to_dict(url)
+            given = conninfo_to_dict(url)
         except psycopg.ProgrammingError:
             # libpq repeats the URL, which may have a password.
             raise UsageError("--store: this is not the URL of a database") from None
+        # Taken out, for the agents have the same environment, and show it to users who may run commands.
+        if (password := os.environ.pop("PGPASSWORD", None)) and "password" not in given:
+            url = make_conninfo(url, password=password)
+        self._url = url
         with ExitStack() as opened, self.explained():
             with psycopg.connect(url, autocommit=True, **_SETTINGS) as first:
                 _migrate(first)

@@ -1,5 +1,6 @@
 """A gateway on PostgreSQL: its tables, its transactions, and chats when the server or the gateway ends."""
 
+import os
 import signal
 import threading
 from pathlib import Path
@@ -88,6 +89,28 @@ def test_what_is_no_database_is_refused_without_its_password() -> None:
         with pytest.raises(UsageError, match=why) as refused:
             open_engine(place)
         assert "secret" not in str(refused.value)
+
+
+def test_the_password_of_the_environment_is_used_and_not_left_to_agents(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conninfo_to_dict: Any = pytest.importorskip("psycopg.conninfo").conninfo_to_dict
+    asked: list[object] = []
+    connect = psycopg.Connection.connect
+
+    def connecting(conninfo: str, **options: Any) -> Any:
+        asked.append(conninfo_to_dict(conninfo).get("password"))
+        return connect(conninfo, **options)
+
+    monkeypatch.setattr(psycopg.Connection, "connect", connecting)
+    for place, wanted in ((url, "secret"), (url.replace("gateway@", "gateway:other@"), "other")):
+        monkeypatch.setenv("PGPASSWORD", "secret")
+        engine = open_engine(place)
+        engine.transact(lambda rows: rows.conversation("1"))
+        engine.close()
+        assert "PGPASSWORD" not in os.environ
+        assert set(asked) == {wanted}
+        asked.clear()
 
 
 # -- transactions
