@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from .heard import Event, last, output, types
-from .serving import Server, ask, client, cozepy, serving, until
+from .serving import TOKEN, Server, ask, client, cozepy, serving, until
 
 Status = cozepy.ChatStatus
 TERMINAL = {Status.COMPLETED, Status.FAILED, Status.CANCELED}
@@ -131,6 +132,48 @@ def test_chats_fail_when_their_agent_is_killed_and_the_next_one_works(server: Se
             else:
                 assert ended.status == Status.COMPLETED
         assert coze.chat.create_and_poll(**ask("echo again")).chat.status == Status.COMPLETED
+
+
+def test_a_kill_of_one_process_of_a_pool_fails_its_chats_alone_and_another_takes_its_place(tmp_path: Path) -> None:
+    (scratch := tmp_path / "scratch").mkdir()
+    with serving(tmp_path, "--agents", "3:3", env={"TMPDIR": str(scratch)}) as server, client(server) as coze:
+        gateway = psutil.Process(server.process.pid)
+        until(lambda: len(server.agents()) == 3)
+        assert coze.chat.create_and_poll(**ask("echo warm")).chat.status == Status.COMPLETED
+        before = gateway.num_fds()
+        chats = [coze.chat.create(**ask(f"hang {number}")) for number in range(6)]
+        for number in range(6):
+            server.ear.wait(f"begin hang {number}")
+        killed, *others = server.agents()
+        killed.kill()
+
+        def found(status: Status) -> list[cozepy.Chat]:
+            now = [coze.chat.retrieve(conversation_id=chat.conversation_id, chat_id=chat.id) for chat in chats]
+            return [chat for chat in now if chat.status == status]
+
+        until(lambda: len(found(Status.FAILED)) == 2)
+        assert {chat.last_error.msg for chat in found(Status.FAILED) if chat.last_error} == {
+            "the agent was ended by signal 9"
+        }
+        until(lambda: len(server.agents()) == 3)
+        assert set(others) < set(server.agents())
+        assert coze.chat.create_and_poll(**ask("echo again")).chat.status == Status.COMPLETED
+        going_on = found(Status.IN_PROGRESS)
+        assert len(going_on) == 4
+        numbers = [number for number, chat in enumerate(chats) if chat.id in {each.id for each in going_on}]
+        for number in numbers:
+            coze.chat.cancel(conversation_id=chats[number].conversation_id, chat_id=chats[number].id)
+            server.ear.wait(f"cut hang {number}")
+        assert set(others) < set(server.agents())
+        until(lambda: gateway.num_fds() == before)
+        assert os.listdir(scratch) == []
+        metrics = httpx.get(f"{server.url}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text.splitlines()
+        bot = 'bot="every other"'
+        assert f"acp_gateway_agents{{{bot}}} 3.0" in metrics
+        assert f"acp_gateway_agent_starts_total{{{bot}}} 4.0" in metrics
+        assert [line for line in metrics if line.startswith("acp_gateway_agent_ends_total{")] == [
+            f'acp_gateway_agent_ends_total{{{bot},reason="crashed"}} 1.0'
+        ]
 
 
 def test_a_chat_that_waits_fails_with_its_agent(server: Server, coze: Any) -> None:
