@@ -1,6 +1,7 @@
 """Many chats through three gateways, while gateways are killed and stopped and the database is restarted and cut.
 
-`python -m tests.gateway.storm 3000` is the storm in full; the tests have a small one.
+`python -m tests.gateway.storm 3000` is the storm in full; the tests have a small one. Options of gateways may follow:
+`python -m tests.gateway.storm 3000 --agents 2:6 --agent-idle-seconds 1 --agent-age-seconds 5`.
 """
 
 import random
@@ -10,25 +11,25 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx
+import psutil
 import psycopg
 
 from .postgres import Server as Database
 from .postgres import postgres
 from .proxy import Proxy, proxying
-from .serving import TOKEN, NoEar, Server, serving
+from .serving import OTHER_TOKEN, TOKEN, NoEar, Server, serving
 from .several import backend
 
 LEASE = 2.0
 VISITORS = 40
 TERMINAL = {"completed", "failed", "canceled"}
 TEXTS = ["echo {}", "echo {}", "slowly 10 {}", "slowly 60 {}", "hang {}", "ask {}"]
-HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
 class Unanswered(Exception):
@@ -57,15 +58,16 @@ class Seen:
 class Visitor:
     """One after another, chats in a conversation of its own."""
 
-    def __init__(self, http: httpx.AsyncClient, seen: Seen, name: str, rng: random.Random) -> None:
+    def __init__(self, http: httpx.AsyncClient, seen: Seen, name: str, rng: random.Random, token: str) -> None:
         self._http = http
+        self._headers = {"Authorization": f"Bearer {token}"}
         self._seen = seen
         self._name = name
         self._rng = rng
 
     async def call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         try:
-            response = await self._http.request(method, path, **options)
+            response = await self._http.request(method, path, headers=self._headers, **options)
         except httpx.TransportError as error:
             raise Unanswered(type(error).__name__) from None
         if response.status_code != 200:
@@ -153,8 +155,11 @@ class Visitor:
 class Storm:
     """The gateways, the database, and what happens to them."""
 
-    def __init__(self, folder: Path, database: Database, proxy: Proxy, opened: ExitStack) -> None:
+    def __init__(
+        self, folder: Path, database: Database, proxy: Proxy, opened: ExitStack, options: tuple[str, ...]
+    ) -> None:
         self._folder = folder
+        self._options = options
         self._database = database
         self._proxy = proxy
         self._opened = opened
@@ -166,7 +171,7 @@ class Storm:
 
     def start(self) -> Server:
         self._started += 1
-        options = ("--store", self.url, "--lease-seconds", str(LEASE), "--chats-of-one", "1000")
+        options = ("--store", self.url, "--lease-seconds", str(LEASE), "--chats-of-one", "1000", *self._options)
         place = self._folder / str(self._started)
         return self._opened.enter_context(serving(place, *options, ear=self._ear, errors=True))
 
@@ -181,6 +186,13 @@ class Storm:
         self.servers[number].kill()
         self.servers[number] = self.start()
         self._listed()
+
+    def kill_agent(self, rng: random.Random) -> None:
+        agents = [agent for server in self.servers for agent in server.agents()]
+        if agents:
+            # One that ends by itself just now is meant, too.
+            with suppress(psutil.NoSuchProcess):
+                rng.choice(agents).kill()
 
     def suspend(self, number: int) -> None:
         process = self.servers[number].process
@@ -202,7 +214,7 @@ class Storm:
         """One thing after another, and each of them once at least."""
         first = True
         while first or not over():
-            for what in rng.sample([0, 1, 2, 3], 4):
+            for what in rng.sample([0, 1, 2, 3, 4], 5):
                 time.sleep(0.3)
                 if what == 0:
                     self.kill(rng.randrange(3))
@@ -210,20 +222,23 @@ class Storm:
                     self.suspend(rng.randrange(3))
                 elif what == 2:
                     self.restart_database()
+                elif what == 3:
+                    self.kill_agent(rng)
                 else:
                     self.cut()
             first = False
 
 
-async def storm(folder: Path, database: Database, chats: int, seed: int) -> Counter[str]:
-    """Have one, and check what must hold. How the chats ended, and what was not answered."""
+async def storm(folder: Path, database: Database, chats: int, seed: int, *options: str) -> Counter[str]:
+    """Have one with gateways that have these options, and check what must hold. How the chats ended, and what was not
+    answered."""
     rng = random.Random(seed)
     seen = Seen()
     with ExitStack() as opened:
         proxy = opened.enter_context(proxying())
-        storm = Storm(folder, database, proxy, opened)
+        storm = Storm(folder, database, proxy, opened, options)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        async with httpx.AsyncClient(base_url=proxy.url, headers=HEADERS, timeout=8, limits=limits) as http:
+        async with httpx.AsyncClient(base_url=proxy.url, timeout=8, limits=limits) as http:
             async with anyio.create_task_group() as group:
                 group.start_soon(anyio.to_thread.run_sync, storm.happen, rng, lambda: len(seen.statuses) >= chats)
                 group.start_soon(_visits, http, seen, rng, lambda: len(seen.statuses) < chats)
@@ -235,23 +250,27 @@ async def storm(folder: Path, database: Database, chats: int, seed: int) -> Coun
 async def _visits(http: httpx.AsyncClient, seen: Seen, rng: random.Random, left: Callable[[], bool]) -> None:
     async with anyio.create_task_group() as group:
         for number in range(VISITORS):
-            visitor = Visitor(http, seen, f"visitor-{number}", random.Random(rng.random()))
+            token = TOKEN if number % 2 else OTHER_TOKEN
+            visitor = Visitor(http, seen, f"visitor-{number}", random.Random(rng.random()), token)
             group.start_soon(visitor.visit, left)
 
 
 async def _check(storm: Storm, http: httpx.AsyncClient, seen: Seen) -> None:
-    judge = Visitor(http, seen, "judge", random.Random(0))
+    judges = {
+        owner: Visitor(http, seen, "judge", random.Random(0), token)
+        for owner, token in (("ada", TOKEN), ("bob", OTHER_TOKEN))
+    }
     rows = dict(storm.query("SELECT id, status FROM chats"))
     assert all(id in rows for id in seen.statuses)
-    for (id,) in storm.query("SELECT id FROM chats WHERE status = 'in_progress'"):
+    with anyio.fail_after(60):
         # Clients that have left do not cancel what hangs.
-        if id in seen.places:
-            await judge.call("POST", "/v3/chat/cancel", json=seen.places[id])
-    with anyio.fail_after(30):
-        sql = "SELECT id, doc::json->>'conversation_id' FROM chats WHERE status = 'in_progress'"
+        sql = "SELECT id, doc::json->>'conversation_id', owner FROM chats WHERE status = 'in_progress'"
         while left := storm.query(sql):
-            for id, conversation in left:
-                await judge.call("POST", "/v3/chat/cancel", json={"conversation_id": conversation, "chat_id": id})
+            for id, conversation, owner in left:
+                place = {"conversation_id": conversation, "chat_id": id}
+                # A gateway that has lost its lease just now says so.
+                with suppress(Unanswered):
+                    await judges[owner].call("POST", "/v3/chat/cancel", json=place)
             await anyio.sleep(0.1)
         busy = "SELECT 1 FROM chats WHERE node IS NOT NULL AND status <> 'requires_action'"
         # The commands of a node that was killed are removed when its lease is over.
@@ -263,12 +282,14 @@ async def _check(storm: Storm, http: httpx.AsyncClient, seen: Seen) -> None:
     kept = {id for (id,) in storm.query("SELECT id FROM messages")}
     assert seen.messages.keys() <= kept
     for server in storm.servers:
-        numbers = (await http.get(f"{server.url}/metrics")).text
+        numbers = (await http.get(f"{server.url}/metrics", headers={"Authorization": f"Bearer {TOKEN}"})).text
         working = [line for line in numbers.splitlines() if line.startswith("acp_gateway_chats{")]
         assert not [line for line in working if "requires_action" not in line and not line.endswith(" 0.0")], working
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name, postgres() as database:
-        for outcome, number in sorted(anyio.run(storm, Path(name), database, int(sys.argv[1]), 1).items()):
+        for outcome, number in sorted(
+            anyio.run(storm, Path(name), database, int(sys.argv[1]), 1, *sys.argv[2:]).items()
+        ):
             sys.stdout.write(f"{number:6} {outcome}\n")
