@@ -135,10 +135,12 @@ class Session:
             await self.updates.room()
 
     async def set_title(self, title: str | None) -> None:
-        """Name the session; clients show it in their lists. While a turn runs it is saved with that turn."""
+        """Name the session; clients show it in their lists. While a turn runs it is saved with that turn. Raises
+        ValueError for anything but text."""
         from acp_server.schema.updates import SessionInfoUpdate
 
-        self.record.title = title
+        # The record has what was read of it, for a store could not keep a session with something else.
+        self.record.title = SessionInfoUpdate(title=title).title
         self.touch()
         if not self.turns:
             await self.save()

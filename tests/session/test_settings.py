@@ -1,6 +1,6 @@
 """Modes and config options: what is offered, what can be chosen, and who is told."""
 
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -172,6 +172,9 @@ async def test_what_the_agent_changes_itself_the_client_is_told() -> None:
         await opened.set_mode("code")
         await opened.set_config("model", "large")
         await opened.set_title("on it")
+        with pytest.raises(ValueError, match="title"):
+            await opened.set_title(cast("Any", ["a list"]))
+        assert opened.record.title == "on it"
         with pytest.raises(ValueError, match="not one of this session's modes"):
             await opened.set_mode("never offered")
         with pytest.raises(ValueError, match="not one of this session's options"):
