@@ -51,7 +51,7 @@ def test_a_handler_that_runs_at_the_end_of_the_input_is_cleaned_up_and_answered_
 @BACKENDS
 def test_a_script_from_a_file_is_answered_into_a_file(backend: str, tmp_path: Path) -> None:
     script = b"".join(
-        line({"jsonrpc": "2.0", "id": n, "method": "echo", "params": {"text": "x" * 1000}}) for n in range(2000)
+        line({"jsonrpc": "2.0", "id": n, "method": "echo", "params": {"text": "x" * 10_000}}) for n in range(200)
     )
     (tmp_path / "script").write_bytes(script.removesuffix(b"\n"))
     with (
@@ -60,7 +60,7 @@ def test_a_script_from_a_file_is_answered_into_a_file(backend: str, tmp_path: Pa
         plain(backend, stdin=source.fileno(), stdout=sink.fileno()) as agent,
     ):
         assert agent.exit_code() == 0
-    assert (tmp_path / "out").read_bytes().count(b'"result"') == 2000
+    assert (tmp_path / "out").read_bytes().count(b'"result"') == 200
 
 
 @BACKENDS
