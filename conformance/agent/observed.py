@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from conformance.core.case import fail
+from conformance.core.case import Outcome, Verdict, fail
 from conformance.core.result import Line
 from conformance.core.violation import Rule, Violation
 
@@ -18,6 +18,10 @@ class Conduct:
     messages: int
     violations: Sequence[Violation]
     transcript: Sequence[Line]
+    protocol: int = 1
+    """The version of the protocol that it was about."""
+    agreed: bool = False
+    """Whether the agent answered that version."""
 
 
 @dataclass
@@ -30,13 +34,18 @@ class Observed:
     guilty: str = ""
     """The line in it."""
 
-    def forbid(self, *rules: Rule) -> None:
-        """Fail if any message of any conversation broke one of these rules."""
+    def forbid(self, *rules: Rule, protocol: int = 1) -> None:
+        """Fail if any message of any conversation on this version of the protocol broke one of these rules.
+
+        A later version than 1 is not judged where the agent never agreed on it.
+        """
+        if protocol != 1 and not any(each.agreed for each in self.conversations if each.protocol == protocol):
+            raise Outcome(Verdict.UNREACHED, f"it did not answer {protocol}", root="v2-negotiation/answers")
         found = [
             (conduct, violation)
             for conduct in self.conversations
             for violation in conduct.violations
-            if violation.rule in rules
+            if violation.rule in rules and conduct.protocol == protocol
         ]
         if found:
             conduct, violation = found[0]

@@ -34,18 +34,19 @@ from .profile import Profile
 from .situation import missing
 from .subject import VERSION, Agent, open_agent
 from .tour import tour
+from .v2.tour import tour as tour_of_version_2
 
 FIRST = "initialize/answers"
 """The case that stands for all others where `initialize` is never answered."""
 
-_SHAPES: Mapping[Rule, str] = {
-    "result": "schema/results",
-    "request": "schema/requests",
-    "update": "schema/updates",
-    "error-object": "envelope/error-objects",
-    "kind": "envelope/kinds",
+_SHAPES: Mapping[Rule, tuple[str, str]] = {
+    "result": ("schema/results", "v2-schema/results"),
+    "request": ("schema/requests", "v2-schema/requests"),
+    "update": ("schema/updates", "v2-schema/updates"),
+    "error-object": ("envelope/error-objects", "v2-envelope/error-objects"),
+    "kind": ("envelope/kinds", "v2-envelope/messages"),
 }
-"""The case that is about messages of the wrong shape: a case that meets one knows no better than to end."""
+"""By version, the case that is about messages of the wrong shape: a case that meets one knows no better than to end."""
 
 _STEPS = 6
 """Waits in a row, each as long as it may be, after which a case is given up as too slow."""
@@ -184,8 +185,8 @@ class AgentRun:
         own = [case for case in chosen if not case.whole_run]
         shared: dict[str, list[Case]] = {}
         async with anyio.create_task_group() as tasks:
-            if able and len(own) < len(chosen):
-                tasks.start_soon(self._tour, slots)
+            for version in {case.protocol for case in chosen if case.whole_run} if able else ():
+                tasks.start_soon(self._tour, version, slots)
             for case in own:
                 if able and case.shared:
                     shared.setdefault(case.group, []).append(case)
@@ -291,9 +292,8 @@ class AgentRun:
             found = subject.violations if isinstance(subject, Agent) else ()
             for violation in found:
                 if violation.rule in _SHAPES:
-                    return Judged(
-                        Verdict.UNREACHED, f"{violation.what}: {violation.line:.200}", _SHAPES[violation.rule]
-                    )
+                    root = _SHAPES[violation.rule][case.protocol - 1]
+                    return Judged(Verdict.UNREACHED, f"{violation.what}: {violation.line:.200}", root)
             return Judged(Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
         if scope.cancelled_caught:
             what = (isinstance(subject, Agent) and subject.waiting) or "its end"
@@ -306,8 +306,8 @@ class AgentRun:
         self._observed_in(case.id, agent, since, blamed=blamed)
 
     def _observed_in(self, name: str, agent: Agent, since: int = 0, *, blamed: bool = False) -> None:
-        if agent.version != VERSION:
-            return  # the background check knows the messages of version 1
+        if agent.version != VERSION and agent.checker.spoken == VERSION:
+            return  # an agent of version 1 is judged by the cases of that version
         violations = list(agent.violations)
         if agent.ended:
             violations += agent.checker.leftovers()
@@ -316,14 +316,16 @@ class AgentRun:
             violations.append(Violation("newline", "the last line is not ended by a newline", shown))
         lines = agent.transcript.lines() if violations else ()
         seen = len(agent.received) - since
-        self.observed.conversations.append(Conduct(name, seen, () if blamed else violations, lines))
+        found = () if blamed else violations
+        agreed = agent.checker.spoken == agent.version
+        self.observed.conversations.append(Conduct(name, seen, found, lines, agent.version, agreed))
 
-    async def _tour(self, slots: anyio.Semaphore) -> None:
+    async def _tour(self, version: int, slots: anyio.Semaphore) -> None:
         agent: Agent | None = None
         try:
             async with slots, self._open() as agent:
                 with anyio.move_on_after(3 * self._limit):
-                    await tour(agent)
+                    await (tour if version == VERSION else tour_of_version_2)(agent)
         except CannotStart:
             return  # each case tells
         except Exception:

@@ -86,13 +86,20 @@ class Agent(Conversation):
         """The result of `initialize`."""
         self.new_session: Mapping[str, Any] = {}
         """The result of the last `session/new`."""
-        self.version = VERSION
-        """The version that the conversation asks for."""
         self.mark = ""
         """What the environment of its processes carries: by it, those that left its group are found."""
         self._fence_method = fence_method
         self._prompts: dict[str, Pending] = {}
         self._has_session = False
+
+    @property
+    def version(self) -> int:
+        """The version that the conversation asks for; its messages are checked against the schema of this one."""
+        return self.checker.version
+
+    @version.setter
+    def version(self, version: int) -> None:
+        self.checker.version = version
 
     @property
     def capabilities(self) -> Mapping[str, Any]:

@@ -12,16 +12,12 @@ from typing import Any
 
 from conformance.core.checker import Checker
 from conformance.core.result import Subject, clean
-from conformance.core.schema import NotJson, announced, parse
+from conformance.core.schema import announced, member_capabilities
 
 from .dialect import Dialect
 
-_CONTENT = {
-    "image": "promptCapabilities.image",
-    "audio": "promptCapabilities.audio",
-    "resource": "promptCapabilities.embeddedContext",
-}
-_TRANSPORTS = {"http": "mcpCapabilities.http", "sse": "mcpCapabilities.sse"}
+_GATED = {"prompt": ("content", "ContentBlock"), "mcpServers": ("mcp", "McpServer")}
+"""By the name of a list in params: the rule about it, and the type whose members need capabilities."""
 _MAY_BE_NULL = {"fs/write_text_file", "terminal/kill", "terminal/release"}
 """Their results are empty: an object in the schema, null on the page."""
 _EXACT = 2**53 - 1
@@ -50,6 +46,15 @@ class Seen:
     findings: dict[str, list[Finding]] = field(default_factory=dict)
     """By rule."""
 
+    def against(self, rules: Collection[str]) -> str:
+        """What was found against any of these rules, in a sentence; empty if nothing was."""
+        found = [finding for rule in rules for finding in self.findings.get(rule, ())]
+        if not found:
+            return ""
+        places = sorted({finding.case for finding in found})
+        more = f" and {len(places) - 1} more cases" if len(places) > 1 else ""
+        return f"{found[0].what} (in {places[0]}{more}; {len(found)} in all): {found[0].line[:200]}"
+
     def wrong_in(self, case: str, rules: Collection[str]) -> tuple[str, Finding] | None:
         """The first finding of a case against one of these rules, with the rule."""
         found = ((rule, each) for rule in rules for each in self.findings.get(rule, ()) if each.case == case)
@@ -63,7 +68,7 @@ class Watch:
         self._dialect = dialect
         self._seen = seen
         self._case = case
-        self._checker = Checker("client")
+        self._checker = Checker("client", dialect.version)
         self._asked: dict[tuple[type, Any], str] = {}
         self._open: dict[tuple[type, Any], str] = {}
         self._batched = False
@@ -85,40 +90,24 @@ class Watch:
             if "method" in each:
                 self._asked[key] = str(each["method"])
             elif self._open.pop(key, None) == "initialize" and isinstance(each.get("result"), dict):
-                self._checker.agent_capabilities = each["result"].get("agentCapabilities") or {}
+                self._checker.agent_capabilities = each["result"].get(self._dialect.agent_capabilities) or {}
+                self._checker.agreed(each["result"].get("protocolVersion"))
 
     def received(self, line: bytes) -> Any:
         """The message of a line, or None; what is wrong with it is noted."""
         self._seen.messages += 1
-        if self._dialect.version != 1:
-            return self._of_a_draft(line)
         message, violations = self._checker.check(line)
         shown = line[:500].decode("utf-8", "backslashreplace")
         found = [(str(each.rule), each.what) for each in violations]
-        if isinstance(message, list) and not (self._batched and not any("method" in each for each in message)):
+        answers = self._batched and self._dialect.version == 1
+        if isinstance(message, list) and not (answers and not any("method" in each for each in message)):
             found.append(("batch", f"{len(message)} messages in one line"))
         for each in message if isinstance(message, list) else [message]:
             if isinstance(each, dict):
                 found = [one for one in found if not self._excused(one[0], each)]
                 found += self._own(each)
         for rule, what in found:
-            self._seen.findings.setdefault(rule, []).append(Finding(self._case, what, shown))
-        return message
-
-    def _of_a_draft(self, line: bytes) -> Any:
-        """The same for another version than 1, of which the checker has no schema: the line has to be one object."""
-        message: Any = None
-        what = ""
-        try:
-            message = parse(line)
-        except (UnicodeDecodeError, NotJson) as error:
-            what = f"not JSON: {error}"
-        if not isinstance(message, dict):
-            what = what or (f"{len(message)} messages in one line" if isinstance(message, list) else "not an object")
-            shown = line[:500].decode("utf-8", "backslashreplace")
-            self._seen.findings.setdefault("v2-object", []).append(Finding(self._case, what, shown))
-        elif message.get("method") == "initialize" and self._seen.subject is None:
-            self._seen.subject = _subject(message.get("params"), self._dialect)
+            self._seen.findings.setdefault(self._dialect.rule(rule), []).append(Finding(self._case, what, shown))
         return message
 
     def _excused(self, rule: str, message: dict[str, Any]) -> bool:
@@ -146,14 +135,14 @@ class Watch:
             return
         if method == "initialize" and self._seen.subject is None:
             self._seen.subject = _subject(params, self._dialect)
-        for key, table in (("prompt", _CONTENT), ("mcpServers", _TRANSPORTS)):
+        for key, (rule, union) in _GATED.items():
+            table = member_capabilities(self._dialect.version)[union]
             for each in params[key] if isinstance(params.get(key), list) else ():
                 kind = each.get("type") if isinstance(each, dict) else None
-                capability = table.get(kind) if isinstance(kind, str) else None
-                if capability is not None and not announced(self._checker.agent_capabilities, capability):
-                    rule = "content" if key == "prompt" else "mcp"
+                capability = table.get(kind, "").partition(".")[2] if isinstance(kind, str) else ""
+                if capability and not announced(self._checker.agent_capabilities, capability):
                     yield rule, f"{method} has {key} of type {kind} although {capability} is not announced"
-        wanted = "sessionCapabilities.additionalDirectories"
+        wanted = f"{self._dialect.session_capabilities}.additionalDirectories"
         if params.get("additionalDirectories") and not announced(self._checker.agent_capabilities, wanted):
             yield "directories", f"{method} has additionalDirectories although {wanted} is not announced"
 

@@ -28,6 +28,12 @@ class Dialect(Protocol):
     """The member of `initialize` with who the client is."""
     agent_capabilities: str
     """The member of its answer with what the agent can do."""
+    session_capabilities: str
+    """The member of that with what it can do with sessions."""
+
+    def rule(self, name: str) -> str:
+        """The name of a rule about messages: each version has rules of its own."""
+        ...
 
     def hello(self, **fields: Any) -> dict[str, Any]:
         """The answer to `initialize`, with `fields` added; None leaves one out."""
@@ -65,6 +71,11 @@ class Version1:
     capabilities = "clientCapabilities"
     info = "clientInfo"
     agent_capabilities = "agentCapabilities"
+    session_capabilities = "sessionCapabilities"
+
+    def rule(self, name: str) -> str:
+        """The rules have plain names."""
+        return name
 
     def hello(self, **fields: Any) -> dict[str, Any]:
         """The answer to `initialize`."""
@@ -101,6 +112,11 @@ class Version2:
     capabilities = "capabilities"
     info = "info"
     agent_capabilities = "capabilities"
+    session_capabilities = "session"
+
+    def rule(self, name: str) -> str:
+        """The version is part of the name."""
+        return f"v2-{name}"
 
     def hello(self, **fields: Any) -> dict[str, Any]:
         """The answer to `initialize`."""

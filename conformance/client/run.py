@@ -31,6 +31,10 @@ _SHAPES = {
     "result": "schema/results",
     "error-object": "envelope/error",
     "kind": "envelope/kind",
+    "v2-request": "v2-schema/params",
+    "v2-result": "v2-schema/results",
+    "v2-error-object": "v2-envelope/error",
+    "v2-kind": "v2-envelope/kind",
 }
 """The case that is about messages of the wrong shape: a case that meets one knows no better than to end."""
 

@@ -8,7 +8,7 @@ and which were answered. It does not decide what a broken rule means.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from .meaning import Meaning
 from .schema import (
@@ -24,20 +24,26 @@ from .schema import (
 )
 from .violation import Violation
 
+_CAPABILITIES = {1: "agentCapabilities", 2: "capabilities"}
+"""The member of the result of `initialize` with what the agent can do, by version."""
+
 _UPDATES = 500
 """Updates of one conversation that are held against the schema; a flood would be no news after that."""
 
 
 class Checker:
-    """Checks one conversation. `subject` is the side that is checked."""
+    """Checks one conversation. `subject` is the side that is checked, `version` what the suite speaks in it."""
 
-    def __init__(self, subject: Literal["agent", "client"]) -> None:
+    def __init__(self, subject: Literal["agent", "client"], version: int = 1) -> None:
         self.subject = subject
+        self.version = version
         self.client_capabilities: Mapping[str, Any] = {}
         """What the client of this conversation announces; set it before the first message is checked."""
         self.agent_capabilities: Mapping[str, Any] = {}
         self.adverse = False
         """Something was sent that is not a message: from now on, errors without an id answer that."""
+        self.spoken = 0
+        """The version that the two sides agreed on. The shapes of messages of another one are not judged."""
         self._updates = 0
         self._asked: list[tuple[JsonId, str]] = []
         self._answered: list[JsonId] = []
@@ -72,6 +78,10 @@ class Checker:
     def leftovers(self) -> list[Violation]:
         """What turned out to be wrong only at the end of the conversation."""
         return self._meaning.strangers() if self.subject == "agent" else []
+
+    def agreed(self, version: Any) -> None:
+        """Note the version in a result of `initialize`."""
+        self.spoken = version if _integer(version) else 0
 
     def expect(self, id: JsonId) -> None:
         """Note an id that an answer may have although no well-formed request had it."""
@@ -130,7 +140,11 @@ class Checker:
             if key in self._own:
                 yield Violation("reused-id", f"id {message['id']!r} is that of an earlier request, still open", line)
             self._own.add(key)
-        known = methods().get(method)
+        if method == "initialize" and _version_of(params) < self.version:
+            self.spoken = _version_of(params)  # a client that asks for an earlier version speaks that one
+        if self.spoken not in (0, self.version):
+            return
+        known = methods(self.version).get(method)
         if known is None:
             if not method.startswith(("_", "$/")):
                 yield Violation("method-name", f"{method!r} is not of the protocol and does not begin with '_'", line)
@@ -146,10 +160,12 @@ class Checker:
             if self._updates > _UPDATES:
                 return
         params = {} if params is None else params
-        if wrong := errors_of(known["params"], params):
+        if wrong := errors_of(known["params"], params, self.version):
             yield Violation("update" if method == "session/update" else "request", f"{method} params, {wrong}", line)
             return
-        if method == "initialize" and _is_of_another_version(params):
+        if self.version != 1:
+            return  # a draft does not yet say where members of one's own may stand
+        if method == "initialize" and _version_of(params) > self.version:
             return  # a client that asks for a later version says what that one wants to know, too
         yield from _extra(known["params"], params, f"{method} params", line)
         if method == "session/update":
@@ -183,20 +199,24 @@ class Checker:
             return
         self._asked.remove(asked)
         self._answered.append(id)
-        known = methods().get(asked[1])
+        known = methods(self.version).get(asked[1])
         if known is None or known["result"] is None or "result" not in message:
             return
         if result is None and asked[1] == "session/load":
             return  # the page on session setup shows null, the schema an object
-        if asked[1] == "initialize" and _is_of_another_version(result):
+        if asked[1] == "initialize" and isinstance(result, dict):
+            self.agreed(result.get("protocolVersion"))
+        if self.spoken not in (0, self.version):
             return
-        if wrong := errors_of(known["result"], result):
+        if wrong := errors_of(known["result"], result, self.version):
             yield Violation("result", f"result of {asked[1]}, {wrong}", line)
             return
         assert isinstance(result, dict)  # as the schema has it for every method
-        yield from _extra(known["result"], result, f"result of {asked[1]}", line)
         if asked[1] == "initialize":
-            self.agent_capabilities = result.get("agentCapabilities") or {}
+            self.agent_capabilities = result.get(_CAPABILITIES[self.version]) or {}
+        if self.version != 1:
+            return
+        yield from _extra(known["result"], result, f"result of {asked[1]}", line)
         if self.subject == "agent":
             yield from self._meaning.result(asked[1], result, line)
 
@@ -217,7 +237,7 @@ def _valid_id(id: object) -> bool:
     return isinstance(id, int | str | None) and not isinstance(id, bool)
 
 
-def _integer(value: object) -> bool:
+def _integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -233,10 +253,10 @@ def _kind(value: object) -> str:
     return names.get(type(value), "null")
 
 
-def _is_of_another_version(result: Any) -> bool:
-    """Whether this is about a later version, whose messages have other shapes."""
-    version = result.get("protocolVersion") if isinstance(result, dict) else None
-    return type(version) is int and version > 1
+def _version_of(params: Any) -> int:
+    """The version that `initialize` asks for; 1 where that is not the number of one."""
+    version = params.get("protocolVersion") if isinstance(params, dict) else None
+    return version if _integer(version) and version > 0 else 1
 
 
 def _extra(name: str, value: Mapping[str, Any], what: str, line: str) -> Iterator[Violation]:

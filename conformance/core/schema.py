@@ -1,4 +1,6 @@
-"""The published schema of the protocol, and the JSON that it is about: values, ids, methods, capabilities.
+"""The published schemas of the protocol, and the JSON that they are about: values, ids, methods, capabilities.
+
+Each function takes the version of the protocol: to judge another one, its files are all that is needed.
 
 It knows no conversation: what one message means after others is for `checker` and `meaning`.
 """
@@ -70,50 +72,73 @@ def methods(version: int = 1) -> Mapping[str, Mapping[str, Any]]:
 
 
 @cache
-def member_capabilities() -> Mapping[str, Mapping[str, str]]:
+def member_capabilities(version: int = 1) -> Mapping[str, Mapping[str, str]]:
     """The capabilities that members of a union need, by the name of the union and what tells the member apart."""
-    return json.loads((_FOLDERS / "v1" / "methods.json").read_text("utf-8"))["memberCapabilities"]
+    return json.loads((_FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["memberCapabilities"]
 
 
 @cache
-def _definitions() -> Mapping[str, Any]:
-    return json.loads((_FOLDERS / "v1" / "schema.json").read_text("utf-8"))["$defs"]
+def _definitions(version: int) -> Mapping[str, Any]:
+    return json.loads((_FOLDERS / f"v{version}" / "schema.json").read_text("utf-8"))["$defs"]
 
 
-def _ref(validator: Any, ref: str, instance: object, schema: object) -> Iterator[jsonschema.ValidationError]:
-    yield from validator.descend(instance, _definitions()[ref.removeprefix("#/$defs/")])
+def _resolved(schema: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+    ref = schema.get("$ref")
+    return schema if ref is None else _definitions(version)[ref.removeprefix("#/$defs/")]
 
 
-def _one_of(validator: Any, choices: Any, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
-    """As in the standard; but where a member tells the choices apart, only the one that it names is tried."""
-    named = schema.get("discriminator", {}).get("propertyName")
-    if isinstance(instance, dict) and named in instance:
-        definitions = [_definitions()[choice["$ref"].removeprefix("#/$defs/")] for choice in choices]
-        choices = [each for each in definitions if each["properties"][named]["const"] == instance[named]] or choices
-    if len(choices) == 1:
-        yield from validator.descend(instance, choices[0])
-    else:
-        yield from _standard_one_of(validator, choices, instance, schema)
+def _tagged(choices: Any, instance: Any, version: int) -> list[Mapping[str, Any]]:
+    """Those of several types whose constant members, such as `type`, are all there and have these values."""
+    if not isinstance(instance, dict):
+        return []
+    found: list[Mapping[str, Any]] = []
+    for choice in choices:
+        properties = _resolved(choice, version).get("properties", {})
+        tags = {name: each["const"] for name, each in properties.items() if "const" in each}
+        if tags and all(name in instance and instance[name] == tag for name, tag in tags.items()):
+            found.append(choice)
+    return found
 
 
-_standard_one_of = jsonschema.Draft202012Validator.VALIDATORS["oneOf"]
-
-_Validator: Any = extend(
-    # All references of the schema are to its own definitions: to resolve them as addresses takes a third of the time.
-    jsonschema.Draft202012Validator,
-    {"$ref": _ref, "oneOf": _one_of},
-)
+_Errors = Iterator[jsonschema.ValidationError]
 
 
 @cache
-def _validator(name: str) -> Any:
-    return _Validator(_definitions()[name])
+def _validators(version: int) -> Any:
+    """The class of the validators for a version of the protocol."""
+
+    def ref(validator: Any, ref: str, instance: object, schema: object) -> _Errors:
+        yield from validator.descend(instance, _resolved({"$ref": ref}, version))
+
+    def union(keyword: str) -> Any:
+        """As in the standard; but where constant members tell the choices apart, only the one they name is tried."""
+        standard = jsonschema.Draft202012Validator.VALIDATORS[keyword]
+
+        def check(validator: Any, choices: Any, instance: Any, schema: Any) -> _Errors:
+            choices = _tagged(choices, instance, version) or choices
+            if len(choices) == 1:
+                yield from validator.descend(instance, choices[0])
+            else:
+                yield from standard(validator, choices, instance, schema)
+
+        return check
+
+    return extend(
+        # All references of a schema are to its own definitions: to resolve them as addresses takes a third of the time.
+        jsonschema.Draft202012Validator,
+        {"$ref": ref, "oneOf": union("oneOf"), "anyOf": union("anyOf")},
+    )
 
 
-def errors_of(name: str, value: Any) -> str:
+@cache
+def _validator(name: str, version: int) -> Any:
+    return _validators(version)(_definitions(version)[name])
+
+
+def errors_of(name: str, value: Any, version: int = 1) -> str:
     """What is wrong with `value` as the type `name` of the schema: the most telling error, or nothing."""
     text = _text_of(value)
-    return _errors(name, value) if text is None else _errors_of_text(name, text)
+    return _errors(name, value, version) if text is None else _errors_of_text(name, text, version)
 
 
 def _text_of(value: Any) -> str | None:
@@ -129,12 +154,12 @@ def _text_of(value: Any) -> str | None:
 
 
 @lru_cache(_KEPT)
-def _errors_of_text(name: str, text: str) -> str:
-    return _errors(name, json.loads(text))
+def _errors_of_text(name: str, text: str, version: int) -> str:
+    return _errors(name, json.loads(text), version)
 
 
-def _errors(name: str, value: Any) -> str:
-    error = best_match(_validator(name).iter_errors(value))
+def _errors(name: str, value: Any, version: int) -> str:
+    error = best_match(_validator(name, version).iter_errors(value))
     if error is None:
         return ""
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
@@ -166,7 +191,7 @@ _DRAFT: Mapping[str, frozenset[str]] = {
 
 
 def unknown_members(name: str, value: Mapping[str, Any]) -> list[str]:
-    """The members that `value` has, at whatever depth, and the type `name` of the schema has not: their paths."""
+    """The members that `value` has, at whatever depth, and the type `name` of version 1 has not: their paths."""
     text = _text_of(value)
     return _unknown_of(name, value) if text is None else _unknown_of_text(name, text)
 
@@ -185,7 +210,7 @@ def _unknown(schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]
     if not isinstance(value, dict | list):
         return
     name = schema.get("$ref", "").removeprefix("#/$defs/")
-    schema = _definitions()[name] if name else schema
+    schema = _resolved(schema, 1) if name else schema
     if choices := [each for each in schema.get("oneOf") or schema.get("anyOf") or () if each.get("type") != "null"]:
         if chosen := _chosen(schema, choices, value):
             yield from _unknown(chosen, value, where)
@@ -205,16 +230,8 @@ def _chosen(schema: Mapping[str, Any], choices: list[Any], value: Any) -> Mappin
     """The one of several types that a value has; None if that cannot be told."""
     named = schema.get("discriminator", {}).get("propertyName")
     if named is not None and isinstance(value, dict):
-        types = (each["$ref"].removeprefix("#/$defs/") for each in choices)
-        return next(
-            (
-                {"$ref": each}
-                for each in types
-                if _definitions()[each]["properties"][named]["const"] == value.get(named)
-            ),
-            None,
-        )
-    fitting = choices if len(choices) == 1 else [each for each in choices if _Validator(each).is_valid(value)]
+        return next(iter(_tagged(choices, value, 1)), None)
+    fitting = choices if len(choices) == 1 else [each for each in choices if _validators(1)(each).is_valid(value)]
     return fitting[0] if len(fitting) == 1 else None
 
 

@@ -31,15 +31,18 @@ def hello(version: object = 2) -> dict[str, Any]:
 
 async def agree(agent: Agent, params: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
     """Initialize with version 2: the result. An agent that answers 1 is not judged by a case of version 2."""
+    asked = hello() if params is None else params
     agent.version = 2
+    agent.checker.client_capabilities = asked.get("capabilities") or {}
     agent.on(PERMISSION, _allow)  # the editor has the forms of version 1
     agent.hold("elicitation/create")
-    result = await (await agent.request("initialize", hello() if params is None else params)).result()
+    result = await (await agent.request("initialize", asked)).result()
     answered = result.get("protocolVersion") if isinstance(result, dict) else None
     not_of_version_1(result)
     if answered != 2 or isinstance(answered, bool):
-        asked = 2 if params is None else params.get("protocolVersion")
-        raise Outcome(Verdict.FAIL, f"the answer to {asked} is {answered!r}"[:200], root=ANSWERS if asked == 2 else "")
+        version = asked.get("protocolVersion")
+        root = ANSWERS if version == 2 else ""
+        raise Outcome(Verdict.FAIL, f"the answer to {version} is {answered!r}"[:200], root=root)
     agent.initialized = result
     return result
 

@@ -9,11 +9,8 @@ def _rule(id: str, title: str, *rules: str, source: str, section: str, level: Le
     """A case that holds if no message was found to break any of `rules`."""
 
     async def judge(seen: Seen) -> None:
-        found = [finding for rule in rules for finding in seen.findings.get(rule, ())]
-        if found:
-            places = sorted({finding.case for finding in found})
-            more = f" and {len(places) - 1} more cases" if len(places) > 1 else ""
-            fail(f"{found[0].what} (in {places[0]}{more}; {len(found)} in all): {found[0].line[:200]}")
+        if found := seen.against(rules):
+            fail(found)
 
     judge.__doc__ = title
     case(id, level=level, source=source, section=section, whole_run=True)(judge)

@@ -17,7 +17,7 @@ from conformance.core.result import Level, Run, Verdict
 from conformance.report.words import subject_of
 from tests.conformance.client.test_clients import OURS
 from tests.conformance.v2.clients.clean import Clean
-from tests.conformance.v2.clients.faults import CAUGHT_BY
+from tests.conformance.v2.clients.faults import ALSO_CAUGHT, CAUGHT_BY
 from tests.conformance.v2.clients.lines import starting
 from tests.prefork import Prefork, prefork
 
@@ -45,6 +45,16 @@ async def judge(client: type[Clean], chosen: Iterable[Case], seconds: float = SE
     return await run(setting, list(chosen), jobs=6)
 
 
+def before(case: Case) -> list[Case]:
+    """What holds for every message is judged over a case in which the client says such a message."""
+    said = {
+        "v2-schema/results": "v2-cancel/permission",
+        "v2-envelope/error": "v2-requests/unknown-method",
+        "v2-envelope/own-ids": "v2-cancel/before-the-answer",
+    }
+    return [CASES[said.get(case.id, "v2-cancel/is-a-notification")]] if case.whole_run else []
+
+
 @pytest.fixture(scope="module")
 def runs(request: pytest.FixtureRequest) -> Mapping[str, Run]:
     """The run of each chosen case over the client that has its fault, all beside each other."""
@@ -52,10 +62,8 @@ def runs(request: pytest.FixtureRequest) -> Mapping[str, Run]:
     found: dict[str, Run] = {}
 
     async def one(id: str, slots: anyio.Semaphore) -> None:
-        # What holds for every message is judged over a case in which the client says something.
-        played = [CASES["v2-cancel/is-a-notification"]] if CASES[id].whole_run else []
         async with slots:
-            found[id] = await judge(CAUGHT_BY[id], [*played, CASES[id]])
+            found[id] = await judge(CAUGHT_BY[id], [*before(CASES[id]), CASES[id]])
 
     async def all_of_them() -> None:
         slots = anyio.Semaphore(CLIENTS_AT_ONCE)
@@ -75,6 +83,12 @@ def test_each_case_has_a_fault_that_it_catches() -> None:
 def test_a_fault_is_caught_by_its_case(id: str, runs: Mapping[str, Run]) -> None:
     result = runs[id].cases[-1]
     assert result.verdict is CASES[id].broken(), result.reason
+
+
+@pytest.mark.parametrize(("id", "client"), [(id, client) for id, clients in ALSO_CAUGHT.items() for client in clients])
+def test_a_message_of_the_wrong_shape_is_caught(id: str, client: type[Clean]) -> None:
+    result = anyio.run(judge, client, [*before(CASES[id]), CASES[id]]).cases[-1]
+    assert result.verdict is Verdict.FAIL, result.reason
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -99,7 +113,8 @@ class OnlyVersion1(Clean):
 def test_a_client_of_version_1_is_not_accused() -> None:
     judged = anyio.run(judge, OnlyVersion1, CASES)
     other = {case.id: case.reason for case in judged.cases if case.verdict is not Verdict.NOT_APPLICABLE}
-    assert set(other) == {"v2-envelope/objects"}
+    assert set(other) == {case.id for case in CASES if case.whole_run}
+    assert set(other.values()) == {""}
 
 
 @pytest.fixture(scope="module")

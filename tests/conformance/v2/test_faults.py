@@ -15,11 +15,11 @@ from conformance.agent.v2 import cases
 from conformance.core.case import Case
 from conformance.core.result import Level, Run, Verdict
 from tests.conformance.v2.clean import Clean
-from tests.conformance.v2.faults import cancelling, opening, prompts, sessions
+from tests.conformance.v2.faults import cancelling, messages, opening, prompts, sessions
 from tests.conformance.v2.lines import starting
 
 CASES = cases.load()
-MODULES = (opening, prompts, cancelling, sessions)
+MODULES = (opening, prompts, cancelling, sessions, messages)
 CAUGHT_BY: Mapping[str, type[Clean]] = {id: agent for module in MODULES for id, agent in module.CAUGHT_BY.items()}
 DOES = ("quick", "hang", "stubborn", "fails", "plan", "tool", "cancellable", "shell", "permission")
 PROFILE = Profile(
@@ -64,6 +64,20 @@ def test_each_case_that_accuses_has_a_fault_that_it_catches() -> None:
 def test_a_fault_is_caught_by_its_case(id: str, runs: Mapping[str, Run]) -> None:
     (result,) = runs[id].cases
     assert result.verdict is CASES[id].broken(), result.reason
+
+
+@pytest.mark.parametrize(
+    ("id", "agent"), [(id, agent) for id, agents in messages.ALSO_CAUGHT.items() for agent in agents]
+)
+def test_a_message_of_the_wrong_shape_is_caught(id: str, agent: type[Clean]) -> None:
+    (result,) = anyio.run(judge, agent, [CASES[id]]).cases
+    assert result.verdict is Verdict.FAIL, result.reason
+
+
+def test_what_the_schema_leaves_open_is_no_fault() -> None:
+    whole = [case for case in CASES if case.whole_run]
+    run = anyio.run(judge, messages.Open, whole, 60.0)
+    assert {case.id: case.reason for case in run.cases if case.verdict is not Verdict.PASS} == {}
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -7,7 +7,18 @@ import sys
 from conformance.agent.v2.registry import v2_cases
 from conformance.core.case import Registry
 
-GROUPS = ("negotiation", "prompts", "updates", "cancel", "one_cancel", "held", "closing", "permission", "sessions")
+GROUPS = (
+    "negotiation",
+    "prompts",
+    "updates",
+    "cancel",
+    "one_cancel",
+    "held",
+    "closing",
+    "permission",
+    "sessions",
+    "whole",
+)
 """The modules in the order in which their cases are run and reported."""
 
 

@@ -207,6 +207,83 @@ class SendsBatches(Clean):
         self.lines.write([message])
 
 
+class SaysNoVersion(Clean):
+    def send(self, **message: Any) -> None:
+        self.lines.write(message)
+
+
+class AsksUnderOneId(Clean):
+    def prompt(self) -> None:
+        super().prompt()
+        self.send(id=self.ids, method="_mine/status", params={})
+
+    def failed(self, method: str, error: Any) -> None:
+        """It goes on."""
+
+
+class SpellsItsErrors(Clean):
+    def unknown(self, id: Any, method: str) -> None:
+        self.send(id=id, error={"code": "-32601", "message": "Method not found"})
+
+
+class AnswersWhatNobodyAsked(Clean):
+    def cancel(self) -> None:
+        self.send(id="never asked", result={})
+        super().cancel()
+
+
+class PromptsWithText(Clean):
+    """A wrong type in params."""
+
+    def request(self, method: str, params: Any) -> None:
+        super().request(method, {**params, "prompt": "hello"} if method == "session/prompt" else params)
+
+
+class ForgetsTheFolder(Clean):
+    """A required member is missing."""
+
+    def request(self, method: str, params: Any) -> None:
+        super().request(method, {} if method == "session/new" else params)
+
+
+class PromptsAsInVersion1(Clean):
+    """A known tag with the content of another one."""
+
+    def prompt(self) -> None:
+        self.in_turn, self.turns = True, self.turns + 1
+        block = {"type": "resource_link", "text": "hello"}
+        self.request("session/prompt", {"sessionId": self.session, "prompt": [block]})
+
+
+class AnswersAFlatOutcome(Clean):
+    """A result of the wrong shape."""
+
+    def dismiss(self, id: Any) -> None:
+        del self.questions[id]
+        self.send(id=id, result={"outcome": "cancelled"})
+
+
+class SetsAMode(Clean):
+    """A method that version 2 does not have."""
+
+    def prompt(self) -> None:
+        self.request("session/set_mode", {"sessionId": self.session, "modeId": "ask"})
+        super().prompt()
+
+    def failed(self, method: str, error: Any) -> None:
+        """It goes on."""
+
+
+class ShowsAPicture(Clean):
+    """Content that the agent has not announced."""
+
+    def request(self, method: str, params: Any) -> None:
+        if method == "session/prompt":
+            picture = {"type": "image", "mimeType": "image/png", "data": "aGVsbG8="}
+            params = {**params, "prompt": [*params["prompt"], picture]}
+        super().request(method, params)
+
+
 CAUGHT_BY: Mapping[str, type[Clean]] = {
     "v2-negotiation/names-itself": HasNoName,
     "v2-negotiation/awaits-the-answer": DoesNotWait,
@@ -239,5 +316,16 @@ CAUGHT_BY: Mapping[str, type[Clean]] = {
     "v2-requests/batch": ServesBatches,
     "v2-requests/elicitation": AcceptsWhatIsWithdrawn,
     "v2-envelope/objects": SendsBatches,
+    "v2-envelope/kind": SaysNoVersion,
+    "v2-envelope/own-ids": AsksUnderOneId,
+    "v2-envelope/error": SpellsItsErrors,
+    "v2-envelope/answers": AnswersWhatNobodyAsked,
+    "v2-schema/params": PromptsWithText,
+    "v2-schema/results": AnswersAFlatOutcome,
+    "v2-gating/methods": SetsAMode,
+    "v2-gating/announced": ShowsAPicture,
 }
 """From the case to the client that it has to catch."""
+
+ALSO_CAUGHT: Mapping[str, tuple[type[Clean], ...]] = {"v2-schema/params": (ForgetsTheFolder, PromptsAsInVersion1)}
+"""More of them, by the case that accuses them."""
