@@ -166,7 +166,7 @@ def _read(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Pat
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
+        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
     tables: dict[str, Any] = {_LIMIT: document.pop(_LIMIT, {})}
     if not isinstance(tables[_LIMIT], dict):
         raise UsageError(f"{path}: limits has to be a table")
@@ -175,7 +175,7 @@ def _read(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Pat
     for key, value in [*document.items(), *((f"{_LIMIT}.{key}", value) for key, value in tables[_LIMIT].items())]:
         param = named.get(key)
         if param is None:
-            raise UsageError(f"{path}: nothing is called {key!r}")
+            raise UsageError(f"{path}: {key!r} is not an option")
         try:
             values[str(param.name)] = _value(ctx, param, value)
         except (click.BadParameter, TypeError) as error:

@@ -188,7 +188,7 @@ def gateway(ctx: click.Context, **given: Any) -> int:
         from acp_server.gateway import server
         from acp_server.gateway.gateway import Gateway
     except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is missing; install acp-server[gateway]") from None
+        raise UsageError(f"the gateway needs {error.name}: pip install 'acp-server[gateway]'") from None
     settings = _settings(given)
     # Taken out, for the agents have the same environment, and show it to users who may run commands.
     tokens, token = _tokens(given["token_file"], os.environ.pop(TOKEN_VARIABLE, None))
@@ -323,6 +323,9 @@ def _command(text: str) -> Sequence[str]:
         raise UsageError("the command of an agent is empty")
     program = shutil.which(words[0])
     if program is None:
-        raise UsageError(f"there is no program {words[0]!r}")
+        hint = (
+            f": the command of an agent in a file is 'acp-server serve {words[0]}'" if words[0].endswith(".py") else ""
+        )
+        raise UsageError(f"there is no program {words[0]!r}{hint}")
     # As it is found from here, for the agents work elsewhere.
     return [os.path.abspath(program) if os.path.dirname(words[0]) else words[0], *words[1:]]

@@ -96,7 +96,7 @@ def read_tokens(path: Path) -> Tokens:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the tokens cannot be read from {path}: {error}") from None
+        raise UsageError(f"the tokens cannot be read from {path}: {getattr(error, 'strerror', error)}") from None
     tokens: list[tuple[bytes, Caller]] = []
     for number, line in enumerate(lines, 1):
         words = line.split()

@@ -19,5 +19,5 @@ def open_engine(place: Place | None) -> Engine:
     try:
         from acp_server.gateway.postgres_engine import PostgresEngine
     except ImportError as error:
-        raise UsageError(f"{error.name} is missing; install acp-server[postgres]") from None
+        raise UsageError(f"this --store needs {error.name}: pip install 'acp-server[postgres]'") from None
     return PostgresEngine(place)

@@ -54,7 +54,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise UsageError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from None
+        # Python says in brackets behind some errors where it would have listened.
+        why, _, _ = (error.strerror or str(error)).partition(" (while ")
+        raise UsageError(f"cannot listen on {host}, port {port}: {why}") from None
 
 
 def serve(

@@ -1,6 +1,9 @@
 """Tokens: the file they are read from, and what the command says about it."""
 
+import errno
 import hashlib
+import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,7 @@ def test_only_the_machine_itself_is_loopback(host: str, loopback: bool) -> None:
     [
         (["--host", "0.0.0.0"], "give a --token-file"),
         (["--agent", "no-such-program-anywhere"], "there is no program"),
+        (["--agent", "agent.py"], "the command of an agent in a file is 'acp-server serve agent.py'"),
         (["--agent", ""], "empty"),
         (["--agent", "'"], "not a command"),
         (["--bot", "x"], "expected ID=COMMAND"),
@@ -98,6 +102,14 @@ def test_a_command_that_cannot_work_is_refused_in_one_line(
     error = capsys.readouterr().err
     assert why in error
     assert error.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_named_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["gateway", "--port", str(port)]) == 2
+    why = os.strerror(errno.EADDRINUSE)
+    assert capsys.readouterr().err == f"acp-server: cannot listen on 127.0.0.1, port {port}: {why}\n"
 
 
 @pytest.mark.parametrize("word", ["./agent", "agents/agent"])

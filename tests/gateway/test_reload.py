@@ -93,7 +93,7 @@ def test_a_token_that_is_taken_out_is_refused_and_a_new_one_is_good(server: Serv
         ("tokens", "", "has no token"),
         ("gateway.toml", "[bots", "gateway.toml cannot be read"),
         ("gateway.toml", "[bots]\n1 = 'no-such-program-anywhere'", "there is no program 'no-such-program-anywhere'"),
-        ("gateway.toml", "botz = 1", "nothing is called 'botz'"),
+        ("gateway.toml", "botz = 1", "'botz' is not an option"),
     ],
 )
 def test_a_broken_file_is_refused_and_everything_stays_as_it_was(
