@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from acp_server.cli import main
+from acp_server.cli.chat import one_shot
+from acp_server.errors import RpcError
+from acp_server.schema import AgentMessageChunk, TextContent
 from tests.agent.processes.driver import environment, started
 from tests.cli.at_terminal import CHAT
 
@@ -84,9 +87,28 @@ def test_ctrl_c_cancels_the_turn() -> None:
         assert "Traceback" not in program.stderr
 
 
-def test_json_alone_is_a_mistake() -> None:
-    done = chat("--json", TALKER)
-    assert (done.returncode, done.stderr) == (2, "acp-server: --json goes with -p or --sessions\n")
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--json"], "--json goes with -p or --sessions"),
+        (["--yes", "--deny"], "--yes and --deny exclude each other"),
+        (["-p", "hello", "--sessions"], "-p and --sessions exclude each other"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_mistake(
+    options: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chat", *options, TALKER]) == 2
+    assert capsys.readouterr() == ("", f"acp-server: {why}\n")
+
+
+@pytest.mark.parametrize("text", ["", "half", "whole\n"])
+def test_what_comes_behind_the_answer_begins_a_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for end in (lambda out: out.result("end_turn"), lambda out: out.error(RpcError("No"))):
+        out = one_shot._Text()
+        out.update(AgentMessageChunk(content=TextContent(text=text)))
+        end(out)
+        assert capsys.readouterr().out == (f"{text.rstrip()}\n" if text else "")
 
 
 def test_sessions_are_listed_for_scripts(tmp_path: Path) -> None:

@@ -81,8 +81,8 @@ and 130."""
 )
 @click.option("-p", "--prompt", metavar="TEXT", help="Send one prompt, print the answer, and end; - reads it.")
 @click.option("--json", "as_json", is_flag=True, help="With -p: print everything that happens as JSON, one a line.")
-@click.option("--yes", "answer", flag_value="yes", help="Allow whatever the agent asks for.")
-@click.option("--deny", "answer", flag_value="no", help="Refuse whatever the agent asks for.")
+@click.option("--yes", is_flag=True, help="Allow whatever the agent asks for.")
+@click.option("--deny", is_flag=True, help="Refuse whatever the agent asks for.")
 @click.option("--resume", metavar="ID", help="Go on with a session: its id, the beginning of it, or `last`.")
 @click.option("--continue", "last", is_flag=True, help="The same as --resume last.")
 @click.option("--sessions", is_flag=True, help="List the agent's sessions of the folder, and end.")
@@ -102,7 +102,8 @@ def chat(
     cwd: str,
     prompt: str | None,
     as_json: bool,
-    answer: Answer | None,
+    yes: bool,
+    deny: bool,
     resume: str | None,
     last: bool,
     sessions: bool,
@@ -115,6 +116,11 @@ def chat(
     use_standard_output()
     if as_json and prompt is None and not sessions:
         raise UsageError("--json goes with -p or --sessions")
+    if yes and deny:
+        raise UsageError("--yes and --deny exclude each other")
+    if prompt is not None and sessions:
+        raise UsageError("-p and --sessions exclude each other")
+    answer: Answer = "yes" if yes else "no" if deny or prompt is not None else "ask"
     command = agent_command(agent)
     if command.is_served_here:
         _check_order(agent)
@@ -123,7 +129,7 @@ def chat(
         os.path.abspath(cwd),
         resume=LAST if last else resume,
         record=record,
-        answer=answer or ("ask" if prompt is None else "no"),
+        answer=answer,
         protocol=None if protocol is None else 1 if protocol == "1" else 2,
     )
     if prompt is not None or sessions:

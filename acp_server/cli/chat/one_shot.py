@@ -87,14 +87,16 @@ def _complain(line: str) -> None:
 class _Text:
     """What the agent says, on standard output; all else on standard error."""
 
+    def __init__(self) -> None:
+        self._line_start = True
+
     def session(self, id: str, name: str) -> None:
         """The session is open."""
 
     def update(self, update: SessionUpdate) -> None:
         """The agent says or does something."""
         if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent):
-            sys.stdout.write(clean(update.content.text))
-            sys.stdout.flush()
+            self._write(clean(update.content.text))
         elif isinstance(update, ToolCall | ToolCallUpdate) and update.title is not None:
             _complain(f"* {update.title}")
 
@@ -105,13 +107,24 @@ class _Text:
 
     def result(self, reason: str) -> None:
         """The turn is over."""
-        sys.stdout.write("\n")
+        self._end_line()
         if reason != "end_turn":
             _complain(f"({reason})")
 
     def error(self, error: AcpError) -> None:
         """There is no result."""
+        self._end_line()
         _complain(f"acp-server: {error}")
+
+    def _write(self, text: str) -> None:
+        if text:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            self._line_start = text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if not self._line_start:
+            self._write("\n")
 
 
 class _Json:
