@@ -86,6 +86,7 @@ class Examination:
                 answer = await peer.ask("initialize", _INITIALIZE)
             except Silent as silent:
                 self._bad(f"initialize: {silent}")
+                self._say_folder()
                 return
             self._judge(answer, time.monotonic() - began)
             await self._session(peer, home)
@@ -150,9 +151,15 @@ class Examination:
             with anyio.move_on_after(_SLOW):
                 await peer.process.wait()
             code = peer.process.returncode
-            self._check(code in (0, None), f"started without input it ends with status {code}", "expected 0")
+            said = "it runs on" if code is None else f"it ends with status {code}"
+            self._check(code in (0, None), f"started without input {said}", "expected 0")
 
     # -- saying it
+
+    def _say_folder(self) -> None:
+        """Files that are named by relative paths are not found, though a shell in this folder starts the agent."""
+        if files := [word for word in self._command.words[1:] if not os.path.isabs(word) and os.path.exists(word)]:
+            self._note(f"it is started in another folder, as editors do it: {files[0]} needs its whole path")
 
     def _check(self, good: bool, what: str, why_not: str) -> None:
         if good:
@@ -241,7 +248,7 @@ class RawAgent:
                     if answer.get("id") == self._asked and "method" not in answer:
                         return answer
         except TimeoutError:
-            raise Silent(f"no answer within {self._timeout:g} s") from None
+            raise Silent(self._with_last_words(f"no answer within {self._timeout:g} s")) from None
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             raise Silent(await self._died()) from None
 
@@ -258,7 +265,9 @@ class RawAgent:
         with anyio.move_on_after(1):
             await self.process.wait()
         code = self.process.returncode
-        what = "it closed its output" if code is None else f"it ended with status {code}"
+        return self._with_last_words("it closed its output" if code is None else f"it ended with status {code}")
+
+    def _with_last_words(self, what: str) -> str:
         return f"{what}; it said: {self._said.strip()}" if self._said.strip() else what
 
 

@@ -58,8 +58,12 @@ def test_a_sound_agent_has_no_fault(tmp_path: Path, capsys: pytest.CaptureFixtur
         ),
         (SOUND + RUN + "sys.exit(7)\n", "started without input it ends with status 7; expected 0"),
         ("import time\ntime.sleep(1000)\n", "initialize: no answer within 1 s"),
+        (
+            "import sys, time\nsys.stderr.write('please log in')\nsys.stderr.flush()\ntime.sleep(1000)\n",
+            "initialize: no answer within 1 s; it said: please log in",
+        ),
     ],
-    ids=["noise", "no auth", "version", "error", "dies", "no session", "status", "silent"],
+    ids=["noise", "no auth", "version", "error", "dies", "no session", "status", "silent", "silent on its output"],
 )
 def test_the_fault_of_a_broken_agent_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, fault: str
@@ -94,6 +98,24 @@ def test_an_agent_that_is_slow_to_start_or_to_end_is_named(
     code, said = examined(tmp_path, source, capsys)
     assert code == 1
     assert any(line.startswith(f"FAULT {fault}") for line in said.splitlines()), said
+
+
+def test_an_agent_that_waits_without_input_is_said_to_run_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_server.cli.doctor._SLOW", 0.1)
+    _, said = examined(tmp_path, "import time\ntime.sleep(1000)\n", capsys, "--timeout", "0.1")
+    assert "ok    started without input it runs on\n" in said
+
+
+def test_a_file_that_is_only_found_from_here_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent").write_text(SOUND + RUN)
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor", sys.executable, "agent"]) == 1
+    said = capsys.readouterr().out
+    assert "note  it is started in another folder, as editors do it: agent needs its whole path\n" in said
 
 
 def test_what_is_missing_and_no_fault_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
