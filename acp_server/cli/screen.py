@@ -6,6 +6,7 @@ It asks nothing and waits for nothing; `acp_server.cli.chat` and `acp_server.cli
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Sequence
@@ -46,6 +47,11 @@ _TERMINAL: Final = ("terminal_update", "terminal_output_chunk")
 _MOST_OUTPUTS: Final = 100
 """Commands whose output is remembered."""
 
+_LONGEST_DESCRIPTION: Final = 1_000
+"""Characters that are shown of what a command does."""
+_ENDLESS: Final = 1_000_000
+"""More columns than any line has characters."""
+
 _NEWLINE: Final = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
 
 
@@ -68,6 +74,11 @@ def use_standard_output() -> None:
     """Make standard output take any text, whatever the terminal's character set."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+
+def _columns() -> int:
+    """How wide the terminal is; elsewhere each line is as long as it is."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _ENDLESS
 
 
 class Screen:
@@ -152,10 +163,16 @@ class Screen:
 
     def commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Show what can be asked for."""
-        usages = [one_line(f"/{command.name} {hint_of(command)}").rstrip() for command in commands]
-        width = min(max(map(len, usages), default=0), _WIDEST_USAGE)
-        for usage, command in zip(usages, commands, strict=True):
-            self.line(f"  {usage:<{width}}  {command.description}", dim=True)
+        rows = [
+            (one_line(f"/{each.name} {hint_of(each)}").rstrip(), one_line(each.description[:_LONGEST_DESCRIPTION]))
+            for each in commands
+        ]
+        columns = _columns()
+        table = click.HelpFormatter(width=columns)
+        with table.indentation():
+            table.write_dl(rows, col_max=min(_WIDEST_USAGE, columns // 3))
+        for line in table.getvalue().splitlines():
+            self.line(line, dim=True)
 
     def _chunk(self, chunk: ContentChunk) -> None:
         if self.speaking is not type(chunk):

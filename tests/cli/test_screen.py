@@ -236,6 +236,25 @@ def test_plans_modes_and_commands_are_shown_and_what_is_not_for_reading_is_not(w
     ]
 
 
+def test_on_a_terminal_what_a_command_does_is_broken_between_words(
+    written: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    commands = [
+        AvailableCommand(name="go", description="Go on, and do not stop before all of it is done."),
+        AvailableCommand(name="read", description="Read.", input=UnstructuredCommandInput(hint="PATH[:LINES]")),
+    ]
+    shown(AvailableCommandsUpdate(available_commands=commands))
+    assert text_of(written).splitlines() == [
+        "  /go            Go on, and do not stop",
+        "                 before all of it is",
+        "                 done.",
+        "  /read PATH[:LINES]",
+        "                 Read.",
+    ]
+
+
 def test_nothing_that_an_agent_says_can_steer_the_terminal(written: list[str]) -> None:
     evil = "\x1b[2J\x9b1m\x07\r\x00"
     shown(
