@@ -65,6 +65,8 @@ def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool
     end of their turn, slow answers. As text, the exit code is 1 if there is anything like that.
     """
     conversation = Conversation(read_recording(file).entries)
+    if not conversation.messages:
+        click.echo(f"acp-server: {file} has no messages", err=True)
     found = anomalies(conversation, Thresholds(slow, late))
     if html is not None:
         _write(html, page(conversation, found, Path(file).name, full=full))

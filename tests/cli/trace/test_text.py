@@ -178,10 +178,12 @@ def test_what_a_message_contains_cannot_steer_the_terminal(tmp_path: Path, capsy
     assert not {"\x1b", "\x9b", "\x85"} & set(out)
 
 
-def test_an_empty_recording_is_an_empty_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_recording_is_an_empty_trace_and_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "empty").write_text("")
     assert main(["trace", str(tmp_path / "empty")]) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", f"acp-server: {tmp_path}/empty has no messages\n")
 
 
 def test_what_is_no_recording_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
