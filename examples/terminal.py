@@ -25,7 +25,7 @@ async def run(turn: Turn):
         yield "This editor has no terminals for me.\n"
         return
     except RpcError as error:
-        yield f"The command cannot be started: {error.message}\n"
+        yield f"There is no terminal for it. {error.message}\n"
         return
 
     call = f"run_{turn.id}"

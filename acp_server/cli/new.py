@@ -74,7 +74,7 @@ Talk to it, and run its test (this needs pytest):
 
 `acp-server doctor {agent.name}` says what would go wrong in an editor. These settings bring it there:
 
-{editor_settings(names.title, [*_command(), "serve", str(agent)])}"""
+{editor_settings(names, [*_command(), "serve", str(agent)])}"""
 
 
 def _command() -> list[str]:
@@ -122,15 +122,16 @@ def _is_taken(module: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def editor_settings(title: str, command: Sequence[str]) -> str:
-    """For Zed, JetBrains IDEs, Neovim with CodeCompanion, Toad and acpx: `command` is started as the agent `title`."""
+def editor_settings(names: Names, command: Sequence[str]) -> str:
+    """For Zed, JetBrains IDEs, Neovim with CodeCompanion, Toad and acpx: `command` is started as the agent `names`."""
+    title = names.title
     program, *arguments = command
     entry: dict[str, Any] = {"command": program, "args": arguments}
     line = shlex.join(command)
     parts = {
         "Zed, in settings.json": _json(title, {"type": "custom", **entry}),
         "JetBrains IDEs, in ~/.jetbrains/acp.json": _json(title, {**entry, "env": {}}),
-        "Neovim with CodeCompanion": _LUA.format(_lua(title), ", ".join(map(_lua, command))),
+        "Neovim with CodeCompanion": _LUA.format(names.module, _lua(title), ", ".join(map(_lua, command))),
         "Toad": f"toad acp {shlex.quote(line)}",
         "acpx": f'acpx --agent {shlex.quote(line)} "hello"',
     }
@@ -141,15 +142,15 @@ _LUA: Final = """\
 require("codecompanion").setup({{
   adapters = {{
     acp = {{
-      my_agent = function()
+      {0} = function()
         return require("codecompanion.adapters").extend("gemini_cli", {{
-          name = {0},
-          commands = {{ default = {{ {1} }} }},
+          name = {1},
+          commands = {{ default = {{ {2} }} }},
         }})
       end,
     }},
   }},
-  interactions = {{ chat = {{ adapter = "my_agent" }} }},
+  interactions = {{ chat = {{ adapter = "{0}" }} }},
 }})"""
 
 

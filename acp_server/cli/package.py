@@ -124,6 +124,8 @@ class Project:
         file = folder / "pyproject.toml"
         try:
             document = tomllib.loads(file.read_text("utf-8"))
+        except FileNotFoundError:
+            raise UsageError(f"there is no {file}: --project names the folder that has it") from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', error)}") from None
         table = _table(document.get("project"))

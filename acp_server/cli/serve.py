@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from acp_server.cli.launch import DEFAULT_LEVEL, LEVELS, configure_log, launch
+from acp_server.cli.launch import DEFAULT_LEVEL, LEVELS, configure_log, launch, say_if_terminal
 from acp_server.errors import UsageError
 
 
@@ -83,6 +83,7 @@ def serve(
         if models or base_url is not None:
             raise UsageError("--model and --base-url are for the built-in agent, and --reload is for one of your own")
         configure_log(log_level, log_file)
+        say_if_terminal(0)
         said = {"log-level": log_level, "log-file": log_file, "record": record, "store": store, "backend": backend}
         return serve_reloading(target, [f"--{name}={value}" for name, value in said.items() if value is not None])
     return launch(

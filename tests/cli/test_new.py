@@ -84,6 +84,9 @@ def test_the_settings_that_it_prints_start_the_agent(tmp_path: Path, capsys: pyt
     assert main(["doctor", settings["command"], *settings["args"]]) == 0
     agent = str(tmp_path / "it's mine" / "it_s_mine.py")
     assert f'commands = {{ default = {{ {json.dumps(settings["command"])}, "serve", "{agent}" }} }}' in said
+    # Two agents that were made like this have adapters of their own in one editor.
+    assert "it_s_mine = function()" in said
+    assert 'chat = { adapter = "it_s_mine" }' in said
 
 
 @pytest.mark.parametrize("file", ["my_agent.py", "notes.txt"])

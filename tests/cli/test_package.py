@@ -188,5 +188,5 @@ def test_what_the_registry_refuses_of_an_icon_is_named(svg: str, faults: list[st
 
 def test_a_folder_without_a_project_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["package", "--project", str(tmp_path)]) == 2
-    said = f"acp-server: {tmp_path / 'pyproject.toml'} cannot be read: No such file or directory\n"
+    said = f"acp-server: there is no {tmp_path / 'pyproject.toml'}: --project names the folder that has it\n"
     assert capsys.readouterr().err == said
