@@ -133,7 +133,7 @@ def editor_settings(names: Names, command: Sequence[str]) -> str:
         "JetBrains IDEs, in ~/.jetbrains/acp.json": _json(title, {**entry, "env": {}}),
         "Neovim with CodeCompanion": _LUA.format(names.module, _lua(title), ", ".join(map(_lua, command))),
         "Toad": f"toad acp {shlex.quote(line)}",
-        "acpx": f'acpx --agent {shlex.quote(line)} "hello"',
+        "acpx": f'acpx --agent {shlex.quote(line)} exec "hello"',
     }
     return "\n\n".join(f"{where}:\n\n{indent(text, '    ')}" for where, text in parts.items())
 
