@@ -94,7 +94,8 @@ class LocalCommands:
         return self._conversation.session
 
     async def _help(self, _words: list[str]) -> None:
-        self._screen.line("Enter sends, Alt-Enter begins a new line, Ctrl-C stops a turn, Ctrl-D leaves.")
+        self._screen.line("Enter sends, Alt-Enter begins a new line.")
+        self._screen.line("Ctrl-C stops a turn, Ctrl-D leaves.")
         self._screen.commands(OFFERED)
         if commands := self.of_agent(self._session.available_commands):
             self._screen.line("Of the agent:")

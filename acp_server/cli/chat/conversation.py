@@ -73,7 +73,8 @@ class Conversation:
             async with opening.started(self.wishes, self._permission, terminals, self._said) as agent:
                 self.agent = agent
                 name = await opening.initialized(agent, self.wishes)
-                self._screen.line(f"{name}, in {self.wishes.cwd}. Ctrl-C stops a turn, Ctrl-D leaves.", bold=True)
+                self._screen.line(f"{name}, in {self.wishes.cwd}", bold=True)
+                self._screen.line("Ctrl-C stops a turn, Ctrl-D leaves.", dim=True)
                 self.session = await self._opened(agent)
                 self.user.waiting(None)
                 self._offer()
