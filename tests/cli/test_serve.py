@@ -162,9 +162,10 @@ def test_signals_end_it_with_the_code_that_a_shell_expects(number: int) -> None:
         assert agent.exit_code() == 128 + number
 
 
-def test_whoever_starts_it_at_a_terminal_is_told_what_it_waits_for() -> None:
+@pytest.mark.parametrize("reload", [[], ["serve", "--reload", "tests.cli.talker:agent"]], ids=["once", "reload"])
+def test_a_user_who_starts_it_at_a_terminal_is_told_what_it_waits_for(reload: list[str]) -> None:
     ours, theirs = pty.openpty()
-    with started(COMMAND, stdin=theirs) as agent:
+    with started([*COMMAND, *reload], stdin=theirs) as agent:
         agent.wait_for_stderr("acp-server chat")
         os.write(ours, b"\x04")
         assert agent.exit_code() == 0
