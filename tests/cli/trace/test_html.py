@@ -205,7 +205,7 @@ def test_search_finds_a_word_in_a_message_and_goes_there(shown: Callable[[Record
     page.until(lambda: page.one("#hits").text == "0 of 1")
     page.driver.switch_to.active_element.send_keys(Keys.ENTER)
     page.until(lambda: "a Needle in the hay" in page.one("#text").text)
-    assert page.one(".row[aria-selected=true] .name").text.startswith("→#2 prompt: a Needle in the hay")
+    page.until(lambda: page.one(".row[aria-selected=true] .name").text.startswith("→#2 prompt: a Needle in the hay"))
     page.driver.switch_to.active_element.send_keys("x")
     page.until(lambda: page.one("#hits").text == "nothing found")
 
