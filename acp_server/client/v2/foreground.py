@@ -11,6 +11,7 @@ from typing import Final
 
 import anyio
 
+from acp_server.client.v2.updates import short
 from acp_server.peer.outbound import OnOver
 from acp_server.schema import v2
 
@@ -40,14 +41,15 @@ class Work:
         if self.message_id is not None:
             return message_id == self.message_id
         if len(self._echoes) < ECHOES:
-            self._echoes.setdefault(message_id, None)
+            self._echoes.setdefault(short(message_id), None)
         return True
 
     def answered(self, message_id: str) -> None:
         """The agent has put the prompt into the conversation."""
         self.message_id = message_id
         # Without an echo, which the agent owes: the last work that began behind the prompt was for it.
-        ended = self._echoes.get(message_id) if message_id in self._echoes else self._idle
+        echo = short(message_id)
+        ended = self._echoes.get(echo) if echo in self._echoes else self._idle
         if ended is not None:
             self._end(ended)
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from acp_server.client.v2.foreground import Foreground
 from acp_server.client.v2.updates import Translator
 from acp_server.client.v2.values import MODE, Wire, config_options, modes, permission
-from acp_server.errors import CapabilityMissing, InternalError, InvalidParams, RpcError
+from acp_server.errors import CapabilityMissing, EncodeError, InternalError, InvalidParams, RpcError
 from acp_server.peer.outbound import OnLate, OnOver
 from acp_server.peer.route import Routes
 from acp_server.schema import (
@@ -148,8 +148,13 @@ class Version2:
         user = update.message_id if isinstance(update, v2.UserMessage | v2.UserMessageChunk) else None
         if work is not None and user is not None and work.is_echo(user):
             return
-        for plain in translate(update.to_wire()):
-            yield {**params, "update": plain}
+        try:
+            plain = translate(update.to_wire())
+        except (ValueError, EncodeError):
+            logger.warning("dropped a session/update that is nested too deep")
+            return
+        for one in plain:
+            yield {**params, "update": one}
 
     def question(self, params: Any, name: str) -> Wire:
         """The parameters of a permission request, which is about a tool call `name` if it is about no other. Raises
@@ -193,7 +198,9 @@ def _outcome(state: v2.StateUpdate, message_id: str | None, *, is_cancelled: boo
     reason = state.stop_reason or ("cancelled" if is_cancelled else "end_turn")
     if reason == "error":
         told = state.error
-        error = InternalError() if told is None else RpcError.from_wire(told.to_wire())
+        error = InternalError()
+        if told is not None:
+            error = RpcError.from_wire({"code": told.code, "message": told.message, "data": told.data})
         error.received = True
         raise error
     told = {**(state.model_extra or {}), "_meta": state.meta}

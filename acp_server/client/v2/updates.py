@@ -19,6 +19,8 @@ MESSAGES: Final = 1000
 """Messages of which it is known what was said. A message that is forgotten counts as new."""
 CALLS: Final = 200
 """Tool calls that are known. A tool call that is forgotten counts as new."""
+ID: Final = 64
+"""Characters of an id that are kept."""
 PIECES: Final = 100
 """Pieces of output that are collected for one tool call. Those beyond go on as they came."""
 PIECE_BYTES: Final = 64 * 1024
@@ -63,7 +65,7 @@ class Translator:
         return [update, {"sessionUpdate": "current_mode_update", "currentModeId": told["currentModeId"]}]
 
     def _message(self, tag: str, id: str) -> _Said:
-        return _kept(self._said, (tag, id), MESSAGES, _Said)
+        return _kept(self._said, (tag, short(id)), MESSAGES, _Said)
 
     def _whole(self, tag: str, update: Wire) -> list[Wire]:
         said = self._message(tag, update["messageId"])
@@ -78,8 +80,8 @@ class Translator:
 
     def _tool_call(self, update: Wire) -> Wire:
         id = update["toolCallId"]
-        is_new = id not in self._calls
-        output = _kept(self._calls, id, CALLS, _Output)
+        is_new = short(id) not in self._calls
+        output = _kept(self._calls, short(id), CALLS, _Output)
         plain = tool_call(update)
         if "content" in plain:
             output.restart(plain["content"])
@@ -90,11 +92,18 @@ class Translator:
 
     def _tool_chunk(self, chunk: Wire) -> list[Wire]:
         id = chunk["toolCallId"]
-        begun = [] if id in self._calls else [self._tool_call({"toolCallId": id})]
-        content = _kept(self._calls, id, CALLS, _Output).add(tool_content(chunk["content"]))
+        begun = [] if short(id) in self._calls else [self._tool_call({"toolCallId": id})]
+        content = _kept(self._calls, short(id), CALLS, _Output).add(tool_content(chunk["content"]))
         if content is None:
             return [*begun, chunk]
         return [*begun, {"sessionUpdate": "tool_call_update", "toolCallId": id, "content": content}]
+
+
+def short(id: str) -> str:
+    """What an id is known by. A long one takes no more room than its digest."""
+    if len(id) <= ID:
+        return id
+    return blake2b(id.encode(errors="surrogatepass"), digest_size=ID // 2).hexdigest()
 
 
 def _kept(known: OrderedDict[Any, V], key: Any, bound: int, make: type[V]) -> V:
