@@ -20,6 +20,8 @@ from acp_server import (
     Approval,
     Call,
     Cause,
+    Message,
+    RpcError,
     Tool,
     ToolContext,
     Turn,
@@ -31,6 +33,9 @@ from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
 from tests.storm.failures import failure, recorded
 from tests.storm.plans import Plan
 from tests.storm.threads import Gates, Note, play_in_thread, walk
+
+NOT_NOW = -31000
+"""The code with which the agent refuses what the user says while a turn runs."""
 
 
 class Stage:
@@ -225,6 +230,16 @@ def storm_agent(stage: Stage, **options: Any) -> Agent:
     async def prompt(turn: Turn) -> None:
         told = json.loads(turn.text)
         await recorded(stage.note, told["key"], Player(stage, told["key"], turn=turn).play(told["plan"]))
+
+    @agent.steer
+    async def steer(_turn: Turn, message: Message) -> None:
+        key = json.loads(message.text)["key"]
+        stage.note("steered", key)
+        number = int(key[1:])
+        if number % 3 == 0:
+            await anyio.sleep(0.3)
+        if number % 5 == 0:
+            raise RpcError("not now", code=NOT_NOW)
 
     @agent.method("_storm/play")
     async def play(call: Call, key: str, plan: list[Any]) -> Any:

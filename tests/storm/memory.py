@@ -23,6 +23,8 @@ from tests.storm.world import World
 LIMITS = Limits(grace=1.0, drain=0.5, flush=0.5)
 LONG = 200.0
 """Seconds of the storm's time after which what was waited for does not come."""
+SECOND_PROMPTS = ("hold", "refuse", "steer")
+"""What becomes on version 2 of a prompt for a session in which a turn runs."""
 ENDS = {"calm": 8, "end of input": 3, "torn line": 1, "broken": 1, "close": 1, "scope": 1, "bad input": 1}
 
 
@@ -33,6 +35,7 @@ class Storm:
         self._random = Random(seed)
         self._world = World(backend, seed)
         self._backend = backend
+        self._second = SECOND_PROMPTS[seed % 3]
         self._journal = Journal(self._world.now)
         self._client = RawClient(self._journal, lambda asked: self._asked(asked))
         planner = Planner(self._random, LIMITS.grace)
@@ -52,7 +55,8 @@ class Storm:
         ours, self._stream = memory_pair()
         self._faults = FaultyStream(ours)
         self._stage = Stage(self._journal.note, self._world.crew)
-        self._connection = storm_agent(self._stage).connect(Tap(self._faults, self._journal.note), LIMITS)
+        agent = storm_agent(self._stage, second_prompts=self._second)
+        self._connection = agent.connect(Tap(self._faults, self._journal.note), LIMITS)
         self._around = anyio.CancelScope()
         self._closed = anyio.Event()
         self._sending = anyio.Lock()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from tests.storm.handlers import NOT_NOW
 from tests.storm.promise import promise
 from tests.storm.requests import LIFE, Cut, Request, Requests
 from tests.storm.story import Story
@@ -65,13 +66,19 @@ def _of_prompt(story: Story, requests: Requests, prompt: Request) -> Iterator[An
 
 
 def _of_prompt_v2(story: Story, requests: Requests, prompt: Request) -> Iterator[Any]:
+    steered = story.journal.first("steered", prompt.key) is not None
     if prompt.inserted is not None:
-        if prompt.cut is None or prompt.cut.when > (prompt.inserted.order, 0):
+        if steered and prompt.begun is None:
+            # It is a part of another one's work.
+            yield prompt.outcome
+        elif prompt.cut is None or prompt.cut.when > (prompt.inserted.order, 0):
             yield from _of_work(story, requests, prompt)
         return
     end = requests.end
     if prompt.cut is not None or (end is not None and (prompt.answers[0].note.order, 0) > end.when):
         yield REQUEST_CANCELLED
+    if steered:
+        yield NOT_NOW
     if prompt.outcome == -32002 and (prompt.session == "unknown" or _life(requests, prompt)):
         yield -32002
     if prompt.outcome == -32600 and _is_busy(requests, prompt):

@@ -17,9 +17,10 @@ def _one_idle(story: Story, requests: Requests) -> Iterator[str]:
         session, update = received.message["params"]["sessionId"], received.message["params"]["update"]
         match update["sessionUpdate"]:
             case "user_message":
-                if session in works:
+                key = key_of_message(update)
+                if session in works and story.journal.first("steered", key) is None:
                     yield f"inserted while {works[session]} is worked on: {update}"
-                works[session] = key_of_message(update)
+                works.setdefault(session, key)
             case "state_update" if "stopReason" in update:
                 if works.pop(session, None) is None:
                     yield f"an end of nothing: {update}"

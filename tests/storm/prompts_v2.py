@@ -15,14 +15,16 @@ def ends(client: RawClient) -> dict[str, Received | None]:
     """By the keys of the prompts that were inserted: their ends, as version 1 would have answered; None if there is
     none yet."""
     found: dict[str, Received | None] = {}
-    works: dict[str, str] = {}
+    works: dict[str, list[str]] = {}
     for received in client.updates():
         session, update = received.message["params"]["sessionId"], received.message["params"]["update"]
         if update["sessionUpdate"] == "user_message":
-            works[session] = key_of_message(update)
-            found[works[session]] = None
-        elif update.get("stopReason") is not None and session in works:
-            found[works.pop(session)] = Received(_as_answer(update), received.note)
+            # What the user says for a turn that runs ends with it.
+            works.setdefault(session, []).append(key_of_message(update))
+            found[works[session][-1]] = None
+        elif update.get("stopReason") is not None:
+            for key in works.pop(session, ()):
+                found[key] = Received(_as_answer(update), received.note)
     return found
 
 
