@@ -33,8 +33,9 @@ def test_long_ids_are_told_apart() -> None:
 
 def test_a_tool_call_may_go_on_behind_its_end_and_be_cleared_at_will() -> None:
     translator = Translator()
-    cleared = dict.fromkeys(("title", "status", "content", "locations", "kind", "rawInput", "_meta"))
-    shown = [translator({**call(), **more})[0] for more in ({"status": "completed"}, cleared, {"status": "pending"})]
+    cleared: Wire = dict.fromkeys(("title", "status", "content", "locations", "kind", "rawInput", "_meta"))
+    changes: list[Wire] = [{"status": "completed"}, cleared, {"status": "pending"}]
+    shown = [translator({**call(), **change})[0] for change in changes]
     assert [one["sessionUpdate"] for one in shown] == ["tool_call", "tool_call_update", "tool_call_update"]
     assert [one["status"] for one in shown] == ["completed", "pending", "pending"]
     assert shown[1]["content"] == []
