@@ -30,7 +30,10 @@ PATIENCE = 40.0
 
 KEPT = {Verdict.PASS, Verdict.CHOICE, Verdict.NOT_APPLICABLE}
 
-WITHOUT_MCP = {"sessions/starts-mcp-server", "sessions/mcp-server-as-told"}
+WITHOUT_MCP = {
+    *("sessions/starts-mcp-server", "sessions/mcp-server-as-told"),
+    *("sessions/starts-each-mcp-server", "sessions/close-ends-mcp-server"),
+}
 """It connects to MCP servers where the extra `mcp` is installed, which these tests do without."""
 
 # A run takes many times as long on a machine that does something else as well.

@@ -100,6 +100,29 @@ async def result_too(agent: Agent) -> None:
     """A result carries the id of its request as errors do."""
     pending = await agent.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, id="start")
     await pending.result()
+    await agent.log_in()
+    for id in ("7", "", 0, -5, 2**53 - 1):
+        await _made(agent, id)
+
+
+@case(
+    "ids/widest-result",
+    level=SHOULD,
+    source=ACP,
+    section=SCHEMA,
+    behaviours=["A2"],
+    after="ids/result-too",
+    shared=True,
+)
+async def widest_result(agent: Agent) -> None:
+    """The largest 64-bit integer comes back as it is with a result, too."""
+    await agent.initialize()
+    await _made(agent, 2**63 - 1)
+
+
+async def _made(agent: Agent, id: JsonId) -> None:
+    """A session made by a request of this id."""
+    await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []}, id=id)).result()
 
 
 @case("ids/types-apart", level=MUST, source=RPC, section=SECTION, behaviours=["A2"])

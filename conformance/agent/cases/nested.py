@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from conformance.agent.cases.cancel_request import EFFECT_SECONDS, SOURCE, cancelled_by_id, supporting
 from conformance.agent.cases.session_cancel import ends_cancelled
 from conformance.agent.cases.turns import stop_reason
@@ -21,6 +23,7 @@ CLIENT_METHODS = (
     "terminal/wait_for_exit",
     "elicitation/create",
 )
+FOLDER = "Session Setup, Working Directory"
 READ = "fs/read_text_file"
 TEXT = {"content": "conformance\n"}
 
@@ -134,6 +137,18 @@ async def names_its_session(agent: Agent) -> None:
     named = request.params.get("sessionId") if isinstance(request.params, dict) else None
     if named != session:
         fail(f"its sessionId is {named!r} instead of {session!r}")
+
+
+@case("nested/own-folder", level=MUST, source=ACP, section=FOLDER, needs="read")
+async def own_folder(agent: Agent) -> None:
+    """A turn looks for a file in the folder of its own session, though another one was made since."""
+    session = await agent.session()
+    (agent.cwd / "other").mkdir()
+    await agent.session(cwd=str(agent.cwd / "other"))
+    _, request = await reading(agent, session)
+    path = request.params.get("path") if isinstance(request.params, dict) else None
+    if isinstance(path, str) and PurePath(path).is_relative_to(agent.cwd / "other"):
+        fail(f"the session of {agent.cwd} reads {path}")
 
 
 @case("nested/null-result", level=MUST, source=ACP, section="File System, Writing Files", needs="write", shared=True)

@@ -158,3 +158,21 @@ async def load_keeps_the_order(agent: Agent) -> None:
         at = next((n for n, pair in enumerate(zip(lived, replayed, strict=False)) if pair[0] != pair[1]), len(replayed))
         was, now = (str(each[at : at + 1] or "nothing") for each in (lived, replayed))
         fail(f"step {at + 1} of the conversation was {was:.150}, the replay has {now:.150}")
+
+
+@case(
+    "sessions/loads-again", level=MUST, source=ACP, section=LOADING, needs="quick", after="sessions/load-replays-user"
+)
+async def loads_again(agent: Agent) -> None:
+    """A session that is loaded once more replays the same conversation: what was replayed is not said anew."""
+    await capable(agent, "loadSession", "sessionCapabilities.close")
+    session = await agent.session()
+    await (await agent.prompt(session, "quick")).result()
+    replays: list[list[tuple[str, str]]] = []
+    for _ in range(3):
+        await end(agent, session)
+        since = len(agent.received)
+        await (await reopen(agent, "session/load", session)).result()
+        replays.append(_told(agent.updates(session, since=since)))
+    if replays[0] != replays[2]:
+        fail(f"the first replay has {len(replays[0])} steps, {replays[0]!s:.200}, the third {replays[2]!s:.400}")

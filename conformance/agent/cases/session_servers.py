@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -11,10 +12,11 @@ from typing import Any
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
+from conformance.agent.cases.sessions import CLOSING, end
 from conformance.agent.cases.sessions_known import capable, reopen
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent
-from conformance.core.case import MUST, SHOULD, Outcome, Verdict, fail
+from conformance.core.case import MUST, SHOULD, Outcome, Verdict, fail, not_applicable
 
 ACP = "ACP v1"
 SERVERS = "Session Setup, MCP Servers"
@@ -22,8 +24,12 @@ STDIO = "Session Setup, Stdio Transport"
 HTTP = "Session Setup, HTTP Transport"
 DIRECTORIES = "Session Setup, Additional Workspace Roots"
 
+NONE_STARTED = "it starts no MCP server"
+
 _SERVER = """
-import json, os, sys
+import fcntl, json, os, sys
+alive = open(sys.argv[1] + ".alive", "w")
+fcntl.flock(alive, fcntl.LOCK_EX)
 with open(sys.argv[1] + ".part", "w") as file:
     json.dump({"words": sys.argv[2:], "value": os.environ.get("CONFORMANCE")}, file)
 os.rename(sys.argv[1] + ".part", sys.argv[1])
@@ -40,7 +46,7 @@ for line in sys.stdin:
     if "id" in asked:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 """
-"""A server of the Model Context Protocol with one tool. It leaves a note of how it was started."""
+"""A server of the Model Context Protocol with one tool. It notes how it was started, and locks a file meanwhile."""
 
 _WORDS = ["two words", '"quoted"', "ä", ""]
 
@@ -51,11 +57,22 @@ def _server(note: Path) -> dict[str, Any]:
     return {"name": "conformance", "command": sys.executable, "args": args, "env": env}
 
 
-async def _use(agent: Agent, server: Mapping[str, Any]) -> None:
-    """Make a session with a server, and prompt in it where the profile says how: some connect only then."""
-    session = await agent.session(mcpServers=[server])
+def _lives(note: Path) -> bool:
+    """Whether the server that left this note still runs."""
+    with open(f"{note}.alive", "r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+async def _use(agent: Agent, *servers: Mapping[str, Any]) -> str:
+    """Make a session with servers, and prompt in it where the profile says how: some connect only then. Its id."""
+    session = await agent.session(mcpServers=servers)
     if "quick" in agent.profile.situations:
         await (await agent.prompt(session, "quick")).answer()
+    return session
 
 
 async def _comes(agent: Agent, there: Callable[[], bool]) -> bool:
@@ -88,6 +105,32 @@ async def mcp_server_as_told(agent: Agent) -> None:
         fail(f"its arguments are {found['words']!r:.200} instead of {_WORDS}")
     if found["value"] != "a value = b":
         fail(f"its variable is {found['value']!r:.100} instead of 'a value = b'")
+
+
+@case("sessions/starts-each-mcp-server", level=SHOULD, source=ACP, section=SERVERS, after="sessions/starts-mcp-server")
+async def starts_each_mcp_server(agent: Agent) -> None:
+    """All MCP servers that the client names are started, not only one of them."""
+    await agent.initialize()
+    notes = [agent.cwd / f"started-{number}.json" for number in range(3)]
+    await _use(agent, *({**_server(note), "name": note.stem} for note in notes))
+    if not await _comes(agent, lambda: all(note.exists() for note in notes)):
+        started = sum(note.exists() for note in notes)
+        if not started:
+            not_applicable(NONE_STARTED)
+        fail(f"of 3 servers {started} were started")
+
+
+@case("sessions/close-ends-mcp-server", level=SHOULD, source=ACP, section=CLOSING, after="sessions/starts-mcp-server")
+async def close_ends_mcp_server(agent: Agent) -> None:
+    """Closing a session frees its resources: its MCP server ends, while the agent runs on."""
+    await capable(agent, "sessionCapabilities.close")
+    note = agent.cwd / "started.json"
+    session = await _use(agent, _server(note))
+    if not await _comes(agent, note.exists):
+        not_applicable(NONE_STARTED)
+    await end(agent, session)
+    if not await _comes(agent, lambda: not _lives(note)):
+        fail(f"{agent.patience:g} s after session/close it still runs")
 
 
 @case("sessions/connects-by-http", level=SHOULD, source=ACP, section=HTTP)

@@ -162,3 +162,24 @@ async def mode_of_one_session(agent: Agent) -> None:
     now, _ = _modes(await _opened_again(agent, other["sessionId"]))
     if now == target:
         fail(f"the mode of another session was {before!r} and is {now!r} now, which was set in the first one")
+
+
+@case("sessions/option-of-one-session", level=SHOULD, source=ACP, section=OPTIONS, shared=True)
+async def option_of_one_session(agent: Agent) -> None:
+    """Setting the options of a session leaves those of the others as they are."""
+    other = await _new(agent)
+    before = {each.get("id"): each.get("currentValue") for each in _options(other)}
+    session = await agent.session()
+    chosen: dict[object, object] = {}
+    for option in _options(other):
+        value = next((each for each in _values(option) if each != option.get("currentValue")), None)
+        if option.get("type") == "select" and value is not None:
+            params = {"sessionId": session, "configId": option.get("id"), "value": value}
+            await (await agent.request("session/set_config_option", params)).result()
+            chosen[option.get("id")] = value
+    if not chosen:
+        not_applicable("it has no option with two values")
+    for option in _options(await _opened_again(agent, other["sessionId"])):
+        id, now = option.get("id"), option.get("currentValue")
+        if id in chosen and now == chosen[id]:
+            fail(f"{id} of another session was {before[id]!r} and is {now!r} now, which was set in the first one")

@@ -146,6 +146,21 @@ async def close_leaves_others(agent: Agent) -> None:
     await (await agent.prompt(second, "quick")).result()
 
 
+@case("sessions/close-leaves-other-turns", level=MUST, source=ACP, section=CLOSING, behaviours=["F6"], needs="hang")
+async def close_leaves_other_turns(agent: Agent) -> None:
+    """Closing a session cancels the work of that one: the turns of others run on."""
+    await _capable(agent, "sessionCapabilities.close")
+    session, other = await agent.session(), await agent.session()
+    prompt = await agent.prompt(other, "hang")
+    await agent.said_something(prompt)
+    await end(agent, session)
+    await agent.fence()
+    if prompt.answers:
+        fail(f"the turn of another session is answered: {str(prompt.answers[0])[:200]}", at=prompt.position)
+    await agent.cancel(other)
+    await prompt.answer()
+
+
 @case("sessions/close-unknown", level=CHOICE, source=ACP, section=CLOSING, behaviours=["F20"], shared=True)
 async def close_unknown(agent: Agent) -> None:
     """Closing a session that does not exist succeeds or is refused."""

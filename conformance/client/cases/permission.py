@@ -146,6 +146,27 @@ async def cancelled_once(client: Client) -> None:
         fail(f"one permission request got {len(ask.answers)} answers: {brief(ask.answers)}")
 
 
+@case(
+    "permission/dialog-closed",
+    level=MUST,
+    source="JSON-RPC 2.0",
+    section="Response object",
+    needs=["cancel", "approve"],
+)
+async def dialog_closed(client: Client) -> None:
+    """What the user says to a question that was cancelled with its turn is not sent as a second answer."""
+    await client.prompt()
+    options = _options("opt", "allow_once", "reject_once")
+    ask = await _ask(client, options)
+    await left_open(client, ask)
+    await client.cancelled()
+    await client.answer(ask)
+    await client.user("approve", number=1, option=options[0]["optionId"], name=options[0]["name"])
+    await client.alive()
+    if len(ask.answers) > 1:
+        fail(f"one permission request got {len(ask.answers)} answers: {brief(ask.answers)}")
+
+
 @case("permission/late", level=MUST, source=_ACP, section=_REQUESTING, behaviours=["F8"], needs="cancel")
 async def late(client: Client) -> None:
     """A permission request that crosses session/cancel on its way is answered with the outcome cancelled."""

@@ -52,3 +52,26 @@ async def authenticates_as_offered(client: Client) -> None:
             return
         await conversation.refuse(message, -32000, "Authentication required")
     choice("does not authenticate by itself: tries again without")
+
+
+@case(
+    "sessions/terminal-login-is-no-request", level=MUST, source=_ACP, section="Authentication, Terminal authentication"
+)
+async def terminal_login_is_no_request(client: Client) -> None:
+    """A client that knows logins in a terminal sends no authenticate request for such a way."""
+    greeting = await client.greeting()
+    client.require("auth.terminal")
+    client.conversation.hold("authenticate")
+    ways = [{"id": "terminal", "name": "In a terminal", "type": "terminal"}, {"id": _LOGIN, "name": "By the agent"}]
+    await client.welcome(greeting, authMethods=ways)
+    client.begin_trial()
+    for _ in range(_ATTEMPTS):
+        try:
+            message = await client.conversation.any_of("authenticate", "session/new")
+        except (Ended, Silent):
+            return  # its user is asked, or logs in elsewhere
+        if message.method == "authenticate":
+            if message.param("methodId") == "terminal":
+                fail("authenticate names the way that is of the type terminal")
+            return
+        await client.conversation.refuse(message, -32000, "Authentication required")

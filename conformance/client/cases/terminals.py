@@ -92,6 +92,21 @@ async def waiting_after_the_end(client: Client) -> None:
         fail(f"the command has ended with 7; the second answer is {brief(result)}")
 
 
+@case("terminals/arguments", level=MUST, source=_ACP, section="Terminals, Executing Commands")
+async def arguments(client: Client) -> None:
+    """A command has the arguments that the agent names, each as it is: no shell splits or expands them."""
+    await _ready(client)
+    words = ["two words", "$HOME", "*", "a;b", "'\"", ""]
+    command, *args = [*PYTHON, "import sys;print(sys.argv[1:])", *words]
+    made = await client.result("terminal/create", {"command": command, "args": args})
+    terminal = made.get("terminalId") if isinstance(made, dict) else None
+    if not isinstance(terminal, str):
+        fail(f"terminal/create was answered with the result {brief(made)}")
+    await _ended(client, terminal)
+    if (found := (await _output(client, terminal))["output"]).strip() != str(words):
+        fail(f"the arguments are {words}; the command wrote {found!r}")
+
+
 @case("terminals/environment", level=MUST, source=_ACP, section="Terminals, Executing Commands")
 async def environment(client: Client) -> None:
     """A command has the variables and the working directory that the agent names."""

@@ -50,6 +50,7 @@ async def verdicts(command: Sequence[str], group: str, of: profile.Profile, by: 
 CHOICES = {
     "initialize/lower-version": Verdict.CHOICE,
     "sessions/authenticates-as-offered": Verdict.CHOICE,  # it has nobody to ask
+    "sessions/terminal-login-is-no-request": Verdict.NOT_APPLICABLE,
     "ids/null": Verdict.CHOICE,
     "bad-input/batch": Verdict.CHOICE,
     "closing/status-after-a-death": Verdict.CHOICE,

@@ -130,6 +130,18 @@ class InventsALogin(Client):
         await super().work()
 
 
+class LogsInByTerminal(Client):
+    """Has terminals for logging in, and sends a request for such a way all the same."""
+
+    capabilities = {**Client.capabilities, "auth": {"terminal": True}}  # noqa: RUF012
+
+    async def initialize(self) -> dict[str, Any]:
+        answer = await super().initialize()
+        for way in answer["authMethods"][:1]:
+            await self.request("authenticate", {"methodId": way["id"]})
+        return answer
+
+
 class _Prompts(Client):
     """Prompts with other params."""
 

@@ -80,6 +80,18 @@ class AnswersTwice(Client):
         super().notified(message)
 
 
+class LeavesTheDialogOpen(Client):
+    """Answers at the cancel, and again when its user answers the question."""
+
+    def cut(self, message: dict[str, Any]) -> None:
+        super().cut(message)
+        self.open = asyncio.create_task(self.decide(message))
+
+    async def decide(self, message: dict[str, Any]) -> None:
+        option = await self.choose(message["params"]["options"])
+        self.answer(message["id"], result={"outcome": {"outcome": "selected", "optionId": option["optionId"]}})
+
+
 class AsksTooLate(Client):
     """Asks its user what belongs to a turn that was cancelled."""
 

@@ -200,3 +200,26 @@ class TellsTheEndOnce(Client):
         found = await super().wait_for_exit(params)
         terminal.limit = -1
         return found
+
+
+class ArgumentsThroughAShell(Client):
+    """Has a shell look for the words of a command."""
+
+    async def create(self, params: Any) -> Any:
+        line = " ".join([params["command"], *(f'"{word}"' for word in params.get("args") or ())])
+        return await super().create({**params, "command": "/bin/sh", "args": ["-c", line]})
+
+
+class LimitIsALine(Client):
+    """Takes the number of lines that are wanted for the last one's."""
+
+    def cut_out(self, lines: list[str], params: Any) -> list[str]:
+        return lines[(params.get("line") or 1) - 1 : params.get("limit")]
+
+
+class NegativeExitCodes(Client):
+    """Tells of a signal by an exit code below 0."""
+
+    async def wait_for_exit(self, params: Any) -> Any:
+        status = await super().wait_for_exit(params)
+        return {"exitCode": self.terminal(params).process.returncode} if status["signal"] else status

@@ -24,7 +24,7 @@ class Clean(Situations, Peer):
         super().__init__()
         self.sessions: dict[str, Session] = {}
         self.client: dict[str, Json] | None = None
-        self.servers = Servers()
+        self.servers: dict[str, Servers] = {}
         self.methods = {
             "initialize": self.initialize,
             "authenticate": self.authenticate,
@@ -49,7 +49,8 @@ class Clean(Situations, Peer):
 
     def ended(self) -> None:
         super().ended()
-        self.servers.close()
+        for servers in self.servers.values():
+            servers.close()
 
     # Initialization
 
@@ -99,12 +100,18 @@ class Clean(Situations, Peer):
             raise RpcError(INVALID_REQUEST, "initialize comes first")
         session = Session(self.session_id(), self.directory(request))
         self.sessions[session.id] = session
+        self.servers[session.id] = Servers()
         for server in request.params["mcpServers"]:
             self.connect(server)
         return {"sessionId": session.id, **self.state(session)}
 
     def connect(self, server: Json) -> None:
-        self.servers.connect(server)
+        """Connect the newest session to a server."""
+        list(self.servers.values())[-1].connect(server)
+
+    def let_go(self, session: Session) -> None:
+        """End the servers of a session."""
+        self.servers.pop(session.id).close()
 
     def session_id(self) -> str:
         return f"sess_{os.urandom(8).hex()}"
@@ -177,6 +184,8 @@ class Clean(Situations, Peer):
         return {}
 
     def close(self, session: Session) -> None:
+        if session.id in self.servers:
+            self.let_go(session)
         session.open = False
         if session.turn:
             self.cancel(session.turn)

@@ -1,4 +1,4 @@
-"""The MCP servers of a session: started or connected to, told that the agent is there, and let go at the end."""
+"""The MCP servers of a session: started or connected to, told that the agent is there, and let go at its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HELLO = {
 
 
 class Servers:
-    """Those of all sessions. A server that is not there is done without."""
+    """Those of one session. A server that is not there is done without."""
 
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
