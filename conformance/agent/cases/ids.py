@@ -111,7 +111,7 @@ async def result_too(agent: Agent) -> None:
     source=ACP,
     section=SCHEMA,
     behaviours=["A2"],
-    after="ids/result-too",
+    after="ids/widest",
     shared=True,
 )
 async def widest_result(agent: Agent) -> None:
