@@ -88,6 +88,21 @@ async def test_questions_tools_and_plans_are_seen_as_in_version_1(tmp_path: Path
         assert reason == "end_turn"
 
 
+async def test_a_prompt_whose_message_comes_behind_its_answer_ends_with_its_own_work(tmp_path: Path) -> None:
+    async with driven() as agent:
+        session = await agent.new_session(tmp_path)
+        for count in ("2", "3"):
+            updates, reason = await run(session, f"late stream {count}")
+            said = [one["content"]["text"] for one in updates if one["sessionUpdate"] == "agent_message_chunk"]
+            assert (said, reason) == ([f"{number} " for number in range(int(count))], "end_turn")
+            assert not [one for one in updates if one["sessionUpdate"] == "user_message_chunk"]
+        async with session.prompt("late hang") as turn:
+            async for update in turn:
+                if update.session_update == "agent_message_chunk":
+                    turn.cancel()
+            assert turn.stop_reason == "cancelled"
+
+
 async def test_a_cancelled_turn_keeps_what_it_said_and_the_next_one_is_answered(tmp_path: Path) -> None:
     async with driven() as agent:
         session = await agent.new_session(tmp_path)

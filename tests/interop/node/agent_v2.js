@@ -1,6 +1,7 @@
 // An agent on the official SDK that speaks version 2 of the protocol, and version 1 to clients that ask for it.
 //
-// A prompt says what to do: "stream N", "ask", "command", "tool", "hang", "fail", "hold", "die". `AGENT_VERSIONS=2`
+// A prompt says what to do: "stream N", "ask", "command", "tool", "hang", "fail", "hold", "die". A prompt that begins
+// with "late" is answered before its message is part of the conversation. `AGENT_VERSIONS=2`
 // leaves version 1 out.
 
 import { Readable, Writable } from "node:stream";
@@ -183,7 +184,9 @@ const modern = v2
   })
   .onRequest("session/prompt", async ({ params, signal }) => {
     const session = known(params.sessionId);
-    const [name, ...words] = params.prompt[0].text.split(" ");
+    const [first, ...others] = params.prompt[0].text.split(" ");
+    const isLate = first === "late";
+    const [name, ...words] = isLate ? others : [first, ...others];
     if (name === "hold") {
       // Never put into the conversation: a cancel, of whichever kind, ends it.
       session.running = new AbortController();
@@ -193,10 +196,16 @@ const modern = v2
     }
     if (!(name in works)) throw v2.RequestError.invalidParams(undefined, `what is ${name}?`);
     const messageId = session.id_for("u");
-    await session.tell({ sessionUpdate: "user_message", messageId, content: params.prompt });
     session.running = new AbortController();
-    await session.state("running");
-    setImmediate(() => work(session, name, words, session.running.signal));
+    const insert = async () => {
+      await session.tell({ sessionUpdate: "user_message", messageId, content: params.prompt });
+      await session.state("running");
+    };
+    if (!isLate) await insert();
+    setImmediate(async () => {
+      if (isLate) await insert();
+      await work(session, name, words, session.running.signal);
+    });
     return { messageId };
   })
   .onRequest("tool_call/cancel", ({ params }) => {
