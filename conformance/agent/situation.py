@@ -27,7 +27,11 @@ _REQUESTS: Mapping[str, tuple[str, ...]] = {
 }
 """What the agent asks of its client, by situation; here it is left unanswered."""
 
-_UPDATES: Mapping[str, tuple[str, ...]] = {"tool": ("tool_call", "tool_call_update"), "plan": ("plan", "plan_update")}
+_UPDATES: Mapping[str, tuple[str, ...]] = {
+    "tool": ("tool_call", "tool_call_update"),
+    "plan": ("plan", "plan_update"),
+    "reports": ("usage_update", "session_info_update", "current_mode_update", "config_option_update"),
+}
 """What it reports."""
 
 _OFFERS = {"cancellable": ("tool_call_update", "toolCallId"), "shell": ("terminal_update", "terminalId")}

@@ -139,6 +139,11 @@ async def fails(turn: Turn) -> AsyncIterator[str]:
     raise ValueError("a mishap with a secret in it")
 
 
+async def reports(turn: Turn) -> AsyncIterator[str]:
+    await turn.session.set_config("effort", "fast")
+    yield "Faster now."
+
+
 async def tool(turn: Turn) -> AsyncIterator[str]:
     call = f"count_{turn.id}"
     await turn.update(ToolCall(tool_call_id=call, title="Count lines", kind="read", status="pending"))
@@ -239,6 +244,7 @@ SITUATIONS: dict[str, Callable[[Turn], AsyncIterator[str]]] = {
         hang,
         stubborn,
         fails,
+        reports,
         tool,
         plan,
         permission,

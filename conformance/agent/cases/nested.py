@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from conformance.agent.cases.cancel_request import EFFECT_SECONDS, SOURCE, cancelled_by_id, supporting
 from conformance.agent.cases.session_cancel import ends_cancelled
@@ -147,7 +147,10 @@ async def own_folder(agent: Agent) -> None:
     await agent.session(cwd=str(agent.cwd / "other"))
     _, request = await reading(agent, session)
     path = request.params.get("path") if isinstance(request.params, dict) else None
-    if isinstance(path, str) and PurePath(path).is_relative_to(agent.cwd / "other"):
+    if not isinstance(path, str):
+        return
+    own, below = PurePath(path).is_relative_to(agent.cwd), PurePath(path).is_relative_to
+    if below(agent.cwd / "other") or (not own and below(Path.cwd())):
         fail(f"the session of {agent.cwd} reads {path}")
 
 

@@ -128,10 +128,12 @@ async def sessions_side_by_side(agent: Agent) -> None:
 @case("ordering/own-session", level=MUST, source=ACP, section=TURN, behaviours=["F6"], needs="stream", shared=True)
 async def own_session(agent: Agent) -> None:
     """Of two sessions, a turn reports to its own."""
-    first, second = await agent.session(), await agent.session()
-    await (await agent.prompt(second, "stream")).result()
-    if strays := agent.spoken(first):
-        fail(f"the turn of the second session sends a {strays[0].kind} to the first one")
+    older, newer = await agent.session(), await agent.session()
+    for session, other in ((newer, older), (older, newer)):
+        prompt = await agent.prompt(session, "stream")
+        await prompt.result()
+        if strays := agent.spoken(other, since=prompt.since):
+            fail(f"the turn of {session!r} sends a {strays[0].kind} to {other!r}")
 
 
 @case(

@@ -18,7 +18,7 @@ PAGES = f"{LIST}, Pagination"
 MANY = 12
 """Sessions of one folder. Real pages are longer; where one page holds them all, there is nothing to see."""
 
-MOST_PAGES = 100
+MOST_PAGES = 2 * MANY
 
 
 async def _pages(agent: Agent, **params: object) -> list[list[Mapping[str, Any]]]:
@@ -137,6 +137,26 @@ def _told(updates: list[Update]) -> list[tuple[str, str]]:
     return told
 
 
+async def _replayed(agent: Agent, session: str) -> list[tuple[str, str]]:
+    """What `session/load` replays of a session, which is closed before where that can be done."""
+    if agent.can("sessionCapabilities.close"):
+        await end(agent, session)
+    since = len(agent.received)
+    await (await reopen(agent, "session/load", session)).result()
+    return _told(agent.updates(session, since=since))
+
+
+@case("sessions/load-twice-the-same", level=MUST, source=ACP, section=LOADING, needs="quick")
+async def load_twice_the_same(agent: Agent) -> None:
+    """A session that is loaded twice replays the same conversation: what was replayed is not said once more."""
+    await capable(agent, "loadSession")
+    session = await agent.session()
+    await (await agent.prompt(session, "quick")).result()
+    once, twice = [await _replayed(agent, session) for _ in range(2)]
+    if once != twice:
+        fail(f"the first replay has {len(once)} steps, the second {len(twice)}: {twice!s:.300}")
+
+
 @case("sessions/load-keeps-the-order", level=MUST, source=ACP, section=LOADING, needs="quick")
 async def load_keeps_the_order(agent: Agent) -> None:
     """A conversation of several turns is replayed whole and in its order, with its tool calls."""
@@ -149,11 +169,7 @@ async def load_keeps_the_order(agent: Agent) -> None:
             await (await agent.prompt(session, situation)).result()
             lived.append(("user", agent.text_of(situation)))
             lived += _told([each for each in agent.updates(session, since=since) if each.kind != "user_message_chunk"])
-    if agent.can("sessionCapabilities.close"):
-        await end(agent, session)
-    since = len(agent.received)
-    await (await reopen(agent, "session/load", session)).result()
-    replayed = _told(agent.updates(session, since=since))
+    replayed = await _replayed(agent, session)
     if replayed != lived:
         at = next((n for n, pair in enumerate(zip(lived, replayed, strict=False)) if pair[0] != pair[1]), len(replayed))
         was, now = (str(each[at : at + 1] or "nothing") for each in (lived, replayed))

@@ -108,6 +108,33 @@ async def set_option_lists_all(agent: Agent) -> None:
         fail(f"the answer lists {sorted(map(str, now))}, and not {sorted(map(str, missing))}")
 
 
+@case(
+    "sessions/option-update-lists-all",
+    level=MUST,
+    source=ACP,
+    section=f"{OPTIONS}, From the Agent",
+    needs="reports",
+    shared=True,
+)
+async def option_update_lists_all(agent: Agent) -> None:
+    """When the agent changes an option by itself, it tells all options, as an answer to the client does."""
+    session = await agent.session()
+    made = agent.new_session
+    await (await agent.prompt(session, "reports")).answer()
+    selects = [each for each in _options(made) if each.get("type") == "select" and _values(each)]
+    told = [each.body.get("configOptions") for each in agent.updates(session) if each.kind == "config_option_update"]
+    if not told or not selects:
+        not_applicable("the turn told no config options")
+    params = {"sessionId": session, "configId": selects[0]["id"], "value": _values(selects[0])[0]}
+    answer = await (await agent.request("session/set_config_option", params)).result()
+    last, now = (
+        {each.get("id") for each in listed or () if isinstance(each, dict)}
+        for listed in (told[-1], answer.get("configOptions") if isinstance(answer, dict) else None)
+    )
+    if missing := now - last:
+        fail(f"the update lists {sorted(map(str, last))}, and not {sorted(map(str, missing))}, which are there")
+
+
 @case("sessions/set-unknown-option", level=SHOULD, source=ACP, section=f"{OPTIONS}, From the Client", shared=True)
 async def set_unknown_option(agent: Agent) -> None:
     """A value that an option does not have is refused."""

@@ -9,7 +9,7 @@ Json = Any
 
 SITUATIONS = (
     *("quick", "stream", "hang", "stubborn", "permission", "read", "write", "terminal", "nested", "tool", "plan"),
-    "fails",
+    *("fails", "reports"),
 )
 CAPABILITIES = {
     "loadSession": True,

@@ -244,6 +244,15 @@ class Clean(Situations, Peer):
             raise RpcError(INVALID_PARAMS, "prompt has something that is no content")
         return "".join(str(block.get("text", "")) for block in prompt)
 
+    async def do_reports(self, session: Session) -> None:
+        self.update(session, {"sessionUpdate": "session_info_update", "title": "A title"})
+        self.update(session, {"sessionUpdate": "usage_update", "used": 10, "size": 1000})
+        self.update(session, {"sessionUpdate": "config_option_update", "configOptions": self.reported(session)})
+        self.say(session, "Reported.")
+
+    def reported(self, session: Session) -> Json:
+        return self.config(session)
+
     def cancelled(self, request: Request) -> str:
         return "cancelled"
 

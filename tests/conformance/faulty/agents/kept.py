@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from clean import Clean
 from rpc import Cancelled, Json, Request, RpcError
 from situations import Session
@@ -127,3 +129,35 @@ class PromptsTheClosed(Clean):
         if session is None:
             raise RpcError(RESOURCE_NOT_FOUND, "There is no such session")
         return session
+
+
+class TakesItsReplayForHistory(Clean):
+    """Remembers what it replays, so that the next replay has it twice."""
+
+    async def load_session(self, request: Request) -> Json:
+        state = await super().load_session(request)
+        session = self.reopened(request)
+        session.history += list(session.history)
+        return state
+
+
+class WorksInTheFolderOfItsProcess(Clean):
+    """Resolves paths against the folder that it was started in."""
+
+    async def prompt(self, request: Request) -> Json:
+        self.session(request).cwd = os.getcwd()
+        return await super().prompt(request)
+
+
+class ReportsToTheNewest(Clean):
+    """Reports every turn to the newest session."""
+
+    def update(self, session: Session, update: Json) -> None:
+        super().update(list(self.sessions.values())[-1], update)
+
+
+class ReportsOneOption(Clean):
+    """Tells only the option that it has changed."""
+
+    def reported(self, session: Session) -> Json:
+        return self.config(session)[:1]
