@@ -116,9 +116,11 @@ class Commands:
 
 
 def _add(rows: Rows, node: int, asker: int, command: Doc) -> int | None:
+    """The id of the new command; None if one of the two nodes is gone."""
+    there = "FROM nodes AS node, nodes AS asker WHERE node.id = ? AND asker.id = ?"
     row = rows.execute(
-        "INSERT INTO commands (node, asker, doc) SELECT id, ?, ? FROM nodes WHERE id = ? RETURNING id",
-        (asker, json.dumps(command), node),
+        f"INSERT INTO commands (node, asker, doc) SELECT node.id, asker.id, ? {there} RETURNING id",
+        (json.dumps(command), node, asker),
     ).fetchone()
     if row is None:
         return None

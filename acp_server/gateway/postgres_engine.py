@@ -77,13 +77,20 @@ _MIGRATIONS: Final = (
         "CREATE INDEX commands_for ON commands (node)",
         "CREATE INDEX commands_of ON commands (asker)",
     ),
+    (
+        """DELETE FROM commands
+            WHERE node NOT IN (SELECT id FROM nodes) OR asker NOT IN (SELECT id FROM nodes)""",
+        """ALTER TABLE commands
+            ADD CONSTRAINT commands_node_fkey FOREIGN KEY (node) REFERENCES nodes (id),
+            ADD CONSTRAINT commands_asker_fkey FOREIGN KEY (asker) REFERENCES nodes (id)""",
+    ),
 )
 """The statements that make each version of the tables from the one before."""
 
 _GATE: Final = 0x4143504700
 """The advisory lock of those that open the database, one after another."""
 _CLOCK: Final = "extract(epoch FROM clock_timestamp())::float8"
-_RACES: Final = frozenset({"running_in", "nodes_slot", "chats_node_fkey"})
+_RACES: Final = frozenset({"running_in", "nodes_slot", "chats_node_fkey", "commands_node_fkey", "commands_asker_fkey"})
 """What refuses the second of two transactions that did not see each other. Done again, it sees the first one."""
 
 _PATIENCE: Final = 30.0

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import httpx
 import pytest
 
 from acp_server.errors import UsageError
+from acp_server.gateway.commands import _add
 from acp_server.gateway.engines import open_engine
+from acp_server.gateway.nodes import _remove
 from acp_server.gateway.records import Conversation
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Unsure
@@ -60,7 +63,7 @@ def test_gateways_that_start_at_once_make_the_tables_once(url: str) -> None:
     for engine in opened:
         engine.close()
     with psycopg.connect(url) as admin:
-        assert admin.execute("SELECT version FROM acp_gateway").fetchall() == [(2,)]
+        assert admin.execute("SELECT version FROM acp_gateway").fetchall() == [(3,)]
         assert admin.execute("SELECT count(*) FROM purged").fetchone() == (1,)
 
 
@@ -153,6 +156,42 @@ def test_a_commit_that_is_cut_is_not_done_again(url: str, monkeypatch: pytest.Mo
     assert runs == [1]
     assert engine.transact(lambda rows: rows.conversation("1")) is None
     engine.close()
+
+
+@pytest.mark.parametrize("removed", ["the node that is asked", "the node that asks"])
+def test_a_command_that_comes_while_a_node_is_removed_leaves_no_row(url: str, removed: str) -> None:
+    engine = open_engine(url)
+    join = "INSERT INTO nodes (slot, url, channel, ends) VALUES (?, '', 'none', 0) RETURNING id"
+
+    def joined(rows: Rows) -> list[int]:
+        return [rows.execute(join, (slot,)).fetchone()[0] for slot in (0, 1)]
+
+    asked, asker = engine.transact(joined)
+    commands = [{"what": "cancel"}]
+
+    def remove(rows: Rows) -> None:
+        # From here on this transaction does not see what others do.
+        assert rows.execute("SELECT count(*) FROM nodes", ()).fetchone() == (2,)
+        if commands:
+            assert engine.transact(partial(_add, node=asked, asker=asker, command=commands.pop())) is not None
+        _remove(rows, asked if removed == "the node that is asked" else asker)
+
+    engine.transact(remove)
+    assert engine.transact(lambda rows: list(rows.execute("SELECT doc FROM commands", ()))) == []
+    assert engine.transact(partial(_add, node=asked, asker=asker, command={})) is None
+    engine.close()
+
+
+def test_commands_that_an_earlier_version_has_left_behind_are_removed(url: str) -> None:
+    open_engine(url).close()
+    with psycopg.connect(url) as admin:
+        for name in ("node", "asker"):
+            admin.execute(f"ALTER TABLE commands DROP CONSTRAINT commands_{name}_fkey")
+        admin.execute("UPDATE acp_gateway SET version = 2")
+        admin.execute("INSERT INTO commands (node, asker, doc) VALUES (7, 8, '{}')")
+    open_engine(url).close()
+    with psycopg.connect(url) as admin:
+        assert admin.execute("SELECT count(*) FROM commands").fetchone() == (0,)
 
 
 # -- a gateway
