@@ -22,7 +22,7 @@ from .words import NAMES, PROBLEMS, WORST_FIRST, command_of, counted, grouped, p
 _LIMIT = 300_000
 """Bytes of a page, whatever the subject has said."""
 
-_REASONS = (2_000, 500, 100)
+_REASONS = (2_000, 500, 100, 50)
 """Bytes of a reason: fewer where there are very many."""
 
 _NAME = 500

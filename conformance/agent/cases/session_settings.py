@@ -195,11 +195,12 @@ async def mode_of_one_session(agent: Agent) -> None:
 async def option_of_one_session(agent: Agent) -> None:
     """Setting the options of a session leaves those of the others as they are."""
     other = await _new(agent)
-    before = {each.get("id"): each.get("currentValue") for each in _options(other)}
+    # Those of the profile are set in every new session.
+    before = {each.get("id"): each.get("currentValue") for each in _options(other)} | agent.profile.options
     session = await agent.session()
     chosen: dict[object, object] = {}
     for option in _options(other):
-        value = next((each for each in _values(option) if each != option.get("currentValue")), None)
+        value = next((each for each in _values(option) if each != before[option.get("id")]), None)
         if option.get("type") == "select" and value is not None:
             params = {"sessionId": session, "configId": option.get("id"), "value": value}
             await (await agent.request("session/set_config_option", params)).result()
