@@ -25,10 +25,10 @@ logger = logging.getLogger("acp_server.session")
 TURN_KEY: Final = "acp_server/turn"
 """The key in `_meta` under which a replayed turn that did not complete says what became of it."""
 
-_NOTES: Final = frozenset({RESULT, TERMINAL})
+_NOTES: Final = (RESULT, TERMINAL)
 """What is kept of a turn besides updates."""
 
-_CALLS: Final = frozenset({"tool_call", "tool_call_update"})
+_CALLS: Final = ("tool_call", "tool_call_update")
 
 _UNENDED: Final = frozenset({"pending", "in_progress"})
 """The status of a tool call that has not ended."""

@@ -106,7 +106,7 @@ async def room(size: str, **limits: Any) -> AsyncIterator[Room]:
     agents, lives = Agents(), Lives()
     bounds = Size(least, most)
     pool = Pool("1", cast("Any", agents), Ids(), limits=Limits(**limits), size=bounds, lives=lives)
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(3 * PATIENCE):
         async with anyio.create_task_group() as group:
             pool.use(group)
             yield Room(agents, pool, lives)

@@ -198,11 +198,11 @@ def test_commands_that_an_earlier_version_has_left_behind_are_removed(url: str) 
 
 
 def test_a_gateway_goes_on_where_the_one_that_was_killed_has_stopped(url: str, tmp_path: Path) -> None:
-    with serving(tmp_path / "1", "--store", url, "--lease-seconds", "1") as server, client(server) as coze:
+    with serving(tmp_path / "1", "--store", url, "--lease-seconds", "4") as server, client(server) as coze:
         done = coze.chat.create_and_poll(**ask("echo one")).chat
         running = coze.chat.create(**ask("hang"))
         server.kill()
-    with serving(tmp_path / "2", "--store", url, "--lease-seconds", "1") as server, client(server) as coze:
+    with serving(tmp_path / "2", "--store", url, "--lease-seconds", "4") as server, client(server) as coze:
         ids = {"conversation_id": running.conversation_id, "chat_id": running.id}
         until(lambda: coze.chat.retrieve(**ids).status == Status.FAILED)
         failed = coze.chat.retrieve(conversation_id=running.conversation_id, chat_id=running.id)
