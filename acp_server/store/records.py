@@ -30,7 +30,7 @@ _NOTES: Final = (RESULT, TERMINAL)
 
 _CALLS: Final = ("tool_call", "tool_call_update")
 
-_UNENDED: Final = frozenset({"pending", "in_progress"})
+_UNENDED: Final = ("pending", "in_progress")
 """The status of a tool call that has not ended."""
 
 _LONG: Final = 1024 * 1024

@@ -196,7 +196,7 @@ async def option_of_one_session(agent: Agent) -> None:
     """Setting the options of a session leaves those of the others as they are."""
     other = await _new(agent)
     # Those of the profile are set in every new session.
-    before = {each.get("id"): each.get("currentValue") for each in _options(other)} | agent.profile.options
+    before = {each.get("id"): each.get("currentValue") for each in _options(other)} | dict(agent.profile.options)
     session = await agent.session()
     chosen: dict[object, object] = {}
     for option in _options(other):

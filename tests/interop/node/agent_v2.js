@@ -196,9 +196,10 @@ const modern = v2
     }
     if (!(name in works)) throw v2.RequestError.invalidParams(undefined, `what is ${name}?`);
     const messageId = session.id_for("u");
-    session.running = new AbortController();
     const insert = async () => {
       await session.tell({ sessionUpdate: "user_message", messageId, content: params.prompt });
+      // Not before: a cancel that came ahead of the prompt may be dispatched meanwhile.
+      session.running = new AbortController();
       await session.state("running");
     };
     if (!isLate) await insert();
