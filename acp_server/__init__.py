@@ -17,7 +17,7 @@ The map of the package; imports go one way, from the bottom up:
     peer         one live connection: read loop, dispatch, requests both ways, the writer
     processes    programs that we start, and how they end
     wire         pure: bytes, messages, who owes whom an answer
-    tasks        pure: scopes, why they were cut, time for cleanup
+    tasks        pure: scopes, why they were cancelled, time for cleanup
     schema       the types of ACP v1
     errors       every exception
 

@@ -1,7 +1,8 @@
-"""What every test shares: two backends, a deadline, a guard against leaks, a state directory, default signals, and what
-to do without npm."""
+"""What every test shares: two backends, a deadline, a guard against leaks, a state directory, default signals, a reader
+that no load divides, and what to do without npm."""
 
 import gc
+import math
 import os
 import shutil
 import signal
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+
+from acp_server.peer import reader
 
 # How long an example takes says something about the machine only.
 hypothesis.settings.register_profile("tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -66,6 +69,12 @@ def default_signals() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.fixture(autouse=True)
+def all_in_one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk is handled in one go, also where the machine is busy and a message takes longer than a slice."""
+    monkeypatch.setattr(reader, "_SLICE", math.inf)
 
 
 @pytest.fixture

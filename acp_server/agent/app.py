@@ -102,7 +102,7 @@ class Agent:
         Turn).
 
         A generator's text is shown as it is yielded; so are content blocks and session updates. When the turn is
-        cancelled, the function is cut at its next await; whatever it then raises or returns, the client is told
+        cancelled, the function ends at its next await; whatever it then raises or returns, the client is told
         `cancelled`. Cleanup that has to wait goes into a `with grace():` block. What it raises without a cancel is
         answered -32603, without its text, and logged, a `TimeoutError` -32800; an `RpcError` is answered as it is.
 

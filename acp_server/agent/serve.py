@@ -55,7 +55,7 @@ class Servable(Protocol):
         ...
 
     def interrupt(self, connection: Connection) -> bool:
-        """Cut the turns of the connection with `Cause.INTERRUPT`. False if none ran."""
+        """Cancel the turns of the connection with `Cause.INTERRUPT`. False if none ran."""
         ...
 
 
@@ -173,7 +173,7 @@ class _Program:
         self._agent = agent
         self._ending = ending
         self._connection = agent.connect(stream if record is None else _recorded(stream, record), limits)
-        self._connection.tree.on_cut = self._was_cut
+        self._connection.tree.on_cancel = self._was_cancelled
         self._interrupted = -_AGAIN
         self._signal: int | None = None
         self._signalled = 0.0
@@ -231,7 +231,7 @@ class _Program:
     def _is_gone(self) -> bool:
         return is_hung_up(self._input)
 
-    def _was_cut(self, root: Node) -> None:
+    def _was_cancelled(self, root: Node) -> None:
         self._ending.begin(0 if root.cause is Cause.CLOSED else 1)
 
     def _heard(self, number: int) -> None:

@@ -152,7 +152,7 @@ class Link:
         return self._tasks.time()
 
     async def aclose(self) -> None:
-        """Close the connection: what runs for the agent is cut, what waits for it fails. Idempotent.
+        """Close the connection: what runs for the agent is cancelled, what waits for it fails. Idempotent.
 
         A cancel does not interrupt this, since its time is bounded by the limits of the connection.
         """

@@ -161,7 +161,7 @@ class Permissions:
         """The turn of this session is cancelled: dismiss its open questions (ACP, Prompt Turn, Cancellation)."""
         for call in list(self._open.get(session_id, ())):
             call.partial(_CANCELLED)
-            call.node.cut(Cause.SESSION)
+            call.node.cancel(Cause.SESSION)
 
 
 def _wire(answer: PermissionAnswer) -> Any:

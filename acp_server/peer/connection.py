@@ -87,7 +87,7 @@ class Connection(Peer):
                     await self._idle()
         except BaseException as error:
             # Cancelled from outside, or the input is broken: in neither case is there anything left to wait for.
-            self._cut(Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN)
+            self._cancel_all(Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN)
             raise
         finally:
             try:
@@ -104,7 +104,7 @@ class Connection(Peer):
 
     def _close(self, cause: Cause) -> None:
         if self._closing is None:
-            self._cut(cause)
+            self._cancel_all(cause)
             if self._begun:
                 # Reading goes on while they clean up, for cleaning up may need answers.
                 self._house.spawn(self._stop_reading)
@@ -150,14 +150,14 @@ class Connection(Peer):
                 raise
             report(f"the handler of {method}", error)
 
-    def _cut(self, cause: Cause) -> None:
-        """Cut what runs for the peer, and refuse what comes. It may clean up for as long as the patience lasts."""
+    def _cancel_all(self, cause: Cause) -> None:
+        """Cancel what runs for the peer, and refuse what comes. It may clean up for as long as the patience lasts."""
         if self._closing is None:
             self._closing = cause
             self._patience = self._house.time() + self.limits.grace
             self._inbound.close()
-            self._notifications.node.cut(cause)
-            self.tree.cut(cause)
+            self._notifications.node.cancel(cause)
+            self.tree.cancel(cause)
 
     async def _idle(self) -> None:
         await self.work.wait_idle()
@@ -173,15 +173,15 @@ class Connection(Peer):
     async def _wind_down(self) -> None:
         limits = self.limits
         self._pending.lose()
-        self._cut(Cause.CLOSED)
+        self._cancel_all(Cause.CLOSED)
         try:
             with grace(2 * (limits.grace + limits.flush) + 1):
                 with anyio.move_on_after(limits.flush):
                     await self._reader.finish()
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
-                self.tree.finish_cuts()
-                # However short the patience is, what is cut may end.
+                self.tree.finish_cancels()
+                # However short the patience is, what is cancelled may end.
                 await anyio.lowlevel.checkpoint()
                 await self.watchdog.finish()
                 self._pending.close()
@@ -189,7 +189,7 @@ class Connection(Peer):
                     self.background(self._call_closers)
                 with anyio.move_on_after(limits.grace):
                     await self._cleaning.wait_idle()
-                self._cleanups.cut(Cause.SHUTDOWN)
+                self._cleanups.cancel(Cause.SHUTDOWN)
                 self.writer.close()
                 with anyio.move_on_after(limits.flush):
                     await self._house.wait_idle()
@@ -197,10 +197,10 @@ class Connection(Peer):
                     await self.lasting.wait_idle()
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
-            self.tree.finish_cuts()
+            self.tree.finish_cancels()
             self.watchdog.finish_now()
-            self._cleanups.cut(Cause.SHUTDOWN)
-            self._cleanups.finish_cuts()
+            self._cleanups.cancel(Cause.SHUTDOWN)
+            self._cleanups.finish_cancels()
             self._notifications.node.stop_cancelling()
             self._cleanups.stop_cancelling()
             self.writer.abort()
@@ -226,5 +226,5 @@ class Connection(Peer):
 
     def _writer_broken(self) -> None:
         self._pending.close()
-        self._cut(Cause.CLOSED)
+        self._cancel_all(Cause.CLOSED)
         self._reading.cancel()

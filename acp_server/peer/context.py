@@ -111,10 +111,10 @@ class Call(SupervisedWork):
         """Cancel this request from outside of its handler, from any thread: a watchdog, a file that went away. False if
         its handler is through, or it is being cancelled.
 
-        The handler is cut as by the peer's cancel. With a cause that the user did not ask for, as the default is, the
-        answer is -32800 (ACP, Cancellation: internal cancellation).
+        The handler is cancelled as by the peer's cancel. With a cause that the user did not ask for, as the default is,
+        the answer is -32800 (ACP, Cancellation: internal cancellation).
         """
-        return self.connection.cut(self.node, cause)
+        return self.connection.cancel(self.node, cause)
 
     def partial(self, result: Any) -> None:
         """Offer `result` as the answer in case the peer cancels this request (ACP, Cancellation: a valid response with
@@ -128,14 +128,14 @@ class Call(SupervisedWork):
         return self._partial if offered is NOTHING else offered
 
     def give_up(self) -> None:
-        """It was cut: answer now, without waiting any longer for the handler. A handler that has not begun will not. No
-        effect on a request that is answered."""
+        """It was cancelled: answer now, without waiting any longer for the handler. A handler that has not begun will
+        not. No effect on a request that is answered."""
         self._answering.give_up(self)
 
-    def was_cut(self, _node: Node) -> None:
-        """For the nodes: this request, what it is about, or all of its connection was cut."""
+    def was_cancelled(self, _node: Node) -> None:
+        """For the nodes: this request, what it is about, or all of its connection was cancelled."""
         if self.task is not None:
-            super().was_cut(_node)
+            super().was_cancelled(_node)
         else:
             # The handler has not begun, and need not.
             self.give_up()

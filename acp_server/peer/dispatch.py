@@ -170,7 +170,7 @@ class Dispatcher:
                         await self._serve(call, pair)
                         self._serving = False
                         if (
-                            pair.cut
+                            pair.cancelled
                             or pair.inner.shield
                             or pair.nested
                             or copy_context() != untouched

@@ -88,7 +88,7 @@ class Inbound:
         if type(params) is dict and "requestId" in params:
             id = params["requestId"]
             if is_request_id(id) and (request := self._endpoint.ledger.pending(id)) is not None and request.call:
-                request.call.node.cut(Cause.PEER)
+                request.call.node.cancel(Cause.PEER)
 
     async def _serve(self, call: Call, pair: Pair | None) -> None:
         """Run the handler of a request, in these scopes or in its own, and answer. Never raises."""
@@ -122,7 +122,7 @@ class Inbound:
         self._answer(call, value, error)
         # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
         follower, call.follower = call.follower, None
-        # First the one that it concerns, for what is still open in the node when it closes counts as cut.
+        # First the one that it concerns, for what is still open in the node when it closes counts as cancelled.
         if follower is not None:
             follower.left()
         call.node.close()

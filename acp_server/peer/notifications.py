@@ -39,8 +39,8 @@ class NotificationQueue:
 
     def __init__(self, scopes: Scopes, start: Callable[..., None], limit: int) -> None:
         self.node: Final = Node(None, "notifications", scopes)
-        """What the handlers run in. When it is cut, what waits is forgotten, and nothing more is handled."""
-        self.node.on_cut = self._forget
+        """What the handlers run in. When it is cancelled, what waits is forgotten, and nothing more is handled."""
+        self.node.on_cancel = self._forget
         self._start = start
         self._limit = limit
         # A notification with the bytes that it takes, or (without a method) the delivery of an answer.
@@ -96,7 +96,7 @@ class NotificationQueue:
                 raise error
         finally:
             if inspect.iscoroutine(first):
-                # It was cut before it began.
+                # It was cancelled before it began.
                 first.close()
             self._running = False
             self._forget(self.node)
@@ -121,7 +121,7 @@ class NotificationQueue:
         try:
             await pending
         except BaseException as error:
-            # A cancellation is the handler's own, unless all of them are being cut.
+            # A cancellation is the handler's own, unless all of them are being cancelled.
             if program_end(error) is not None or (self.node.cause is not None and is_cancellation(error)):
                 raise
             report(f"the handler of {method}", error)

@@ -1,7 +1,7 @@
 """Our own requests and notifications: sending, waiting, withdrawing, late answers, the loss of the connection.
 
 Withdrawing follows from where a cancel really lands: a caller inside a shielded scope keeps waiting, a caller that is
-cut takes its request back, with a `$/cancel_request` if the peer may have seen it. It never waits for the peer to
+cancelled takes its request back, with a `$/cancel_request` if the peer may have seen it. It never waits for the peer to
 agree.
 """
 
@@ -128,11 +128,11 @@ class PendingRequests:
             else:
                 with anyio.move_on_after(timeout):
                     await signal
-            # An answer and a cut in one tick: nothing may be done with the answer any more.
+            # An answer and a cancel in one tick: nothing may be done with the answer any more.
             self._scopes.deliver()
             await signals.checkpoint_if_cancelled()
         except BaseException:
-            # Cut, but the answer may have arrived in this very moment.
+            # It is cancelled, but the answer may have arrived in this very moment.
             asked.abandon()
             raise
         finally:

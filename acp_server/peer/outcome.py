@@ -27,7 +27,7 @@ class Answered(Protocol):
 
     @property
     def node(self) -> Node:
-        """What was cut, if it was."""
+        """What was cancelled, if it was."""
         ...
 
     @property
@@ -49,7 +49,7 @@ def outcome(call: Answered, error: BaseException | None) -> tuple[Any, RpcError 
     cause = call.node.cause
     if cause is not None:
         if error is not None:
-            report_cut(logger, call.method, cause, error)
+            report_cancelled(logger, call.method, cause, error)
         offered = call.offered if cause.asked_for else NOTHING
         return offered, None if offered is not NOTHING else RequestCancelled()
     failures = list(failures_in(error))
@@ -105,7 +105,7 @@ def report(what: str, error: BaseException) -> None:
         logger.error("%s failed", what, exc_info=error)
 
 
-def report_cut(log: logging.Logger, what: str, cause: Cause, error: BaseException) -> None:
+def report_cancelled(log: logging.Logger, what: str, cause: Cause, error: BaseException) -> None:
     """Log that `what` failed while it was being cancelled; nothing, if it failed only as requests to a peer do that is
     gone or that were withdrawn, for then its handler is not to blame."""
     if all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures_in(error)):

@@ -40,7 +40,7 @@ class Peer(ABC):
         self.tracing: Final = tracing()
         # What the peer has us do, what we do after it, and what all that needs.
         self.work: Final = Spawner(self._crashed, Steps.current())
-        """The tasks of what runs for the peer; each must run inside a node of the tree, where a cut reaches it."""
+        """The tasks of what runs for the peer; each must run inside a node of the tree, where a cancel reaches it."""
         self.lasting: Final = Spawner(self._crashed)
         """The tasks of what outlives requests; each must run inside a node of `outlasting`."""
         self._cleaning = Spawner(self._crashed)
@@ -61,8 +61,8 @@ class Peer(ABC):
 
     @abstractmethod
     def close(self, cause: Cause = Cause.SHUTDOWN) -> None:
-        """Begin to close: all that runs is cut and answered, what still arrives is refused. Idempotent, never waits.
-        From any thread."""
+        """Begin to close: all that runs is cancelled and answered, what still arrives is refused. Idempotent, never
+        waits. From any thread."""
 
     @abstractmethod
     def _writer_broken(self) -> None:
@@ -102,19 +102,19 @@ class Peer(ABC):
         return Watchdog(seconds, self._house)
 
     def background(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Start cleanup that outlives the request it belongs to. Closing waits for it, within the grace, and then cuts
-        it. What it raises is logged. When the connection is closed, it is not started any more."""
+        """Start cleanup that outlives the request it belongs to. Closing waits for it, within the grace, and then
+        cancels it. What it raises is logged. When the connection is closed, it is not started any more."""
         self._cleaning.spawn(self._clean_up, function, args)
 
     def outlasting(self, label: str) -> Node:
-        """A node that its owner ends, at the latest in an `on_close`; behind those it is cut."""
+        """A node that its owner ends, at the latest in an `on_close`; behind those it is cancelled."""
         return self._cleanups.child(label)
 
-    def cut(self, node: Node, cause: Cause) -> bool:
-        """Cut a node of this connection, from any thread. False if it is closed or was cut."""
+    def cancel(self, node: Node, cause: Cause) -> bool:
+        """Cancel a node of this connection, from any thread. False if it is closed or was cancelled."""
         if node.closed or node.cause is not None:
             return False
-        self._threads.soon(lambda: node.cut(cause))
+        self._threads.soon(lambda: node.cancel(cause))
         return True
 
     @property
@@ -128,8 +128,8 @@ class Peer(ABC):
 
     def on_close(self, closer: Callable[[], Awaitable[None]]) -> None:
         """Have `closer` called when nothing runs for the peer any more and no request of ours is waiting; once, in
-        order, uncut, and all of them within the grace. What one raises is logged. Raises ConnectionClosed if it is too
-        late for that."""
+        order, without being cancelled, all of them within the grace. What one raises is logged. Raises ConnectionClosed
+        if it is too late for that."""
         if self._cleanups.cause is not None:
             raise ConnectionClosed
         self._closers.append(closer)

@@ -122,8 +122,8 @@ class Reader:
         self._settle()
 
     async def finish(self) -> None:
-        """After `run` was cut: have the requests that have been read answered, and act on nothing else. Waits for a
-        peer that does not read."""
+        """After `run` was cancelled: have the requests that have been read answered, and act on nothing else. Waits for
+        a peer that does not read."""
         answering = (Request, Outgoing)
         self._handlers = {kind: act if kind in answering else _ignore for kind, act in self._handlers.items()}
         while (self._lines or self._blocks) and not self._writer.is_broken:

@@ -155,7 +155,7 @@ class Lifecycle:
             yield session
             if call.is_cancelled:
                 raise RequestCancelled
-            # No cancel cuts this, and a session that is stored is there: from here on a cancel is late.
+            # No cancel reaches this, and a session that is stored is there: from here on a cancel is late.
             session.move(SessionEvent.SUCCEEDED)
             await session.save()
             if call.is_answered:

@@ -22,7 +22,7 @@ from acp_server.errors import (
     ToolRejected,
 )
 from acp_server.peer.context import Call, Follower
-from acp_server.peer.outcome import report_cut
+from acp_server.peer.outcome import report_cancelled
 from acp_server.schema.params import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.session import Session, log_unsaved
@@ -77,7 +77,7 @@ class Prompt(Follower):
             assert error is not None
             raise error
         if error is not None:
-            report_cut(logger, "a turn", cause, error)
+            report_cancelled(logger, "a turn", cause, error)
             if program_end(error) is not None:
                 # Raised for the program's sake. The answer is that of a cancelled request all the same.
                 raise error
@@ -105,7 +105,7 @@ class Prompt(Follower):
         session = self.turn.session
         with anyio.move_on_after(self._host.connection.limits.grace):
             await session.wait_first(self.turn)
-            # If it was cancelled in the moment in which it could begin, the wait was over, so it was not cut.
+            # A cancel that came as the wait was over has not ended it.
             return not self.turn.is_cancelled
         raise InvalidRequest("The cancelled turn before this one is still cleaning up", data={"sessionId": session.id})
 

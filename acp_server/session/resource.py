@@ -30,7 +30,7 @@ class Resource(Job):
     __slots__ = ("_closing", "_error", "_manager", "_opened", "_value")
 
     def __init__(self, manager: AbstractAsyncContextManager[Any], label: str, connection: Peer) -> None:
-        # No cut of the peer's requests reaches it: at the end of the connection they end first, and may need it.
+        # No cancel of the peer's requests reaches it: at the end of the connection they end first, and may need it.
         patience = connection.limits.grace
         super().__init__(connection.outlasting(label), connection.lasting, connection.watchdog, patience)
         self._manager = manager
@@ -40,7 +40,7 @@ class Resource(Job):
         self._error: BaseException | None = None
 
     async def open(self) -> Any:
-        """Enter it: its value. Being cancelled meanwhile cuts it, and waits for its cleanup.
+        """Enter it: its value. Being cancelled meanwhile cancels it, and waits for its cleanup.
 
         Raises what it raises, and ConnectionClosed if the connection ends meanwhile.
         """
@@ -53,19 +53,20 @@ class Resource(Job):
         return self._value
 
     async def close(self) -> None:
-        """Leave it, and wait until it is left. Being cancelled meanwhile cuts its cleanup. What it raises is logged."""
+        """Leave it, and wait until it is left. Being cancelled meanwhile cancels its cleanup. What it raises is
+        logged."""
         self._closing.set()
         try:
             await self._done.wait()
         except BaseException:
-            self.node.cut(Cause.FINISHED)
+            self.node.cancel(Cause.FINISHED)
             raise
 
     async def _body(self) -> None:
         async with self._manager as value:
             self._value = value
             self._opened.set()
-            # Where it fails on its own account, a task group of its that is open here has this cut.
+            # Where it fails on its own account, a task group of its that is open here has this cancelled.
             await self._closing.wait()
 
     def over(self, value: Any, error: BaseException | None) -> None:

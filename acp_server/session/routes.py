@@ -63,9 +63,9 @@ class AgentSide:
         return connection
 
     def interrupt(self) -> bool:
-        """Cut all turns, as the user's interrupt at a terminal asks for. False if none ran."""
-        cut = [session.cancel(Cause.INTERRUPT) for session in list(self._sessions.values())]
-        return any(cut)
+        """Cancel all turns, as the user's interrupt at a terminal asks for. False if none ran."""
+        cancelled = [session.cancel(Cause.INTERRUPT) for session in list(self._sessions.values())]
+        return any(cancelled)
 
     def find(self, session_id: str) -> Session:
         """The open session with this id. Raises ResourceNotFound."""
@@ -130,7 +130,7 @@ class AgentSide:
         return lambda call: self._lifecycle.register(name, call)
 
     def _cancel(self, _connection: Peer, params: Any) -> None:
-        """`session/cancel`: cut the turns of a session. Means nothing for a session that has none."""
+        """`session/cancel`: cancel the turns of a session. Means nothing for a session that has none."""
         session_id = cast("dict[str, Any]", params).get("sessionId") if isinstance(params, dict) else None
         session = self._sessions.get(session_id) if isinstance(session_id, str) else None
         if session is not None:

@@ -176,11 +176,11 @@ class Session:
         return self.turns[0] if self.turns else None
 
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
-        """Cut every turn that is running or waiting now, from any thread. A later one is not affected. Returns whether
-        there was such a turn."""
+        """Cancel every turn that is running or waiting now, from any thread. A later one is not affected. Returns
+        whether there was such a turn."""
         turns = [turn for turn in self.turns if turn.cause is None and turn.ended_at is None]
         if turns:
-            self._threads.soon(lambda: [turn.node.cut(cause) for turn in turns])
+            self._threads.soon(lambda: [turn.node.cancel(cause) for turn in turns])
         return bool(turns)
 
     def begin(self, turn: Turn) -> None:
@@ -247,8 +247,8 @@ class Session:
         self.record.updated_at = time()
 
     async def save(self) -> None:
-        """Keep the session in the store as it is now. No cancel cuts that. Before the session has been opened, and from
-        its close on, this does nothing.
+        """Keep the session in the store as it is now. No cancel reaches that. Before the session has been opened, and
+        from its close on, this does nothing.
 
         Raises TimeoutError if that takes too long, and what the store raises.
         """
@@ -293,14 +293,14 @@ class Session:
 
     def on_close(self, closer: Callable[[], Awaitable[None] | None]) -> None:
         """Have `closer` called when the session is closed or its connection ends; the last one first. All are called,
-        whatever the others raise; those that wait are cut when the time for cleaning up is over."""
+        whatever the others raise; those that wait are cancelled when the time for cleaning up is over."""
         self._closers.push_async_callback(self._call_closer, closer)
 
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
         """Enter an async context manager (a connection, a server, a task group) and leave it when the session is closed
         or its connection ends: its value. Both happen in one task of its own, whichever task asks.
 
-        Being cancelled meanwhile cuts it, and waits for its cleanup. When the session ends it has the time that
+        Being cancelled meanwhile cancels it, and waits for its cleanup. When the session ends it has the time that
         `on_close` has. Raises what it raises on entering; what it raises later is logged. Raises SessionClosed and
         ConnectionClosed.
         """
@@ -317,7 +317,8 @@ class Session:
         return value
 
     async def close(self) -> None:
-        """Let go of what the session holds. Its turns must be through or cut by then. Idempotent. Never raises."""
+        """Let go of what the session holds. Its turns must be through or cancelled by then. Idempotent. Never
+        raises."""
         if self.move(SessionEvent.CLOSED):
             with grace(self._patience) as scope:
                 await self._closers.aclose()

@@ -270,8 +270,8 @@ class Turn(TurnUpdates):
             self.record.last_error = TurnError(told.code, told.message)
 
     def give_up(self) -> None:
-        """Answer its prompt now, without waiting any longer for a handler that was cut and does not end. No effect once
-        that has happened."""
+        """Answer its prompt now, without waiting any longer for a handler that was cancelled and does not end. No
+        effect once that has happened."""
         self._host.overdue()
 
     def answer(self) -> dict[str, Any]:

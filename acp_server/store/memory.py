@@ -40,7 +40,7 @@ class SessionStore(Protocol):
 
     def save(self, record: SessionRecord) -> Awaitable[None] | None:
         """Keep the session as it is now: when it is made or opened, when what the user can set changes, and when a turn
-        has ended, before that is answered. What it returns is awaited, in a scope that no cancel cuts.
+        has ended, before that is answered. What it returns is awaited, in a scope that no cancel reaches.
 
         A session that was kept before, see `SessionRecord.stored`, and that was deleted since stays so: raises
         ResourceNotFound. What raises anything else is tried again when the session is closed, at the latest."""

@@ -1,4 +1,4 @@
-"""Why a node was cut. The cause, and not the type of an exception, decides which answer goes out."""
+"""Why a node was cancelled. The cause, and not the type of an exception, decides which answer goes out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Time for cleaning up, and what becomes of work that takes more: shielded scopes with an end, and work in nodes.
 
-Work has one deadline, however often and from however many sides it is cut. Then those who wait go on without it, for
-what cannot end must not hold them up; and if it takes no notice at all, it is left alone.
+Work has one deadline, however often and from however many sides it is cancelled. Then those who wait go on without it,
+for what cannot end must not hold them up; and if it takes no notice at all, it is left alone.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ DEFAULT_GRACE: Final = 5.0
 
 @contextmanager
 def grace(seconds: float = DEFAULT_GRACE) -> Generator[anyio.CancelScope]:
-    """A block that a cancel does not cut, for at most `seconds`.
+    """A block that a cancel does not reach, for at most `seconds`.
 
-    For cleanup that has to wait: killing a terminal, writing a last update. When the time is up the block is cut
+    For cleanup that has to wait: killing a terminal, writing a last update. When the time is up the block is cancelled
     silently; `scope.cancelled_caught` of the yielded scope tells.
     """
     with anyio.CancelScope(deadline=anyio.current_time() + seconds, shield=True) as scope:
@@ -126,7 +126,7 @@ class SupervisedWork(ABC):
 
     def __init__(self, node: Node, watch: Watchdog) -> None:
         self.node = node
-        node.on_cut = self.was_cut
+        node.on_cancel = self.was_cancelled
         self.task: object = None
         """The task that it runs in, once it has begun."""
         self._watch = watch
@@ -136,10 +136,11 @@ class SupervisedWork(ABC):
 
     @abstractmethod
     def give_up(self) -> None:
-        """It was cut, its time for cleaning up is over, and it still runs: it is waited for no longer. Idempotent."""
+        """It was cancelled, its time for cleaning up is over, and it still runs: it is waited for no longer.
+        Idempotent."""
 
-    def was_cut(self, _node: Node) -> None:
-        """The node, or one that is nested in it and that counts, was cut: its time to clean up begins, once."""
+    def was_cancelled(self, _node: Node) -> None:
+        """The node, or one that is nested in it and that counts, was cancelled: its time to clean up begins, once."""
         if not self.is_watched:
             self.is_watched = True
             self._watch.add(self.overdue)
@@ -147,7 +148,7 @@ class SupervisedWork(ABC):
     def overdue(self) -> None:
         """For the watch: give it up, and see to it that it does not take all of the processor.
 
-        If its cut had a hold of it at two looks in a row, it takes no notice, and is left alone from then on.
+        If a cancel was delivered to it at two looks in a row, it takes no notice, and is left alone from then on.
         """
         self.give_up()
         if self.node.closed:
@@ -156,7 +157,7 @@ class SupervisedWork(ABC):
         if reached and self._reached:
             self.node.stop_cancelling()
         else:
-            # What is shielded now, for long cleanup or a thread, is still to be cut behind that.
+            # What is shielded now, for long cleanup or a thread, is still to be cancelled behind that.
             self._reached = reached
             self.is_watched = True
             self._watch.add(self.overdue)
@@ -181,7 +182,7 @@ class Job(SupervisedWork):
 
     @abstractmethod
     def over(self, value: Any, error: BaseException | None) -> None:
-        """The body has ended with this (see `Node.run`), and no cut can reach it any more."""
+        """The body has ended with this (see `Node.run`), and no cancel can reach it any more."""
 
     def start(self, body: Callable[[], Awaitable[Any]]) -> None:
         """Begin to execute `body`."""
@@ -190,12 +191,12 @@ class Job(SupervisedWork):
     async def wait(self, event: anyio.Event | None = None) -> None:
         """Wait until it has ended, or was given up; or for an event that is set by then.
 
-        Being cancelled cuts the node; then its time for cleaning up is waited for all the same.
+        Being cancelled cancels the node; then its time for cleaning up is waited for all the same.
         """
         try:
             await (event or self._done).wait()
         except BaseException:
-            self.node.cut(Cause.FINISHED)
+            self.node.cancel(Cause.FINISHED)
             with grace(self._patience + _SLACK):
                 await self._done.wait()
             raise

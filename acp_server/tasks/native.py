@@ -2,8 +2,8 @@
 
 anyio cancels what runs in its scopes anew in every round of the loop, until the scope is left. Libraries that start and
 await tasks of their own are made for one `Task.cancel()`: each further one breaks off what they do about the first. So
-such work gets a task outside of all scopes, and one cancel. The only place with such tasks; what was cut, and why, is
-the caller's matter.
+such work gets a task outside of all scopes, and one cancel. The only place with such tasks; what was cancelled, and
+why, is the caller's matter.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float = DEF
     task.add_done_callback(lambda _: ended.set())
     try:
         await ended.wait()
-    except BaseException as cut:
+    except BaseException as cancellation:
         task.cancel()
         with grace(patience):
             await ended.wait()
         if not task.done():
             _leave(task, coroutine)
         elif not task.cancelled() and (error := task.result()[1]) is not None:
-            raise error from cut
+            raise error from cancellation
         raise
     finally:
         if task.cancelled():

@@ -23,15 +23,15 @@ _ROOM: Final = 5 * _STRIDE
 
 
 class Pair:
-    """The two scopes around a run, which its task has entered: a cut cancels the outer one; the inner one can be
+    """The two scopes around a run, which its task has entered: a cancel is that of the outer one; the inner one can be
     shielded from that later, see `Node.stop_cancelling`."""
 
-    __slots__ = ("cut", "inner", "nested", "outer")
+    __slots__ = ("cancelled", "inner", "nested", "outer")
 
     def __init__(self, outer: anyio.CancelScope, inner: anyio.CancelScope) -> None:
         self.outer = outer
         self.inner = inner
-        self.cut = False
+        self.cancelled = False
         """Whether it was cancelled, or is about to be."""
         self.nested = _children(inner)
         """The scopes that are open in it now. Empty on trio, which tells when the task leaves the pair."""
@@ -64,7 +64,7 @@ class Scopes:
         On asyncio it is done a moment later, by the loop, for all that are cancelled meanwhile. There anyio notes in
         each cancel by which task it was, in words, and that takes longer than the cancel.
         """
-        pair.cut = True
+        pair.cancelled = True
         if not self._is_recursive:
             pair.outer.cancel()
             return
@@ -73,7 +73,7 @@ class Scopes:
         self.due.append(pair)
 
     def deliver(self) -> None:
-        """Do at once what `cancel` has put off: for those who have to see in their scope whether they were cut.
+        """Do at once what `cancel` has put off: for those who have to see in their scope whether they were cancelled.
 
         On asyncio, anyio hands a cancel down by recursion, one frame for each scope. Where the stack ends, some 980
         scopes down, it gives up for good, and a task that it is just waking may never wake. So it must not get there.

@@ -264,9 +264,9 @@ def _guarded(function: Callable[[], object]) -> None:
 
 def in_loop(function: Callable[..., Any], *args: Any) -> Any:
     """From a function that `Threads.run` called: call `function(*args)` in the loop and await it if it is async. That
-    happens in the place of the task that waits for this thread, so that a cut cuts it as well. Raises what it raises,
-    RequestCancelled once the function is abandoned or has ended and in one of `Threads.ask`, and RuntimeError in any
-    other thread. A thread that the function has started is such another one, unless it runs in a copy of its
+    happens in the place of the task that waits for this thread, so that a cancel reaches it as well. Raises what it
+    raises, RequestCancelled once the function is abandoned or has ended and in one of `Threads.ask`, and RuntimeError
+    in any other thread. A thread that the function has started is such another one, unless it runs in a copy of its
     context."""
     worker = _worker.get(None)
     if worker is None:

@@ -1,6 +1,7 @@
-"""The tree of running scopes: request, turn, tool call, each a node that can be cut with all that is nested in it.
+"""The tree of running scopes: request, turn, tool call, each a node that can be cancelled with all that is nested in
+it.
 
-It knows nothing of messages or answers. A node that was cut says so and why; what follows from it is its owner's
+It knows nothing of messages or answers. A node that was cancelled says so and why; what follows from it is its owner's
 matter.
 """
 
@@ -33,7 +34,7 @@ NOTHING: Final = _Nothing()
 class Node:
     """One scope of work and the scopes nested in it.
 
-    It lives from its making until `close`. In between, `run` executes its body, and `cut` ends it early.
+    It lives from its making until `close`. In between, `run` executes its body, and `cancel` ends it early.
     """
 
     __slots__ = (
@@ -42,7 +43,7 @@ class Node:
         "children",
         "closed",
         "label",
-        "on_cut",
+        "on_cancel",
         "pair",
         "parent",
     )
@@ -54,9 +55,9 @@ class Node:
         self.children: dict[Node, None] | None = None
         self.cause: Cause | None = None
         self.closed = False
-        self.on_cut: Callable[[Node], None] | None = None
-        """Called at once when this very node or one above it is cut; not if it is made in one that is cut already. It
-        must be quick and must not wait. If the stack is too deep for it, the event loop calls it again."""
+        self.on_cancel: Callable[[Node], None] | None = None
+        """Called at once when this very node or one above it is cancelled; not if it is made in one that is cancelled
+        already. It must be quick and must not wait. If the stack is too deep for it, the event loop calls it again."""
         self.pair: Pair | None = None
         """The scopes of its run."""
         if parent is None:
@@ -65,7 +66,7 @@ class Node:
             if parent.closed:
                 raise RuntimeError(f"{parent.label} has ended")
             self._scopes = parent._scopes
-            # What is nested in something cut is born cut.
+            # What is made in a cancelled node is cancelled from the beginning.
             self.cause = parent.cause
             if parent.children is None:
                 parent.children = {}
@@ -82,8 +83,8 @@ class Node:
     async def run(self, body: Callable[..., Awaitable[Any]], *args: Any) -> tuple[Any, BaseException | None]:
         """Execute `body(*args)` in this node's scope: what it returned, or `NOTHING`; and what it raised, or None.
 
-        A body that was cut before it began is not executed. A body that was cut and gave in to it has neither value
-        nor error. Nothing is ever raised from here, so that the caller can always answer.
+        A body that was cancelled before it began is not executed. A body that was cancelled and gave in to it has
+        neither value nor error. Nothing is ever raised from here, so that the caller can always answer.
         """
         make = self._scopes.make
         try:
@@ -98,7 +99,7 @@ class Node:
         self, pair: Pair, body: Callable[..., Awaitable[Any]], *args: Any
     ) -> tuple[Any, BaseException | None]:
         """The same, in scopes that this task has entered: scopes of its own are a third of the cost of a request. Other
-        nodes may run in them as well, one within the other: a cut of any of them cancels what runs in the scopes."""
+        nodes may run in them as well, one within the other: a cancel of any of them reaches what runs in the scopes."""
         if self.cause is not None or self.closed:
             return NOTHING, None
         self.pair = pair
@@ -111,21 +112,21 @@ class Node:
             self.pair = None
 
     def gave_in(self, error: BaseException) -> bool:
-        """Whether this node was cut, and what runs in it has raised `error` for that alone."""
+        """Whether this node was cancelled, and what runs in it has raised `error` for that alone."""
         return self.cause is not None and (type(error) is self._scopes.cancelled or is_cancellation(error))
 
-    def cut(self, cause: Cause) -> bool:
-        """End this node and all that is nested in it. False if it is closed or was cut: the first cause stands.
+    def cancel(self, cause: Cause) -> bool:
+        """End this node and all that is nested in it. False if it is closed or was cancelled: the first cause stands.
 
         Each has its cause when this returns. Where hundreds are nested in this one, or the caller has almost no stack
         left, scopes are cancelled a moment later, by the event loop. Raises RuntimeError in a thread that is not the
-        event loop's, and RecursionError where no stack is left; nothing is cut then.
+        event loop's, and RecursionError where no stack is left; nothing is cancelled then.
         """
         if self.closed or self.cause is not None:
             return False
         scopes = self._scopes
         if threading.get_ident() != scopes.home:
-            raise RuntimeError(f"{self.label} can only be cut in the thread of its event loop")
+            raise RuntimeError(f"{self.label} can only be cancelled in the thread of its event loop")
         fresh: list[Node] = []
         at_once = has_room()
         if not at_once:
@@ -144,53 +145,54 @@ class Node:
             self._act(fresh)
         return True
 
-    def finish_cuts(self) -> None:
-        """Do at once what is left to do of cuts in the tree of this node."""
+    def finish_cancels(self) -> None:
+        """Do at once what is left to do of cancels in the tree of this node."""
         self._scopes.finish()
 
     def _act(self, fresh: list[Node]) -> None:
         if len(fresh) <= _AT_ONCE:
-            self._cancel(fresh)
+            self._cancel_scopes(fresh)
         else:
             self._scopes.go_through(self._acting(fresh))
 
     def _acting(self, fresh: list[Node]) -> Iterator[None]:
-        """Cancel what was cut. With pauses, for what is cancelled ends in the next round of the loop."""
+        """Cancel the scopes of `fresh`. With pauses, for what is cancelled ends in the next round of the loop."""
         # What runs in a node is cancelled with all that is nested in it, so that it does not go on because of the end
         # of that. In a node where nothing runs, one child can be cancelled after the other.
         in_one_go = self.pair is not None
         portion: list[Node] = []
         for node in fresh:
             if node.parent is self and len(portion) >= _AT_ONCE and not in_one_go:
-                self._cancel(portion)
+                self._cancel_scopes(portion)
                 portion = []
                 yield
             portion.append(node)
-        self._cancel(portion)
+        self._cancel_scopes(portion)
 
-    def _cancel(self, nodes: list[Node]) -> None:
-        """Cancel the scopes of nodes that were cut, and call their callbacks."""
+    def _cancel_scopes(self, nodes: list[Node]) -> None:
+        """Cancel the scopes of nodes that were cancelled, and call their callbacks."""
         # Innermost first. Most scopes lie within one another, but a node may run in a task that its parent did not
         # start.
         for node in reversed(nodes):
-            if node.pair is not None and not node.pair.cut:
+            if node.pair is not None and not node.pair.cancelled:
                 self._scopes.cancel(node.pair)
         for node in nodes:
-            node._was_cut(again=True)
+            node._was_cancelled(again=True)
 
-    def _was_cut(self, again: bool) -> None:
+    def _was_cancelled(self, again: bool) -> None:
         try:
             # One callback may have closed the node of another, which then has none.
-            if self.on_cut is not None:
-                self.on_cut(self)
+            if self.on_cancel is not None:
+                self.on_cancel(self)
         except Exception as error:
             if again and isinstance(error, RecursionError):
-                self._scopes.soon(self._was_cut, False)
+                self._scopes.soon(self._was_cancelled, False)
             else:
-                logger.exception("a callback for the cut of %s failed", self.label)
+                logger.exception("a callback for the cancel of %s failed", self.label)
 
     def stop_cancelling(self) -> None:
-        """Leave alone what was cut, here and in all that is nested, and has not ended: it is not cut any more.
+        """Leave alone what was cancelled, here and in all that is nested, and has not ended: it is not cancelled any
+        more.
 
         Its caller waits no more from now on. Without this it could take all of the processor by refusing to end.
         """
@@ -200,19 +202,20 @@ class Node:
             child.stop_cancelling()
 
     def end_children(self) -> None:
-        """Cut what is nested in this one and has not ended."""
+        """Cancel what is nested in this one and has not ended."""
         for child in list(self.children or ()):
-            child.cut(Cause.FINISHED)
+            child.cancel(Cause.FINISHED)
 
     def close(self) -> None:
-        """The work is over. What still runs in it, or is nested in it, is cut; the node leaves the tree. Idempotent."""
+        """The work is over. What still runs in it, or is nested in it, is cancelled; the node leaves the tree.
+        Idempotent."""
         if self.pair is not None:
-            self.cut(Cause.FINISHED)
+            self.cancel(Cause.FINISHED)
         if self.children:
             self.end_children()
         self.closed = True
         # Its owner's method, as a rule: a circle that would be left to the garbage collector.
-        self.on_cut = None
+        self.on_cancel = None
         if self.parent is not None and self.parent.children is not None:
             self.parent.children.pop(self, None)
 

@@ -10,7 +10,7 @@ How it works:
   runs, and what it returned becomes text and content (`output`).
 - The client sees the call through its `View` alone, which sends what is new at a steady pace and within bounds. What a
   function may know and say is in its `ToolContext` (`context`), from any thread.
-- What came of a call follows from whether its node was cut before the function was through. When it is cut, the client
-  is told the end at once. The function cleans up unseen, and `on_cancel` has its last words.
+- What came of a call follows from whether its node was cancelled before the function was through. When it is cancelled,
+  the client is told the end at once. The function cleans up unseen, and `on_cancel` has its last words.
 - `editor` changes files through the client's editor by the rules of `edits`. `assistant` is for tools with a manifest.
 """

@@ -109,7 +109,7 @@ class ToolContext:
     def cancel(self, cause: Cause = Cause.TIMEOUT) -> bool:
         """Cancel this call alone from outside of its function, from any thread: a watchdog, a file that went away.
         False if it has ended, or is being cancelled. Its result is `cancelled`, with the words of `on_cancel`."""
-        return self.turn.client.connection.cut(self._node, cause)
+        return self.turn.client.connection.cancel(self._node, cause)
 
     @property
     def on_cancel(self) -> OnCancel | None:

@@ -124,7 +124,7 @@ class Pieces:
         try:
             async for piece in generator:
                 self._show(piece)
-                # In a node that is cut it goes no further, whatever it does with the cancel.
+                # In a node that is cancelled it goes no further, whatever it does with the cancel.
                 await self._pause()
         finally:
             await generator.aclose()

@@ -177,7 +177,7 @@ class Permission:
             return await self._context.session.client.request_permission(
                 self._call, self._options, on_late=self._keep_late
             )
-        # Only a withdrawal comes here. When the call itself is cut, its exception passes this scope.
+        # Only a withdrawal comes here. When the call itself is cancelled, its exception passes this scope.
         self._withdrawn = True
         if self._late is not None:
             self._decided = None

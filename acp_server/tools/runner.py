@@ -1,7 +1,7 @@
 """One tool call from `pending` to its end: checked, approved, run, reported (ACP, Tool Calls).
 
 It is a node inside its turn's node, and runs in a task of its own. What came of it follows from whether the node was
-cut before the function was through, and never from what a cancelled function raises or returns.
+cancelled before the function was through, and never from what a cancelled function raises or returns.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ class Execution(Job):
         return self._result
 
     def cancel(self, cause: Cause) -> bool:
-        """Cut this call alone, from any thread. False if it has ended or was cut."""
-        return self._turn.client.connection.cut(self.node, cause)
+        """Cancel this call alone, from any thread. False if it has ended or was cancelled."""
+        return self._turn.client.connection.cancel(self.node, cause)
 
     @property
     def is_cancelled(self) -> bool:
         """Whether it was cancelled, so that nothing more of it may begin; it may still be ending. What was awaited may
-        be an author's, and need not have given in to the cut."""
+        be an author's, and need not have given in to the cancel."""
         return self.node.cause is not None
 
     def finish(self) -> None:
@@ -163,7 +163,7 @@ class Execution(Job):
             return pieces.walk(value) if yields(value) else value
 
         def plainly() -> Any:
-            # A call that is cancelled as it gets a thread is not cut: its wait for one is over.
+            # A cancel that came as the call got a thread has not ended its wait for one.
             return None if self.is_cancelled else walked(tool.function(**arguments))
 
         if tool.is_async:
@@ -228,9 +228,9 @@ class Execution(Job):
 
     # -- its end
 
-    def was_cut(self, node: Node) -> None:
+    def was_cancelled(self, node: Node) -> None:
         """See `SupervisedWork`. It is over for the client: the function has its last words, and cleans up unseen."""
-        super().was_cut(node)
+        super().was_cancelled(node)
         # What a thread has said before the cancel is part of what is kept.
         self._context.take()
         ask = self._context.on_cancel

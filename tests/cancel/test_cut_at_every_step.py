@@ -1,4 +1,4 @@
-"""A nested request is cut between any two steps of the scheduler, in every way there is; nothing may get lost."""
+"""A nested request is cancelled between any two steps of the scheduler, in every way there is; nothing may get lost."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from tests.peer.handlers import CANCELLED
 Way = Callable[[Story], None]
 
 GAPS = (1, 2, 3, 5, 8, 13)
-"""Steps between one cut and the next."""
+"""Steps between one cancel and the next."""
 
 
 def by_wire(story: Story) -> None:
@@ -98,7 +98,7 @@ def test_the_same_program_takes_the_same_steps(backend: str) -> None:
 @pytest.mark.parametrize(("heeds_cancel", "delay", "seed"), [(True, 4, 0), (False, 4, 1), (True, 1, 2), (False, 7, 3)])
 @ways
 @backends
-def test_a_cut_at_any_step_leaves_one_answer_and_nothing_else(
+def test_a_cancel_at_any_step_leaves_one_answer_and_nothing_else(
     backend: str, way: Way, heeds_cancel: bool, delay: int, seed: int
 ) -> None:
     answers: list[object] = []
@@ -128,7 +128,7 @@ def test_a_cut_at_any_step_leaves_one_answer_and_nothing_else(
 @pytest.mark.parametrize("second", [by_hand, by_eof, by_close, by_scope])
 @ways
 @backends
-def test_a_second_cut_changes_nothing_for_the_worse(backend: str, way: Way, second: Way) -> None:
+def test_a_second_cancel_changes_nothing_for_the_worse(backend: str, way: Way, second: Way) -> None:
     for at in range(1, untouched(backend, heeds_cancel=False) + 1):
         story = Story(heeds_cancel=False)
         cuts = {at: way, at + GAPS[at % len(GAPS)]: second}

@@ -1,4 +1,4 @@
-"""A conversation of version 2 is cut between any two steps of the scheduler, in every way there is."""
+"""A conversation of version 2 is cancelled between any two steps of the scheduler, in every way there is."""
 
 import itertools
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tests.cancel.conversation import AGAIN, END, FIRST, SECOND, STOP, TOOL, Con
 Way = Callable[[Conversation], None]
 
 GAPS = (1, 2, 3, 5, 8, 13)
-"""Steps between one cut and the next."""
+"""Steps between one cancel and the next."""
 
 
 def cancel(story: Conversation) -> None:
@@ -132,7 +132,7 @@ def lived(
 @pytest.mark.behaviour("M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9", "M10")
 @pytest.mark.parametrize("way", WAYS)
 @backends
-def test_a_cut_at_any_step_leaves_one_answer_and_one_idle(backend: str, way: Way) -> None:
+def test_a_cancel_at_any_step_leaves_one_answer_and_one_idle(backend: str, way: Way) -> None:
     reasons: set[str] = set()
     answers: list[object] = []
     for at in range(1, untouched(backend) + 1):
@@ -163,7 +163,7 @@ def test_a_cut_at_any_step_leaves_one_answer_and_one_idle(backend: str, way: Way
     list(zip(PAIRS, itertools.cycle(["asyncio", "trio"]))),
     ids=lambda value: value if isinstance(value, str) else " ".join(way.__name__ for way in value),
 )
-def test_a_second_cut_changes_nothing_for_the_worse(backend: str, pair: tuple[Way, Way]) -> None:
+def test_a_second_cancel_changes_nothing_for_the_worse(backend: str, pair: tuple[Way, Way]) -> None:
     first, second = pair
     heeds_cancel, delay, seed = False, 3, 1
     for at in range(1, untouched(backend, heeds_cancel, delay, seed) + 1):

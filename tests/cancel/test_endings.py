@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Worker:
-    """A handler that cleans up for as long as it is told, and notes why it was cut."""
+    """A handler that cleans up for as long as it is told, and notes why it was cancelled."""
 
     def __init__(self) -> None:
         self.go = anyio.Event()
@@ -52,7 +52,7 @@ async def _echo(call: Call) -> Any:
 
 
 @pytest.mark.behaviour("D3", "D12", "A1")
-async def test_closing_cuts_and_answers_all_and_refuses_what_still_comes() -> None:
+async def test_closing_cancels_and_answers_all_and_refuses_what_still_comes() -> None:
     worker = Worker()
     async with served(Routes({"work": Route(worker.work)}), Limits()) as peer:
         peer.send(*(request(id, "work") for id in (1, 2)))
@@ -231,7 +231,7 @@ async def test_of_several_causes_the_first_is_the_one_that_can_be_read() -> None
             if first is Cause.PEER:
                 peer.send(cancel(id))
             elif first is Cause.TIMEOUT:
-                calls[id].node.cut(Cause.TIMEOUT)
+                calls[id].node.cancel(Cause.TIMEOUT)
             else:
                 peer.connection.close()
             peer.send(cancel(id))

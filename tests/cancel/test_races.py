@@ -70,7 +70,7 @@ async def test_a_handler_that_returns_in_the_moment_of_its_cancel_keeps_its_answ
     async with served(Routes({"handle": Route(handle)})) as peer:
         peer.send(request(1, "handle"))
         await peer.ping()
-        # Woken, but not yet run, when the cut comes.
+        # Woken, but not yet run, when the cancel comes.
         go.set()
         peer.connection._inbound.cancel({"requestId": 1})
         assert await peer.answer(1) == "done"
@@ -130,7 +130,7 @@ async def test_a_result_that_comes_with_the_cancel_reaches_who_releases_it(order
         id = (await peer.next())["id"]
         chunk = [result(id, "thing"), cancel(1)]
         peer.send(*(chunk if order == "answer first" else reversed(chunk)))
-        # The answer is here before the one who was cut can take its request back, so there is nothing to cancel.
+        # The answer is here before the one who was cancelled can take its request back, so there is nothing to cancel.
         assert await peer.answer(1) == CANCELLED
         assert await peer.ping() == []
     assert (late, got) == (["thing"], [])

@@ -41,7 +41,7 @@ async def _wait(call: Call) -> None:
 
 
 async def _ask(call: Call) -> None:
-    """Has a request of its own under way when it is cut."""
+    """Has a request of its own under way when it is cancelled."""
     await call.request_peer("never answered", on_late=lambda result: None)
 
 
@@ -138,7 +138,7 @@ async def _rounds(kind: Kind, peer: Peer, backend: str) -> None:
     ledger = connection.endpoint.ledger
     assert (ledger.incoming, ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
     assert connection.tree.size == 0
-    # The watch's own task sleeps until the time of the first one that was cut is up.
+    # The watch's own task sleeps until the time of the first one that was cancelled is up.
     assert (len(tasks(backend)) - connection.watchdog._running, _descriptors()) == before
     assert connection._inbound._running == 0
     assert not connection._inbound._queue

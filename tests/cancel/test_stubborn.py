@@ -1,4 +1,4 @@
-"""Handlers that do not end when they are cut: answered without them, and not insisted on for ever."""
+"""Handlers that do not end when they are cancelled: answered without them, and not insisted on for ever."""
 
 import time
 from collections.abc import Callable
@@ -127,7 +127,7 @@ async def test_a_handler_behind_a_native_shield_does_not_turn_the_loop_for_ever(
 
 
 @pytest.mark.behaviour("B19", "K5")
-async def test_a_handler_that_was_shielded_for_longer_than_the_grace_is_cut_behind_the_shield() -> None:
+async def test_a_handler_that_was_shielded_for_longer_than_the_grace_is_cancelled_behind_the_shield() -> None:
     """Leaving it alone must not mean that it is never cut at all."""
     go = anyio.Event()
     ends: list[str] = []

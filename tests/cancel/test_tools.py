@@ -7,7 +7,6 @@ import anyio
 import pytest
 
 from acp_server import Limits
-from acp_server.peer import reader
 from tests.cancel.tool_story import ASSISTANTS, ID, KINDS, POINTS, Story
 from tests.session.editor import CALM, CANCELLED, END_TURN, Editor, editing
 
@@ -53,10 +52,8 @@ def finals(editor: Editor) -> list[Any]:
 @pytest.mark.parametrize("way", CUTS)
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_tool_call_ends_with_a_final_status_and_its_prompt_with_one_answer(
-    point: str, way: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    point: str, way: str, kind: str
 ) -> None:
-    # What arrives in one chunk is acted on in one go, however busy the machine is.
-    monkeypatch.setattr(reader, "_SLICE", 60.0)
     story = Story(point, kind)
     story.token = anyio.lowlevel.current_token()
     asked = point in ("waiting for permission", "approved but not started")
@@ -151,7 +148,7 @@ async def test_a_tool_call_ends_with_a_final_status_and_its_prompt_with_one_answ
 
 
 def assert_ended(story: Story, answer: Any) -> None:
-    """At the end of input requests of ours fail at once, and what runs is cut a moment later."""
+    """At the end of input requests of ours fail at once, and what runs is cancelled a moment later."""
     waiting = story.point == "waiting for permission" or story.asks_for_a_file
     if waiting:
         assert story.result.status == "failed"

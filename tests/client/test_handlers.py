@@ -145,7 +145,7 @@ async def test_the_agent_gets_its_answers_in_the_middle_of_a_turn() -> None:
         await turn.wait()
 
 
-async def test_a_handler_is_cut_when_the_agent_withdraws_its_request() -> None:
+async def test_a_handler_is_cancelled_when_the_agent_withdraws_its_request() -> None:
     entered, cut = anyio.Event(), anyio.Event()
 
     async def slow(_params: dict[str, Any]) -> None:

@@ -15,7 +15,8 @@ INTERNAL = {"code": -32603, "message": "Internal error"}
 
 
 class Handlers:
-    """`wait` waits until it is told to `go`, or is cut; `never` must not run; `quick` answers with its parameters."""
+    """`wait` waits until it is told to `go`, or is cancelled; `never` must not run; `quick` answers with its
+    parameters."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -43,7 +44,7 @@ class Handlers:
 
 
 def raiser(*errors: BaseException, when_cut: bool = False) -> Callable[[Call], Awaitable[Any]]:
-    """A handler that raises one error, or a group of several; at once, or instead of giving in to its cut."""
+    """A handler that raises one error, or a group of several; at once, or instead of giving in to its cancel."""
     error = errors[0] if len(errors) == 1 else BaseExceptionGroup("several", errors)
 
     async def handle(_call: Call) -> None:

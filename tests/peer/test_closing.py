@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.behaviour("D3", "D11", "G13", "G14")
-async def test_closing_cuts_answers_and_fails_what_waits() -> None:
+async def test_closing_cancels_answers_and_fails_what_waits() -> None:
     handlers = Handlers()
     async with serving(handlers.routes(), Limits(drain=60)) as end, anyio.create_task_group() as group:
         answers = Answers(end.connection)
@@ -57,7 +57,7 @@ async def test_closing_cuts_answers_and_fails_what_waits() -> None:
 
 
 @pytest.mark.behaviour("C9", "D12")
-async def test_while_what_was_cut_cleans_up_answers_are_heard_and_requests_refused() -> None:
+async def test_while_what_was_cancelled_cleans_up_answers_are_heard_and_requests_refused() -> None:
     async def work(call: Call) -> None:
         try:
             await anyio.sleep_forever()
@@ -161,7 +161,7 @@ async def test_the_connection_can_be_closed_from_inside(where: str) -> None:
         await end.connection.wait_closed()
     answer = [{"jsonrpc": "2.0", "id": 1, "error": CANCELLED}]
     assert came == (answer if where in ("request", "inline") else [])
-    # What cleans up is not cut by it.
+    # What cleans up is not cancelled by it.
     assert ("went on" in reached) == (where in ("callback", "background"))
     assert end.raised is None
 
@@ -275,7 +275,7 @@ async def test_callbacks_run_once_in_order_behind_everything_else(caplog: pytest
 
 
 @pytest.mark.behaviour("G12")
-async def test_a_callback_that_hangs_is_cut_and_the_next_ones_still_run() -> None:
+async def test_a_callback_that_hangs_is_cancelled_and_the_next_ones_still_run() -> None:
     log: list[str] = []
 
     async def hangs() -> None:

@@ -140,7 +140,7 @@ async def test_an_error_of_a_handler_counts_more_than_a_scope_that_it_left_open(
         assert (await end.next())["error"] == {"code": -32602, "message": "no such book"}
 
 
-async def test_a_request_that_is_cut_while_it_runs_leaves_the_next_one_alone() -> None:
+async def test_a_request_that_is_cancelled_while_it_runs_leaves_the_next_one_alone() -> None:
     async def cut_itself(call: Call) -> str:
         assert call.cancel()
         return "all the same"

@@ -179,7 +179,7 @@ async def test_notifications_before_the_end_of_input_are_handled_like_requests()
 
 
 @pytest.mark.behaviour("G6")
-async def test_what_does_not_finish_is_cut_cleaned_up_and_answered() -> None:
+async def test_what_does_not_finish_is_cancelled_cleaned_up_and_answered() -> None:
     handlers = Handlers()
     cut: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Requests of the peer that are cut: running, not begun, waiting."""
+"""Requests of the peer that are cancelled: running, not begun, waiting."""
 
 from contextvars import ContextVar
 from typing import Any
@@ -200,7 +200,7 @@ async def test_a_cancel_in_the_same_chunk_finds_the_one_request_that_it_names() 
 
 
 @pytest.mark.behaviour("B4")
-async def test_a_request_that_is_cut_before_it_began_can_answer_with_what_was_offered_on_admission() -> None:
+async def test_a_request_that_is_cancelled_before_it_began_can_answer_with_what_was_offered_on_admission() -> None:
     handlers = Handlers()
     route = Route(handlers.never, register=lambda call: call.partial("nothing yet"))
     async with served(handlers.routes(registered=route)) as peer:
@@ -269,7 +269,7 @@ async def test_the_queue_moves_on_when_a_running_request_is_cancelled_or_fails()
         assert await peer.answer(3) == {"n": 3}
 
 
-async def test_the_queue_moves_on_past_a_request_that_was_cut_before_its_first_step() -> None:
+async def test_the_queue_moves_on_past_a_request_that_was_cancelled_before_its_first_step() -> None:
     handlers = Handlers()
     async with served(handlers.routes(), Limits(running=1, drain=0)) as peer:
         peer.send(request(1, "never"), request(2, "quick", {"n": 2}), cancel(1))

@@ -10,7 +10,6 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import InvalidParams
-from acp_server.peer import reader
 from acp_server.peer.connection import Limits
 from acp_server.peer.context import Call, Follower
 from acp_server.peer.peer import Peer
@@ -195,7 +194,7 @@ async def test_what_admission_raises_is_the_answer_and_the_handler_does_not_run(
 
 def _answer_at_once(call: Call) -> None:
     call.partial("no need")
-    call.node.cut(Cause.USER)
+    call.node.cancel(Cause.USER)
 
 
 @pytest.mark.parametrize("running", [None, 1])
@@ -203,7 +202,7 @@ async def test_a_request_that_is_answered_or_cut_on_admission_never_runs(running
     handlers = Handlers()
     routes = handlers.routes(
         answered=Route(handlers.never, register=_answer_at_once),
-        cut=Route(handlers.never, register=lambda call: _ignore(call.node.cut(Cause.TIMEOUT))),
+        cut=Route(handlers.never, register=lambda call: _ignore(call.node.cancel(Cause.TIMEOUT))),
     )
     async with served(routes, Limits(running=running, drain=0)) as peer:
         peer.send(request(0, "wait"), request(1, "answered"), request(2, "cut"))
@@ -214,11 +213,7 @@ async def test_a_request_that_is_answered_or_cut_on_admission_never_runs(running
         assert await peer.ping() == []
 
 
-async def test_a_connection_that_is_closed_on_admission_answers_that_request_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # What is not handled when the connection is closed is not answered: both are to be, also on a busy machine.
-    monkeypatch.setattr(reader, "_SLICE", 1000.0)
+async def test_a_connection_that_is_closed_on_admission_answers_that_request_too() -> None:
     handlers = Handlers()
     route = Route(handlers.never, register=lambda call: call.connection.close())
     async with served(handlers.routes(closing=route)) as peer:
@@ -232,7 +227,7 @@ async def test_a_connection_that_is_closed_on_admission_answers_that_request_too
 
 def _give_up(call: Call, answer: str) -> None:
     call.partial(answer)
-    call.node.cut(Cause.USER)
+    call.node.cancel(Cause.USER)
     call.give_up()
 
 
@@ -324,7 +319,7 @@ async def test_what_goes_along_with_a_request_hears_once_that_it_is_answered_and
         call.follower = Listener(call)
 
     async def handle(call: Call) -> str:
-        call.node.cut(Cause.SHUTDOWN)
+        call.node.cancel(Cause.SHUTDOWN)
         call.give_up()
         heard.append("goes on")
         return "late"
@@ -339,7 +334,7 @@ async def test_what_goes_along_with_a_request_hears_once_that_it_is_answered_and
 
 @pytest.mark.behaviour("D1")
 @pytest.mark.parametrize("cause", list(Cause))
-async def test_a_request_that_we_cut_ourselves_is_answered_like_any_cancelled_one(cause: Cause) -> None:
+async def test_a_request_that_we_cancelled_ourselves_is_answered_like_any_cancelled_one(cause: Cause) -> None:
     calls: list[Call] = []
 
     async def handle(call: Call) -> None:
@@ -349,7 +344,7 @@ async def test_a_request_that_we_cut_ourselves_is_answered_like_any_cancelled_on
     async with served(Routes({"handle": Route(handle, register=calls.append)})) as peer:
         peer.send(request(1, "handle"))
         await peer.ping()
-        calls[0].node.cut(cause)
+        calls[0].node.cancel(cause)
         # What is there so far is the answer only to those who asked for the cancel.
         assert await peer.answer(1) == ("part" if cause.asked_for else CANCELLED)
 

@@ -86,7 +86,7 @@ async def test_a_cancel_reaches_the_tasks_that_a_handler_started_and_what_they_a
 
 
 @pytest.mark.behaviour("C9")
-async def test_what_is_asked_for_cleaning_up_behind_the_cut_is_asked_and_answered() -> None:
+async def test_what_is_asked_for_cleaning_up_behind_the_cancel_is_asked_and_answered() -> None:
     got: list[Any] = []
 
     async def work(call: Call) -> None:
@@ -168,7 +168,6 @@ async def test_cleanup_that_fails_is_logged_and_the_connection_goes_on(caplog: p
 
 
 @pytest.mark.behaviour("C12", "C13")
-@pytest.mark.usefixtures("all_in_one_slice")
 @pytest.mark.parametrize("answer", ["refused", "answered", "silent"])
 async def test_a_cancelled_parent_is_answered_by_its_own_rule_whatever_its_child_is_answered(answer: str) -> None:
     async def work(call: Call) -> None:

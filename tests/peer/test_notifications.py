@@ -177,7 +177,7 @@ async def test_a_handler_that_ends_the_program_is_no_failure(
 
 
 @pytest.mark.behaviour("G6", "G14")
-async def test_stopping_cuts_what_runs_forgets_what_waits_and_delivers_answers_at_once(
+async def test_stopping_cancels_what_runs_forgets_what_waits_and_delivers_answers_at_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     track = Track()
@@ -185,7 +185,7 @@ async def test_stopping_cuts_what_runs_forgets_what_waits_and_delivers_answers_a
     track.waiting("never")
     track.answer("waiting")
     await until(lambda: track.did)
-    track.queue.node.cut(Cause.CLOSED)
+    track.queue.node.cancel(Cause.CLOSED)
     assert track.did == ["a begins", "waiting"]
     track.waiting("too late")
     track.plain("too late")
@@ -194,7 +194,7 @@ async def test_stopping_cuts_what_runs_forgets_what_waits_and_delivers_answers_a
     assert track.did == ["a begins", "waiting", "late", "a cut"]
     track.answer("later")
     assert track.did[-1] == "later"
-    track.queue.node.cut(Cause.CLOSED)
+    track.queue.node.cancel(Cause.CLOSED)
     assert not caplog.records
     gc.collect()
 
@@ -204,13 +204,15 @@ async def test_stopping_before_the_first_step_leaves_no_coroutine_that_was_never
     track = Track()
     track.waiting("a")
     track.waiting("never")
-    track.queue.node.cut(Cause.CLOSED)
+    track.queue.node.cancel(Cause.CLOSED)
     await track.over()
     assert track.did == []
     gc.collect()
 
 
-async def test_a_handler_that_is_cut_may_clean_up_and_is_logged_if_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_handler_that_is_cancelled_may_clean_up_and_is_logged_if_that_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     track = Track()
 
     async def cleans_up_badly() -> None:
@@ -224,7 +226,7 @@ async def test_a_handler_that_is_cut_may_clean_up_and_is_logged_if_that_fails(ca
 
     track.queue.notify("a", cleans_up_badly, 0)
     await anyio.wait_all_tasks_blocked()
-    track.queue.node.cut(Cause.CLOSED)
+    track.queue.node.cancel(Cause.CLOSED)
     await track.over()
     assert track.did == ["cleaned up"]
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
@@ -248,7 +250,7 @@ async def test_a_handler_that_refuses_to_end_is_left_alone_in_the_end() -> None:
     track.queue.notify("stubborn", stubborn, 0)
     track.waiting("never")
     await anyio.wait_all_tasks_blocked()
-    track.queue.node.cut(Cause.CLOSED)
+    track.queue.node.cancel(Cause.CLOSED)
     await until(lambda: cuts > 3)
     track.queue.node.stop_cancelling()
     for _ in range(5):

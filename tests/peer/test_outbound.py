@@ -160,7 +160,7 @@ async def test_an_answer_in_the_moment_of_the_time_out_is_the_outcome(
 @pytest.mark.behaviour("C3", "C4", "E6")
 @pytest.mark.parametrize("creates", [True, False])
 @pytest.mark.parametrize("answered_first", [True, False])
-async def test_an_answer_in_the_moment_of_the_cut_is_released_and_not_withdrawn(
+async def test_an_answer_in_the_moment_of_the_cancel_is_released_and_not_withdrawn(
     answered_first: bool, creates: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving() as end, anyio.create_task_group() as group:
@@ -205,7 +205,7 @@ async def test_an_answer_in_the_moment_of_a_native_cut_is_released_and_not_withd
 
 
 @pytest.mark.behaviour("C8")
-async def test_what_is_cut_already_asks_nothing() -> None:
+async def test_what_is_cancelled_already_asks_nothing() -> None:
     async with serving() as end:
         with anyio.CancelScope() as scope:
             scope.cancel()
@@ -216,7 +216,7 @@ async def test_what_is_cut_already_asks_nothing() -> None:
 
 
 @pytest.mark.behaviour("C7")
-async def test_a_request_that_is_cut_while_it_is_queued_was_never_made() -> None:
+async def test_a_request_that_is_cancelled_while_it_is_queued_was_never_made() -> None:
     async with serving() as end, anyio.create_task_group() as group:
         end.faults.stall_sending()
         end.connection.notify("first")
@@ -240,7 +240,7 @@ async def test_a_request_that_is_cut_while_it_is_queued_was_never_made() -> None
 
 @pytest.mark.behaviour("C7", "E2")
 @pytest.mark.parametrize("half", [1, 20, 43])
-async def test_a_request_that_is_cut_while_it_is_written_is_completed_and_then_cancelled(half: int) -> None:
+async def test_a_request_that_is_cancelled_while_it_is_written_is_completed_and_then_cancelled(half: int) -> None:
     async with serving() as end, anyio.create_task_group() as group:
         end.faults.stall_sending(after=half)
         answers = Answers(end.connection)

@@ -7,21 +7,14 @@ import pytest
 
 from acp_server import Agent, MemoryStore, Session, Turn
 from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
-from acp_server.peer import reader
 from acp_server.store.records import SessionRecord
 from tests.session.agents import listener, setup, talker
 from tests.session.editor import CANCELLED, END_TURN, QUICK, Editor, editing
 from tests.store.stores import TestStore
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("whole_chunks")]
+pytestmark = pytest.mark.anyio
 
 METHODS = ["session/close", "session/delete", "session/load", "session/resume"]
-
-
-@pytest.fixture
-def whole_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chunk is handled in one go, also where the machine is busy and a message takes longer than a slice."""
-    monkeypatch.setattr(reader, "_SLICE", 60.0)
 
 
 def opens(method: str) -> bool:

@@ -7,7 +7,6 @@ import pytest
 
 from acp_server import Agent, Cause, Limits, RequestCancelled, Turn, grace
 from acp_server.errors import INVALID_REQUEST, REQUEST_CANCELLED
-from acp_server.peer import reader
 from acp_server.session.session import Session
 from tests.session.agents import listener
 from tests.session.editor import CANCELLED, END_TURN, editing
@@ -300,7 +299,7 @@ async def test_a_turn_that_we_end_ourselves_is_an_error_and_not_cancelled(cause:
         session = await editor.open()
         id = await editor.prompt(session, "hang")
         await editor.client.expect("session/update")
-        turns[0].node.cut(cause)
+        turns[0].node.cancel(cause)
         assert await editor.answer(id) == {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
         assert turns[0].state.value == "failed"
         assert await editor.ask(session, "next") == END_TURN
@@ -313,7 +312,7 @@ async def test_a_cancel_of_the_request_behind_a_time_limit_of_ours_changes_nothi
         session = await editor.open()
         id = await editor.prompt(session, "hang")
         await editor.client.expect("session/update")
-        turns[0].node.cut(Cause.TIMEOUT)
+        turns[0].node.cancel(Cause.TIMEOUT)
         editor.connection._inbound.cancel({"requestId": id})
         assert await editor.answer(id) == {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
         assert turns[0].state.value == "failed"
@@ -330,8 +329,6 @@ async def test_a_turn_that_is_cancelled_in_the_moment_in_which_it_could_begin_do
         session.cancel()
 
     left = Session.leave
-    # The second prompt is there before the first one has left, also on a busy machine.
-    monkeypatch.setattr(reader, "_SLICE", 1000.0)
     async with editing(agent) as editor:
         session = await editor.open()
         first = await editor.prompt(session, "hang")

@@ -64,7 +64,7 @@ async def test_whatever_ends_the_session_closes_it_in_the_task_that_opened_it(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_a_turn_that_the_end_of_the_program_cuts_has_it_until_it_is_through() -> None:
+async def test_a_turn_that_the_end_of_the_program_cancels_has_it_until_it_is_through() -> None:
     server = Server()
     agent = Agent("served")
     seen: list[str] = []

@@ -260,7 +260,7 @@ async def test_a_client_that_goes_away_does_not_hold_up_the_cleanup() -> None:
 
 
 @pytest.mark.behaviour("F10")
-async def test_a_release_that_is_cut_is_done_again_when_the_block_is_left() -> None:
+async def test_a_release_that_is_cancelled_is_done_again_when_the_block_is_left() -> None:
     agent = Agent("releases")
 
     @agent.prompt

@@ -215,7 +215,7 @@ async def test_only_what_a_cancelled_turn_itself_did_wrong_is_worth_a_warning(
 
 
 @pytest.mark.behaviour("F2", "D7")
-async def test_a_time_out_cuts_a_block_of_the_handler_and_ends_the_prompt_only_where_it_is_let_out() -> None:
+async def test_a_time_out_cancels_a_block_of_the_handler_and_ends_the_prompt_only_where_it_is_let_out() -> None:
     agent = Agent("times out")
 
     @agent.prompt

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.behaviour("C9")
-async def test_a_cancel_does_not_cut_a_block_with_grace() -> None:
+async def test_a_cancel_does_not_end_a_block_with_grace() -> None:
     cleaned = False
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -24,7 +24,7 @@ async def test_a_cancel_does_not_cut_a_block_with_grace() -> None:
     assert cleaned
 
 
-async def test_a_block_whose_time_is_up_is_cut_silently_and_tells() -> None:
+async def test_a_block_whose_time_is_up_is_cancelled_silently_and_tells() -> None:
     with grace(0) as scope:
         await anyio.sleep_forever()
     assert scope.cancelled_caught
@@ -40,7 +40,7 @@ async def test_the_scope_around_goes_on_cancelling_behind_the_block() -> None:
     assert scope.cancelled_caught
 
 
-async def test_what_is_let_be_is_out_of_reach_for_cancels_from_outside_only() -> None:
+async def test_what_is_left_alone_is_out_of_reach_for_cancels_from_outside_only() -> None:
     reached: list[str] = []
     with anyio.CancelScope() as outer, anyio.CancelScope() as inner:
         stop_cancelling(inner)
@@ -56,7 +56,7 @@ async def test_what_is_let_be_is_out_of_reach_for_cancels_from_outside_only() ->
 @pytest.mark.behaviour("K5")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("rounds", range(1, 8))
-async def test_work_that_looks_for_its_cancel_when_it_is_let_be_goes_on(rounds: int) -> None:
+async def test_work_that_looks_for_its_cancel_when_it_is_left_alone_goes_on(rounds: int) -> None:
     outer, inner = anyio.CancelScope(), anyio.CancelScope()
     waiting, over = anyio.Event(), anyio.Event()
 

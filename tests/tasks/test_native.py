@@ -54,7 +54,7 @@ async def test_what_it_returns_and_raises_comes_out() -> None:
 
 
 @ASYNCIO
-async def test_a_scope_that_cuts_the_caller_cancels_it_once_and_waits_for_its_end() -> None:
+async def test_a_scope_that_cancels_the_caller_cancels_it_once_and_waits_for_its_end() -> None:
     library = Library()
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
@@ -76,7 +76,7 @@ async def test_the_same_for_a_native_cancel_of_the_caller() -> None:
 
 
 @ASYNCIO
-async def test_one_that_is_cut_before_it_begins_does_not_begin() -> None:
+async def test_one_that_is_cancelled_before_it_begins_does_not_begin() -> None:
     library = Library()
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -85,7 +85,7 @@ async def test_one_that_is_cut_before_it_begins_does_not_begin() -> None:
 
 
 @ASYNCIO
-async def test_a_turn_that_is_cancelled_cuts_it_and_it_can_talk_to_the_client_until_then() -> None:
+async def test_a_turn_that_is_cancelled_cancels_it_and_it_can_talk_to_the_client_until_then() -> None:
     library = Library()
     agent = Agent("native")
 

@@ -1,4 +1,4 @@
-"""A cut reaches what it cuts, however many scopes lie within one another, and however little stack is left."""
+"""A cancel reaches what it cuts, however many scopes lie within one another, and however little stack is left."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
@@ -84,7 +84,7 @@ class Running:
         self.root = Node(None, "root")
         self.node = self.root.child("deep")
         self.told: list[Cause | None] = []
-        self.node.on_cut = lambda node: self.told.append(node.cause)
+        self.node.on_cancel = lambda node: self.told.append(node.cause)
         self.ends: list[object] = []
 
     async def run(self, body: Callable[[], Awaitable[None]]) -> None:
@@ -92,24 +92,24 @@ class Running:
 
 
 @pytest.mark.parametrize("body", ["scopes", "groups", "tasks"])
-async def test_a_cut_ends_what_is_nested_deeper_than_the_stack(body: str) -> None:
+async def test_a_cancel_ends_what_is_nested_deeper_than_the_stack(body: str) -> None:
     running = Running()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             group.start_soon(running.run, getattr(running.deep, body))
             await running.deep.waiting.wait()
-            assert running.node.cut(Cause.PEER)
+            assert running.node.cancel(Cause.PEER)
             assert running.told == [Cause.PEER]
     assert running.ends == [(NOTHING, None)]
 
 
-async def test_what_is_shielded_at_that_depth_is_cut_behind_its_shield() -> None:
+async def test_what_is_shielded_at_that_depth_is_cancelled_behind_its_shield() -> None:
     running = Running()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             group.start_soon(running.run, running.deep.shielded)
             await running.deep.waiting.wait()
-            running.node.cut(Cause.PEER)
+            running.node.cancel(Cause.PEER)
             await anyio.wait_all_tasks_blocked()
             assert running.ends == []
             running.deep.go_on.set()
@@ -123,7 +123,7 @@ async def test_what_takes_no_notice_at_that_depth_can_be_left_alone() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(running.run, running.deep.stubborn)
             await running.deep.waiting.wait()
-            running.node.cut(Cause.PEER)
+            running.node.cancel(Cause.PEER)
             while running.deep.hits < 3:
                 await anyio.lowlevel.checkpoint()
             running.node.stop_cancelling()
@@ -140,19 +140,19 @@ async def test_a_callback_that_fails_for_want_of_stack_is_called_once_more(caplo
     calls: list[int] = []
     called = anyio.Event()
 
-    def on_cut(_: Node) -> None:
+    def on_cancel(_: Node) -> None:
         calls.append(1)
         if len(calls) == 2:
             called.set()
         raise RecursionError
 
-    node.on_cut = on_cut
-    node.cut(Cause.USER)
+    node.on_cancel = on_cancel
+    node.cancel(Cause.USER)
     with anyio.fail_after(5):
         await called.wait()
     await anyio.wait_all_tasks_blocked()
     assert len(calls) == 2
-    assert [record.getMessage() for record in caplog.records] == ["a callback for the cut of node failed"]
+    assert [record.getMessage() for record in caplog.records] == ["a callback for the cancel of node failed"]
 
 
 def _down(frames: int, function: Callable[[], bool]) -> bool:
@@ -172,13 +172,13 @@ def _deepest() -> int:
 
 
 @pytest.mark.parametrize("around", [0, 1, 30])
-async def test_a_cut_by_a_caller_with_almost_no_stack_left_is_whole_or_none(around: int) -> None:
+async def test_a_cancel_by_a_caller_with_almost_no_stack_left_is_whole_or_none(around: int) -> None:
     refused = 0
     for room in range(130):
         root = Node(None, "root")
         node = root.child("node")
         told: list[Cause | None] = []
-        node.on_cut = lambda node, told=told: told.append(node.cause)
+        node.on_cancel = lambda node, told=told: told.append(node.cause)
         waiting, ended = anyio.Event(), anyio.Event()
 
         async def body(waiting: anyio.Event = waiting) -> None:
@@ -197,11 +197,11 @@ async def test_a_cut_by_a_caller_with_almost_no_stack_left_is_whole_or_none(arou
                 group.start_soon(run)
                 await waiting.wait()
                 try:
-                    assert _down(_deepest() - room, lambda node=node: node.cut(Cause.USER))
+                    assert _down(_deepest() - room, lambda node=node: node.cancel(Cause.USER))
                 except RecursionError:
                     refused += 1
                     assert node.cause is None
-                    node.cut(Cause.USER)
+                    node.cancel(Cause.USER)
                 await ended.wait()
         assert told == [Cause.USER]
     assert 0 < refused < 30

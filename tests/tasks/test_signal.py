@@ -42,7 +42,7 @@ async def test_a_signal_that_was_set_before_is_not_waited_for() -> None:
         await signal
 
 
-async def test_setting_a_signal_whose_waiter_was_cut_does_nothing() -> None:
+async def test_setting_a_signal_whose_waiter_was_cancelled_does_nothing() -> None:
     signal = Signals().make()
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -51,7 +51,7 @@ async def test_setting_a_signal_whose_waiter_was_cut_does_nothing() -> None:
     _set(signal)
 
 
-async def test_a_checkpoint_only_cuts_what_is_cancelled() -> None:
+async def test_a_checkpoint_only_cancels_what_is_cancelled() -> None:
     signals = Signals()
     await signals.checkpoint_if_cancelled()
     with anyio.CancelScope() as scope:
@@ -140,7 +140,7 @@ async def test_a_task_that_is_cancelled_as_its_bell_has_rung_is_cancelled_all_th
 
 
 @ON_ASYNCIO
-async def test_a_scope_cuts_a_task_that_waits_for_a_bell() -> None:
+async def test_a_scope_cancels_a_task_that_waits_for_a_bell() -> None:
     bell = Bell()
     with anyio.move_on_after(0) as scope:
         await bell

@@ -16,7 +16,7 @@ from tests.tasks.stuck import Stuck, none_left
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_cancel_cuts_what_the_loop_does_for_it_and_refuses_what_it_wants_later() -> None:
+async def test_a_cancel_cancels_what_the_loop_does_for_it_and_refuses_what_it_wants_later() -> None:
     refused: list[str] = []
     waiting = anyio.Event()
     over = threading.Event()

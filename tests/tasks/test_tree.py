@@ -1,4 +1,4 @@
-"""Nodes: running, cutting, and the keys by which they are found."""
+"""Nodes: running, cancelling, and the keys by which they are found."""
 
 from typing import Any
 
@@ -55,9 +55,9 @@ async def test_a_cancellation_that_nobody_asked_the_node_for_is_handed_back_as_a
     assert node.cause is None
 
 
-async def test_a_body_that_was_cut_before_it_began_is_not_executed() -> None:
+async def test_a_body_that_was_cancelled_before_it_began_is_not_executed() -> None:
     node = Node(None, "connection").child("a")
-    node.cut(Cause.USER)
+    node.cancel(Cause.USER)
     assert await node.run(pytest.fail, "it ran") == (NOTHING, None)
 
 
@@ -71,18 +71,18 @@ async def test_a_body_that_gives_in_to_its_cut_has_neither_value_nor_error() -> 
     node = Node(None, "connection").child("a")
 
     async def body() -> None:
-        node.cut(Cause.PEER)
+        node.cancel(Cause.PEER)
         await anyio.lowlevel.checkpoint()
         pytest.fail("it went on")
 
     assert await node.run(body) == (NOTHING, None)
 
 
-async def test_a_body_that_returns_although_it_was_cut_keeps_its_value() -> None:
+async def test_a_body_that_returns_although_it_was_cancelled_keeps_its_value() -> None:
     node = Node(None, "connection").child("a")
 
     async def body() -> str:
-        node.cut(Cause.PEER)
+        node.cancel(Cause.PEER)
         try:
             await anyio.lowlevel.checkpoint()
         except anyio.get_cancelled_exc_class():
@@ -92,12 +92,12 @@ async def test_a_body_that_returns_although_it_was_cut_keeps_its_value() -> None
     assert await node.run(body) == ("partial", None)
 
 
-async def test_what_a_cut_body_raises_instead_is_handed_back() -> None:
+async def test_what_a_cancelled_body_raises_instead_is_handed_back() -> None:
     node = Node(None, "connection").child("a")
     error = ValueError("cleanup")
 
     async def body() -> None:
-        node.cut(Cause.PEER)
+        node.cancel(Cause.PEER)
         try:
             await anyio.lowlevel.checkpoint()
         finally:
@@ -106,7 +106,7 @@ async def test_what_a_cut_body_raises_instead_is_handed_back() -> None:
     assert await node.run(body) == (NOTHING, error)
 
 
-async def test_a_cut_interrupts_what_the_body_started_itself() -> None:
+async def test_a_cancel_interrupts_what_the_body_started_itself() -> None:
     node = Node(None, "connection").child("a")
     ended: list[str] = []
 
@@ -120,7 +120,7 @@ async def test_a_cut_interrupts_what_the_body_started_itself() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(child)
             await anyio.wait_all_tasks_blocked()
-            node.cut(Cause.PEER)
+            node.cancel(Cause.PEER)
 
     assert await node.run(body) == (NOTHING, None)
     assert ended == ["child"]
@@ -131,8 +131,8 @@ async def test_a_cut_interrupts_what_the_body_started_itself() -> None:
 
 async def test_the_first_cause_stands() -> None:
     node = Node(None, "connection").child("a")
-    assert node.cut(Cause.TIMEOUT)
-    assert not node.cut(Cause.PEER)
+    assert node.cancel(Cause.TIMEOUT)
+    assert not node.cancel(Cause.PEER)
     assert node.cause is Cause.TIMEOUT
 
 
@@ -140,35 +140,35 @@ async def test_cutting_takes_the_whole_subtree_and_nothing_else() -> None:
     tree = Node(None, "connection")
     a, b = tree.child("a"), tree.child("b")
     deep = a.child("turn").child("tool")
-    a.cut(Cause.SESSION)
+    a.cancel(Cause.SESSION)
     assert deep.cause is Cause.SESSION
     assert b.cause is None
     assert tree.cause is None
 
 
-async def test_what_was_cut_before_keeps_its_own_cause_when_its_parent_is_cut() -> None:
+async def test_what_was_cancelled_before_keeps_its_own_cause_when_its_parent_is_cancelled() -> None:
     tree = Node(None, "connection")
     tool = tree.child("turn").child("tool")
-    tool.cut(Cause.USER)
-    tree.cut(Cause.CLOSED)
+    tool.cancel(Cause.USER)
+    tree.cancel(Cause.CLOSED)
     assert tool.cause is Cause.USER
     assert tool.parent is not None
     assert tool.parent.cause is Cause.CLOSED
 
 
-async def test_what_is_nested_in_something_cut_is_born_cut() -> None:
+async def test_what_is_nested_in_something_cancelled_is_cancelled_from_the_beginning() -> None:
     node = Node(None, "connection").child("a")
-    node.cut(Cause.SESSION)
+    node.cancel(Cause.SESSION)
     child = node.child("b")
     assert child.cause is Cause.SESSION
-    assert not child.cut(Cause.PEER)
+    assert not child.cancel(Cause.PEER)
     assert await child.run(pytest.fail, "it ran") == (NOTHING, None)
 
 
 async def test_a_closed_node_cannot_be_cut() -> None:
     node = Node(None, "connection").child("a")
     node.close()
-    assert not node.cut(Cause.PEER)
+    assert not node.cancel(Cause.PEER)
     assert node.cause is None
 
 
@@ -185,7 +185,7 @@ async def test_nodes_in_tasks_of_their_own_end_together() -> None:
         group.start_soon(run, outer)
         group.start_soon(run, inner)
         await anyio.wait_all_tasks_blocked()
-        outer.cut(Cause.PEER)
+        outer.cancel(Cause.PEER)
     assert results == {"outer": (NOTHING, None), "inner": (NOTHING, None)}
 
 
@@ -197,7 +197,7 @@ async def test_cutting_an_inner_node_leaves_the_outer_body_running() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(inner.run, anyio.sleep_forever)
             await anyio.wait_all_tasks_blocked()
-            inner.cut(Cause.USER)
+            inner.cancel(Cause.USER)
         await anyio.lowlevel.checkpoint()
         return "went on"
 
@@ -211,7 +211,7 @@ async def test_size_counts_at_every_depth_and_reprs_say_the_state() -> None:
     assert tree.size == 2
     assert a.size == 1
     assert repr(b) == "<Node b open>"
-    a.cut(Cause.PEER)
+    a.cancel(Cause.PEER)
     assert repr(b) == "<Node b peer>"
     b.close()
     assert repr(b) == "<Node b closed>"

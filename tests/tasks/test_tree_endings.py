@@ -25,19 +25,19 @@ async def test_callbacks_are_called_outermost_first_when_every_cause_is_recorded
     b, c = a.child("b"), a.child("c")
     seen: list[tuple[str, list[Cause | None]]] = []
     for node in (c, b, a):
-        node.on_cut = lambda node: seen.append((node.label, [n.cause for n in (a, b, c)]))
-    a.cut(Cause.PEER)
+        node.on_cancel = lambda node: seen.append((node.label, [n.cause for n in (a, b, c)]))
+    a.cancel(Cause.PEER)
     assert seen == [(label, [Cause.PEER] * 3) for label in "abc"]
 
 
-async def test_a_callback_is_called_once_however_often_its_node_is_cut() -> None:
+async def test_a_callback_is_called_once_however_often_its_node_is_cancelled() -> None:
     tree = Node(None, "connection")
     node = tree.child("a")
     seen: list[Node] = []
-    node.on_cut = seen.append
-    node.cut(Cause.PEER)
-    node.cut(Cause.SESSION)
-    tree.cut(Cause.CLOSED)
+    node.on_cancel = seen.append
+    node.cancel(Cause.PEER)
+    node.cancel(Cause.SESSION)
+    tree.cancel(Cause.CLOSED)
     node.close()
     assert seen == [node]
 
@@ -50,11 +50,11 @@ async def test_a_callback_that_fails_is_logged_and_stops_nobody(caplog: pytest.L
     def fail(_node: Node) -> None:
         raise ValueError("quick")
 
-    a.on_cut, b.on_cut = fail, seen.append
-    assert tree.cut(Cause.CLOSED)
+    a.on_cancel, b.on_cancel = fail, seen.append
+    assert tree.cancel(Cause.CLOSED)
     assert seen == [b]
     assert [(r.levelno, r.getMessage()) for r in caplog.records] == [
-        (logging.ERROR, "a callback for the cut of a failed")
+        (logging.ERROR, "a callback for the cancel of a failed")
     ]
 
 
@@ -64,14 +64,14 @@ async def test_a_callback_may_cut_its_own_node_its_parent_and_its_siblings() -> 
     tool = a.child("tool")
     seen: list[str] = []
 
-    def cut_all(node: Node) -> None:
+    def cancel_all(node: Node) -> None:
         seen.append(node.label)
         for other in (tool, a, b, tree):
-            other.cut(Cause.USER)
+            other.cancel(Cause.USER)
 
     for node in (tool, a, b):
-        node.on_cut = cut_all
-    a.cut(Cause.PEER)
+        node.on_cancel = cancel_all
+    a.cancel(Cause.PEER)
     assert seen == ["a", "b", "tool"]
     assert [n.cause for n in (a, tool, b, tree)] == [Cause.PEER, Cause.PEER, Cause.USER, Cause.USER]
 
@@ -86,9 +86,9 @@ async def test_a_callback_may_close_nodes_of_the_same_cut_and_their_callbacks_ar
         seen.append(node.label)
         b.close()
 
-    a.on_cut = close_b
-    b.on_cut = c.on_cut = lambda node: seen.append(node.label)
-    a.cut(Cause.PEER)
+    a.on_cancel = close_b
+    b.on_cancel = c.on_cancel = lambda node: seen.append(node.label)
+    a.cancel(Cause.PEER)
     assert seen == ["a", "c"]
     assert tree.size == 2
 
@@ -96,15 +96,15 @@ async def test_a_callback_may_close_nodes_of_the_same_cut_and_their_callbacks_ar
 async def test_a_callback_may_open_a_node_which_is_born_cut() -> None:
     node = Node(None, "connection").child("a")
     born: list[Node] = []
-    node.on_cut = lambda node: born.append(node.child("late"))
-    node.cut(Cause.PEER)
+    node.on_cancel = lambda node: born.append(node.child("late"))
+    node.cancel(Cause.PEER)
     assert [child.cause for child in born] == [Cause.PEER]
 
 
 # close
 
 
-async def test_closing_cuts_what_is_still_nested() -> None:
+async def test_closing_cancels_what_is_still_nested() -> None:
     tree = Node(None, "connection")
     node = tree.child("a")
     child = node.child("b")
@@ -114,10 +114,10 @@ async def test_closing_cuts_what_is_still_nested() -> None:
     assert tree.size == 0
 
 
-async def test_closing_a_cut_node_leaves_the_cause_of_its_children() -> None:
+async def test_closing_a_cancelled_node_leaves_the_cause_of_its_children() -> None:
     node = Node(None, "connection").child("a")
     child = node.child("b")
-    node.cut(Cause.SESSION)
+    node.cancel(Cause.SESSION)
     node.close()
     assert child.cause is Cause.SESSION
 
@@ -155,7 +155,7 @@ async def test_a_root_can_be_closed() -> None:
     assert child.cause is Cause.FINISHED
 
 
-async def test_closing_a_node_cuts_the_body_that_still_runs_in_it() -> None:
+async def test_closing_a_node_cancels_the_body_that_still_runs_in_it() -> None:
     node = Node(None, "connection").child("a")
 
     async def body() -> None:
@@ -170,18 +170,18 @@ async def test_closing_a_node_cuts_the_body_that_still_runs_in_it() -> None:
 async def test_a_callback_may_close_its_own_node() -> None:
     tree = Node(None, "connection")
     node = tree.child("a")
-    node.on_cut = Node.close
+    node.on_cancel = Node.close
     async with anyio.create_task_group() as group:
         group.start_soon(node.run, anyio.sleep_forever)
         await anyio.wait_all_tasks_blocked()
-        node.cut(Cause.PEER)
+        node.cancel(Cause.PEER)
     assert tree.size == 0
 
 
 # stop_cancelling
 
 
-async def test_what_was_cut_and_is_let_be_can_wait_again() -> None:
+async def test_what_was_cancelled_and_is_left_alone_can_wait_again() -> None:
     node = Node(None, "connection").child("a")
     go = anyio.Event()
 
@@ -195,7 +195,7 @@ async def test_what_was_cut_and_is_let_be_can_wait_again() -> None:
         return "at last"
 
     async def cut() -> None:
-        node.cut(Cause.PEER)
+        node.cancel(Cause.PEER)
         await anyio.wait_all_tasks_blocked()
         go.set()
 
@@ -205,15 +205,15 @@ async def test_what_was_cut_and_is_let_be_can_wait_again() -> None:
     assert node.cause is Cause.PEER
 
 
-async def test_what_was_not_cut_is_not_let_be() -> None:
+async def test_what_was_not_cancelled_is_not_left_alone() -> None:
     outer = Node(None, "connection").child("outer")
-    outer.child("inner").cut(Cause.USER)
+    outer.child("inner").cancel(Cause.USER)
 
     async def body() -> None:
         outer.stop_cancelling()
-        outer.cut(Cause.PEER)
+        outer.cancel(Cause.PEER)
         await anyio.lowlevel.checkpoint()
-        pytest.fail("it was not cut, so it had to stay cuttable")
+        pytest.fail("it was not cancelled, so it had to stay within reach")
 
     assert await outer.run(body) == (NOTHING, None)
 
@@ -223,7 +223,7 @@ async def test_letting_be_reaches_what_is_nested() -> None:
     inner = outer.child("inner")
 
     async def stubborn() -> str:
-        outer.cut(Cause.PEER)
+        outer.cancel(Cause.PEER)
         with pytest.raises(anyio.get_cancelled_exc_class()):
             await anyio.lowlevel.checkpoint()
         outer.stop_cancelling()

@@ -1,4 +1,4 @@
-"""Cutting thousands of nodes at once: the rest of the program runs meanwhile, and what a cut promises holds."""
+"""Cutting thousands of nodes at once: the rest of the program runs meanwhile, and what a cancel promises holds."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -47,7 +47,7 @@ class Many:
 
     def add(self, parent: Node, label: str) -> Node:
         node = parent.child(label)
-        node.on_cut = lambda node: self.called.append(node.label)
+        node.on_cancel = lambda node: self.called.append(node.label)
         self.nodes.append(node)
         return node
 
@@ -68,9 +68,9 @@ async def many() -> AsyncIterator[Many]:
 
 async def test_every_cause_is_recorded_at_once_and_scopes_are_cancelled_bit_by_bit() -> None:
     async with many() as here:
-        here.tree.cut(Cause.CLOSED)
+        here.tree.cancel(Cause.CLOSED)
         assert {node.cause for node in here.nodes} == {Cause.CLOSED}
-        assert not here.tree.cut(Cause.PEER)
+        assert not here.tree.cancel(Cause.PEER)
         most = before = 0
         while len(here.ended) < 2 * MANY:
             await anyio.lowlevel.checkpoint()
@@ -84,7 +84,7 @@ async def test_every_cause_is_recorded_at_once_and_scopes_are_cancelled_bit_by_b
 async def test_a_node_and_what_is_nested_in_it_are_cancelled_in_one_go() -> None:
     """What is around a tool call does not go on because that has ended."""
     async with many() as here:
-        here.tree.cut(Cause.CLOSED)
+        here.tree.cancel(Cause.CLOSED)
     assert len(here.ended) == 2 * MANY
     assert not here.alone
 
@@ -98,7 +98,7 @@ async def test_what_runs_in_the_node_is_cancelled_at_once_with_all_that_is_neste
             for number in range(MANY):
                 group.start_soon(here.hang, here.add(outer, f"{number}"))
             await anyio.wait_all_tasks_blocked()
-            outer.cut(Cause.PEER)
+            outer.cancel(Cause.PEER)
     assert len(here.ended) == 1 + MANY
     assert not here.alone
 
@@ -108,8 +108,8 @@ async def test_callbacks_are_called_once_for_each_that_has_not_ended_by_then() -
     called: list[int] = []
     nodes = [tree.child(str(number)) for number in range(MANY)]
     for number, node in enumerate(nodes):
-        node.on_cut = lambda _node, number=number: called.append(number)
-    tree.cut(Cause.CLOSED)
+        node.on_cancel = lambda _node, number=number: called.append(number)
+    tree.cancel(Cause.CLOSED)
     # With the root itself it is four.
     assert called == [0, 1, 2]
     nodes[-1].close()
@@ -120,24 +120,24 @@ async def test_callbacks_are_called_once_for_each_that_has_not_ended_by_then() -
     assert called == list(range(MANY - 1))
 
 
-async def test_a_single_node_is_cut_at_once_while_a_cut_of_many_is_under_way() -> None:
+async def test_a_single_node_is_cancelled_at_once_while_a_cancel_of_many_is_under_way() -> None:
     tree = Node(None, "connection")
     called: list[str] = []
     flood, other = tree.child("flood"), tree.child("other")
     for node in (other, *(flood.child("one") for _ in range(MANY))):
-        node.on_cut = lambda node: called.append(node.label)
-    flood.cut(Cause.CLOSED)
-    other.cut(Cause.PEER)
+        node.on_cancel = lambda node: called.append(node.label)
+    flood.cancel(Cause.CLOSED)
+    other.cancel(Cause.PEER)
     assert called == ["one", "one", "one", "other"]
-    tree.finish_cuts()
+    tree.finish_cancels()
     assert called.count("one") == MANY
 
 
-async def test_what_is_left_of_a_cut_can_be_finished_at_once() -> None:
+async def test_what_is_left_of_a_cancel_can_be_finished_at_once() -> None:
     async with many() as here:
-        here.tree.cut(Cause.CLOSED)
+        here.tree.cancel(Cause.CLOSED)
         assert len(here.called) < 8
-        here.tree.finish_cuts()
+        here.tree.finish_cancels()
         assert here.called == [node.label for node in here.nodes]
         await anyio.wait_all_tasks_blocked()
         assert len(here.ended) == 2 * MANY
@@ -167,7 +167,7 @@ async def test_what_runs_on_meanwhile_can_begin_nothing_more() -> None:
             for number in range(MANY):
                 group.start_soon(go_on, tree.child(str(number)))
             await anyio.lowlevel.checkpoint()
-            tree.cut(Cause.CLOSED)
+            tree.cancel(Cause.CLOSED)
             began.clear()
     assert not began
     assert tree.size == 0

@@ -1,4 +1,4 @@
-"""Any order of opening, nesting, running, cutting, letting be and closing keeps the tree's promises."""
+"""Any order of opening, nesting, running, cancelling, letting be and closing keeps the tree's promises."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +32,7 @@ class Model:
     born_cut: bool = False
     children: list["Model"] = field(default_factory=list)
 
-    def cut(self, cause: Cause) -> bool:
+    def cancel(self, cause: Cause) -> bool:
         if self.closed or self.cause is not None:
             return False
         self._spread(cause)
@@ -42,9 +42,9 @@ class Model:
         if self.closed:
             return
         if self.running is not None:
-            self.cut(Cause.FINISHED)
+            self.cancel(Cause.FINISHED)
         for child in self.children:
-            child.cut(Cause.FINISHED)
+            child.cancel(Cause.FINISHED)
         self.closed = True
         if self.parent is not None:
             self.parent.children.remove(self)
@@ -71,12 +71,12 @@ async def test_the_tree_keeps_its_promises_in_any_order(steps: list[tuple[str, i
         parent.children.append(model)
         models.append(model)
 
-        def was_cut(node: Node) -> None:
+        def was_cancelled(node: Node) -> None:
             assert node is model.node
             assert node.cause is not None
             model.cut_calls += 1
 
-        node.on_cut = was_cut
+        node.on_cancel = was_cancelled
 
     async def run(model: Model) -> None:
         go = anyio.Event()
@@ -107,7 +107,7 @@ async def test_the_tree_keeps_its_promises_in_any_order(steps: list[tuple[str, i
                 await anyio.wait_all_tasks_blocked()
                 assert model.result == (None, None)
             elif step == "cut":
-                assert node.cut(cause) == model.cut(cause)
+                assert node.cancel(cause) == model.cancel(cause)
             elif step == "stop_cancelling":
                 node.stop_cancelling()
             elif step == "close" and model is not root:
@@ -131,7 +131,7 @@ def _check(models: list[Model], tree: Node, root: Model) -> None:
         # The first cause stands, and reaches what is nested.
         assert (node.cause, node.closed) == (model.cause, model.closed)
         assert model.cut_calls == (model.cause is not None and not model.born_cut and model is not root)
-        # What was cut does not run, and what was not cut does.
+        # What was cancelled does not run, and what was not cancelled does.
         if model.cause is not None:
             assert model.running is None
         if not model.closed:

@@ -42,7 +42,7 @@ async def test_cutting_a_sharing_node_interrupts_its_parents_body_and_is_recorde
         return "answer"
 
     async def cut() -> None:
-        child.cut(Cause.SESSION)
+        child.cancel(Cause.SESSION)
 
     async with anyio.create_task_group() as group:
         group.start_soon(cut)
@@ -57,7 +57,7 @@ async def test_what_a_sharing_node_returns_or_raises_is_handed_back() -> None:
     seen: list[Any] = []
 
     async def fail() -> None:
-        child.cut(Cause.SESSION)
+        child.cancel(Cause.SESSION)
         raise error
 
     async def body() -> None:
@@ -69,7 +69,7 @@ async def test_what_a_sharing_node_returns_or_raises_is_handed_back() -> None:
     assert seen == [(7, None), (NOTHING, error)]
 
 
-async def test_a_cancellation_in_a_sharing_node_that_was_not_cut_is_an_error() -> None:
+async def test_a_cancellation_in_a_sharing_node_that_was_not_cancelled_is_an_error() -> None:
     stray = await stray_cancellation()
     parent = Node(None, "connection").child("request")
 
@@ -83,7 +83,7 @@ async def test_a_cancellation_in_a_sharing_node_that_was_not_cut_is_an_error() -
     assert await parent.run(body) == ((NOTHING, stray), None)
 
 
-async def test_cutting_the_parent_of_a_sharing_node_cuts_both() -> None:
+async def test_cutting_the_parent_of_a_sharing_node_cancels_both() -> None:
     parent = Node(None, "connection").child("request")
     child = parent.child("turn")
 
@@ -99,7 +99,7 @@ async def test_letting_a_sharing_node_be_frees_what_its_parent_runs() -> None:
     child = parent.child("turn")
 
     async def stubborn() -> str:
-        child.cut(Cause.SESSION)
+        child.cancel(Cause.SESSION)
         with pytest.raises(anyio.get_cancelled_exc_class()):
             await anyio.lowlevel.checkpoint()
         parent.stop_cancelling()
@@ -112,7 +112,7 @@ async def test_letting_a_sharing_node_be_frees_what_its_parent_runs() -> None:
 async def test_a_sharing_node_can_be_cut_before_its_parent_runs() -> None:
     parent = Node(None, "connection").child("request")
     child = parent.child("turn")
-    child.cut(Cause.SESSION)
+    child.cancel(Cause.SESSION)
     child.stop_cancelling()
     assert await parent.run(_share, child, pytest.fail) == ((NOTHING, None), None)
 
@@ -125,9 +125,9 @@ async def test_nodes_that_share_scopes_are_cancelled_once_and_at_the_latest_when
     async def cut_both() -> bool:
         pair = child.pair
         assert pair is not None
-        child.cut(Cause.SESSION)
-        assert pair.cut
-        parent.cut(Cause.PEER)
+        child.cancel(Cause.SESSION)
+        assert pair.cancelled
+        parent.cancel(Cause.PEER)
         scopes.deliver()
         assert pair.outer.cancel_called
         with pytest.raises(anyio.get_cancelled_exc_class()):
@@ -141,6 +141,6 @@ async def test_nodes_that_share_scopes_are_cancelled_once_and_at_the_latest_when
 
 
 async def _cut_and_wait(node: Node) -> None:
-    node.cut(Cause.PEER)
+    node.cancel(Cause.PEER)
     await anyio.lowlevel.checkpoint()
     pytest.fail("it went on")

@@ -1,4 +1,4 @@
-"""A job: work for one that waits, and that is left behind if it is cut and does not end."""
+"""A job: work for one that waits, and that is left behind if it is cancelled and does not end."""
 
 import logging
 from typing import Any
@@ -115,7 +115,7 @@ async def test_a_handover_that_fails_is_reported_and_nobody_waits_for_ever() -> 
     assert kept.node.closed
 
 
-async def test_work_that_is_cut_ends_and_only_then_its_waiting_is_over() -> None:
+async def test_work_that_is_cancelled_ends_and_only_then_its_waiting_is_over() -> None:
     kept = Kept()
     order: list[str] = []
 
@@ -134,7 +134,7 @@ async def test_work_that_is_cut_ends_and_only_then_its_waiting_is_over() -> None
     async with anyio.create_task_group() as group:
         group.start_soon(wait)
         await kept.begun.wait()
-        kept.node.cut(Cause.USER)
+        kept.node.cancel(Cause.USER)
     assert order == ["cleaned up", "waited"]
     assert kept.ends == [(NOTHING, None)]
     # The watch has nothing left to look after.
@@ -142,9 +142,9 @@ async def test_work_that_is_cut_ends_and_only_then_its_waiting_is_over() -> None
     await kept.idle()
 
 
-async def test_work_that_is_cut_before_it_begins_is_not_begun() -> None:
+async def test_work_that_is_cancelled_before_it_begins_is_not_begun() -> None:
     kept = Kept()
-    kept.node.cut(Cause.USER)
+    kept.node.cancel(Cause.USER)
     await kept.run(kept.waits)
     assert kept.ends == [(NOTHING, None)]
     assert not kept.begun.is_set()
@@ -161,7 +161,7 @@ async def test_work_that_does_not_end_is_left_behind_when_its_time_is_over(
     async with anyio.create_task_group() as group:
         group.start_soon(kept.run, getattr(kept, how))
         await kept.begun.wait()
-        kept.node.cut(Cause.USER)
+        kept.node.cancel(Cause.USER)
     # It still runs, and nothing was handed over.
     assert kept.ends == []
     assert kept.spawner.running
@@ -171,7 +171,7 @@ async def test_work_that_does_not_end_is_left_behind_when_its_time_is_over(
     ]
     kept.go_on.set()
     await kept.idle()
-    # What was behind a shield is cut there; what took no notice has a value, which its owner ignores.
+    # What was behind a shield is cancelled there; what took no notice has a value, which its owner ignores.
     assert [value for value, _ in kept.ends] == (["late"] if how == "stubborn" else [NOTHING])
     assert kept.node.closed
     assert len(caplog.records) == 1
@@ -193,7 +193,7 @@ async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone(caplo
     async with anyio.create_task_group() as group:
         group.start_soon(kept.run, kept.stubborn)
         await kept.begun.wait()
-        kept.node.cut(Cause.USER)
+        kept.node.cancel(Cause.USER)
     # At the first look it is left behind; being reached at the second one as well, it is left alone.
     assert stop_cancelling == []
     with anyio.fail_after(5):
@@ -207,7 +207,7 @@ async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone(caplo
     assert len(caplog.records) == 1
 
 
-async def test_whoever_waits_and_is_cancelled_cuts_the_work_and_waits_for_its_cleanup() -> None:
+async def test_whoever_waits_and_is_cancelled_cancels_the_work_and_waits_for_its_cleanup() -> None:
     kept = Kept(patience=5)
     cleaned: list[Cause | None] = []
 
@@ -255,18 +255,18 @@ async def test_nor_when_nobody_watches_over_it_any_more(monkeypatch: pytest.Monk
     await kept.idle()
 
 
-async def test_a_cut_behind_the_end_is_not_looked_after() -> None:
+async def test_a_cancel_behind_the_end_is_not_looked_after() -> None:
     kept = Kept()
     kept.go_on.set()
     await kept.run(kept.waits)
-    assert not kept.node.cut(Cause.USER)
-    assert kept.node.on_cut is None
+    assert not kept.node.cancel(Cause.USER)
+    assert kept.node.on_cancel is None
     await kept.idle()
 
 
 async def test_work_whose_time_is_over_before_it_begins_is_not_waited_for_and_does_not_begin() -> None:
     kept = Kept()
-    kept.node.cut(Cause.USER)
+    kept.node.cancel(Cause.USER)
     kept.watchdog.finish_now()
     with anyio.fail_after(5):
         await kept.run(kept.waits)

@@ -23,7 +23,7 @@ class Work:
         self.go_on = anyio.Event()
         self.thread_goes_on = threading.Event()
         self.ended = threading.Event()
-        """The function is through, or was cut."""
+        """The function is through, or was cancelled."""
 
     def release(self) -> None:
         self.go_on.set()

@@ -65,10 +65,10 @@ async def test_one_may_close_the_connection(kind: str) -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        lambda stage: stage.turn.node.cut(Cause.USER),
+        lambda stage: stage.turn.node.cancel(Cause.USER),
         lambda stage: stage.turn.client.notify("_late", {}),
     ],
-    ids=["cutting a node", "sending"],
+    ids=["cancelling a node", "sending"],
 )
 async def test_what_only_the_loops_thread_may_do_is_refused_in_another(
     kind: str, act: Callable[[Stage], Any], caplog: pytest.LogCaptureFixture

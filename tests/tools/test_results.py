@@ -1,4 +1,5 @@
-"""What came of the tools of a turn outlives the cut of the turn: in its `finally`, in its record, in the next turn."""
+"""What came of the tools of a turn outlives the cancel of the turn: in its `finally`, in its record, in the next
+turn."""
 
 import threading
 from pathlib import Path

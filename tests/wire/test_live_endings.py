@@ -90,7 +90,7 @@ async def unwritable_error_data(_call: Call) -> Any:
 
 async def unwritable_partial(call: Call) -> Any:
     call.partial(Unwritable())
-    call.node.cut(Cause.PEER)
+    call.node.cancel(Cause.PEER)
     await anyio.sleep_forever()
 
 
@@ -100,12 +100,12 @@ async def times_out(_call: Call) -> Any:
 
 
 async def is_given_up(call: Call) -> Any:
-    call.node.cut(Cause.TIMEOUT)
+    call.node.cancel(Cause.TIMEOUT)
     await anyio.sleep_forever()
 
 
 async def is_cut_but_returns(call: Call) -> Any:
-    call.node.cut(Cause.PEER)
+    call.node.cancel(Cause.PEER)
     return "what I have"
 
 

@@ -42,7 +42,7 @@ class Prompt(v1.Prompt):
 
 
 class Foreground(Job):
-    """The work on the prompt of `call`. Before `begin`, that is held: what cuts the work cuts the request."""
+    """The work on the prompt of `call`. Before `begin`, that is held: what cancels the work cancels the request."""
 
     __slots__ = ("_call", "_has_begun", "_is_told", "_session", "connection", "prompt")
 
@@ -83,12 +83,12 @@ class Foreground(Job):
             self.prompt.left()
             self.node.close()
 
-    def was_cut(self, _node: Node) -> None:
+    def was_cancelled(self, _node: Node) -> None:
         """See `SupervisedWork`."""
         if self._has_begun:
-            super().was_cut(_node)
+            super().was_cancelled(_node)
         elif _node.cause is not None:
-            self._call.node.cut(_node.cause)
+            self._call.node.cancel(_node.cause)
 
     def over(self, value: Any, error: BaseException | None) -> None:
         """See `Job`."""
@@ -98,7 +98,7 @@ class Foreground(Job):
             self.connection.fail(ending)
 
     def give_up(self) -> None:
-        """See `SupervisedWork`. The session is not free for the next prompt: what was cut still runs."""
+        """See `SupervisedWork`. The session is not free for the next prompt: what was cancelled still runs."""
         if self._has_begun and not self._is_told:
             logger.warning("%s does not end although it was cancelled; told without it", self.node.label)
             self._tell(NOTHING, None)

@@ -45,7 +45,7 @@ class Insertion(Follower):
                 return {"messageId": turn.id}
             await self._wait()
             if self._call.is_cancelled:
-                # In the moment in which the wait was over, so it was not cut.
+                # The cancel came as the wait was over, and has not ended it.
                 raise RequestCancelled
         # Nothing waits from here on: from now on a cancel of the request is late and changes nothing.
         self._work.begin()

@@ -54,7 +54,7 @@ class Session(v1.Session):
         """The turn is about to run. It is part of the history since its message is."""
 
     def cancel_tool_call(self, id: str) -> bool:
-        """Cut one tool call, while its turn goes on. False if the client was not offered that, or not any more."""
+        """Cancel one tool call, while its turn goes on. False if the client was not offered that, or not any more."""
         turn = cast("Turn | None", self.running)
         if turn is None or id not in turn.speech.offered:
             return False

@@ -64,7 +64,7 @@ class Registered:
     async def call(self, *arguments: Any, call: Any = None, inside: AbstractContextManager[Any] = _NOTHING) -> Any:
         """Call the function: what it returns. Raises what it raises, and InvalidParams if the parameter for `params`
         has a type that they do not fit. A plain function gets a `BlockingEditor` for an `Editor`. The function runs
-        `inside` of that, also in its thread, which a cut does not end."""
+        `inside` of that, also in its thread, which a cancel does not end."""
         given = dict(zip(self._takes, arguments, strict=True))
         if self._shape is not None:
             given[_PARAMS] = _fitted(self._shape, given[_PARAMS])

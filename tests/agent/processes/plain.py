@@ -121,7 +121,7 @@ class Plain:
         if any(node.label == "no interrupt" for node in connection.tree.children or ()):
             raise ValueError("it cannot be interrupted")
         turns = [node for node in connection.tree.children or () if node.label.endswith("/turn")]
-        cut = [node.cut(Cause.INTERRUPT) for node in turns]
+        cut = [node.cancel(Cause.INTERRUPT) for node in turns]
         return any(cut)
 
 

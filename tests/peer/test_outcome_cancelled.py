@@ -1,4 +1,4 @@
-"""Which answer a request gets that was cut, or that ended the program."""
+"""Which answer a request gets that was cancelled, or that ended the program."""
 
 import logging
 
@@ -163,7 +163,7 @@ async def test_what_handlers_raise_never_reaches_each_other_or_the_connection() 
 async def test_a_request_that_the_agent_gave_up_on_is_not_passed_off_as_what_was_asked_for(cause: Cause) -> None:
     async def handle(call: Call) -> None:
         call.partial({"stopReason": "cancelled"})
-        call.node.cut(cause)
+        call.node.cancel(cause)
         await anyio.lowlevel.checkpoint()
 
     assert await answer_of(handle) == CANCELLED
