@@ -87,7 +87,7 @@ class Inbound:
         """Apply a `$/cancel_request`. Anything but the id of an unanswered request of the peer means nothing."""
         if type(params) is dict and "requestId" in params:
             id = params["requestId"]
-            if is_request_id(id) and (request := self._endpoint.ledger.pending(id)) is not None and request.call:
+            if is_request_id(id) and (request := self._endpoint.incoming.get(id)) is not None and request.call:
                 request.call.node.cancel(Cause.PEER)
 
     async def _serve(self, call: Call, pair: Pair | None) -> None:

@@ -117,7 +117,13 @@ class MemoryStore:
         record.stored = self._mark
         self._records[record.id] = record
         self._shelf.put(record.id, record.cwd, record.updated_at)
-        self._count(record)
+        # Count the turns that have ended since the last time.
+        count = self._counted.pop(record.id, 0)
+        while count < len(record.turns) and record.turns[count].status not in OPEN:
+            self._size += record.turns[count].size
+            count += 1
+        if count:
+            self._counted[record.id] = count
         while self._size > self._most_history:
             self._forget_turn()
         while len(self._records) > self._most_sessions and (last := self._shelf.last) is not None:
@@ -146,15 +152,6 @@ class MemoryStore:
         turns = self._records.pop(session_id).turns
         self._size -= sum(turn.size for turn in turns[: self._counted.pop(session_id, 0)])
         self._shelf.remove(session_id)
-
-    def _count(self, record: SessionRecord) -> None:
-        """Count the turns that have ended since the last time."""
-        count = self._counted.pop(record.id, 0)
-        while count < len(record.turns) and record.turns[count].status not in OPEN:
-            self._size += record.turns[count].size
-            count += 1
-        if count:
-            self._counted[record.id] = count
 
     def _forget_turn(self) -> None:
         self._tell()

@@ -190,16 +190,13 @@ class ToolContext:
     def _show(self) -> None:
         if self.is_cancelled:
             self._backlog.take()
-        elif self._take(_AT_ONCE):
+        elif self.take(_AT_ONCE):
             # The rest behind what other tasks have to do.
             self._threads.later(self._show)
 
-    def take(self) -> None:
-        """For the runner: hand over what was said so far to be shown."""
-        self._take(math.inf)
-
-    def _take(self, most: float) -> bool:
-        """Hand over about so many characters of what was said. True if there is more."""
+    def take(self, most: float = math.inf) -> bool:
+        """For the runner: hand over about so many characters of what was said so far, to be shown. True if there is
+        more."""
         pieces, lost, more = self._backlog.take(most)
         if lost:
             self._view.say(LEFT_OUT)

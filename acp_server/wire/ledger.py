@@ -1,17 +1,12 @@
-"""Which requests are not answered yet: those of the peer, and ours.
+"""Which of our requests are not answered yet.
 
-The two tables never mix, since both sides count their own ids. It does no I/O and knows neither tasks nor frames; every
-change of state goes through one of its methods.
+It does no I/O and knows neither tasks nor frames; every change of state goes through one of its methods.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from acp_server.wire.messages import Request, RequestId
 
 
 class RequestState(StrEnum):
@@ -44,38 +39,19 @@ class OutgoingRequest:
 
 
 class Ledger:
-    """The requests of one connection that are not answered yet, in both directions.
+    """The requests that we have sent on one connection, and that are not answered yet.
 
     `late_limit`: how many withdrawn requests of ours are remembered for the sake of a late answer. Beyond it the oldest
     is forgotten, so that a peer that never answers cannot make the table grow without end.
     """
 
-    __slots__ = ("_incoming", "_late_limit", "_next_id", "_outgoing", "_withdrawn")
+    __slots__ = ("_late_limit", "_next_id", "_outgoing", "_withdrawn")
 
     def __init__(self, late_limit: int = 1000) -> None:
-        self._incoming: dict[RequestId, Request] = {}
         self._outgoing: dict[int, OutgoingRequest] = {}
         self._withdrawn: dict[int, OutgoingRequest] = {}
         self._late_limit = late_limit
         self._next_id = 0
-
-    def accept(self, request: Request) -> bool:
-        """Note that `request` of the peer is to be answered. False if a request with this id is still unanswered."""
-        if request.id in self._incoming:
-            return False
-        self._incoming[request.id] = request
-        return True
-
-    def complete(self, request: Request) -> bool:
-        """`request` is being answered. False if it was answered before, so that no request is ever answered twice."""
-        if self._incoming.get(request.id) is not request:
-            return False
-        del self._incoming[request.id]
-        return True
-
-    def pending(self, id: RequestId) -> Request | None:
-        """The request of the peer with this id that is not answered yet. Types count: 7 is not "7"."""
-        return self._incoming.get(id)
 
     @property
     def next_id(self) -> int:
@@ -116,11 +92,6 @@ class Ledger:
         for request in [*waiting, *self._withdrawn.values()]:
             self._move(request, RequestState.LOST)
         return waiting
-
-    @property
-    def incoming(self) -> int:
-        """How many requests of the peer are not answered yet."""
-        return len(self._incoming)
 
     @property
     def outgoing(self) -> int:

@@ -1,7 +1,7 @@
 """The four things a JSON value on the wire can be: request, notification, response, or none of them.
 
-`classify` decides by JSON-RPC 2.0 (sections 4 to 6). It does not know which ids are in flight (`ledger`), and nothing
-of ACP's methods.
+`classify` decides by JSON-RPC 2.0 (sections 4 to 6). It does not know which ids are in flight
+(`state_machine`), and nothing of ACP's methods.
 """
 
 from __future__ import annotations

@@ -75,13 +75,15 @@ class Endpoint:
     room.
     """
 
-    __slots__ = ("_batches", "_framer", "_line_limit", "blocks", "ledger", "strict")
+    __slots__ = ("_batches", "_framer", "_line_limit", "blocks", "incoming", "ledger", "strict")
 
     def __init__(self, line_limit: int = DEFAULT_LINE_LIMIT, batch_bytes: int = BATCH_BYTES) -> None:
         self._framer = LineFramer(line_limit)
         self._batches = Batches(batch_bytes)
         self._line_limit = line_limit
         self.ledger = Ledger()
+        self.incoming: Final[dict[RequestId, Request]] = {}
+        """The requests of the peer that are not answered yet, by their ids. Types count: 7 is not "7"."""
         self.blocks: Final = self._framer.blocks
         """The lines that the bytes it is given complete, in blocks (see `acp_server.wire.framing.lines_in`), for those
         who take the events of one line at a time with `events`."""
@@ -131,7 +133,9 @@ class Endpoint:
         message = classify(value)
         # Nearly all that comes is one of these two. Both may come by the ten thousand, so they take no step more.
         if type(message) is Notification or (
-            type(message) is Request and message.id is not None and self.ledger.accept(message)
+            type(message) is Request
+            and message.id is not None
+            and self.incoming.setdefault(message.id, message) is message
         ):
             message.size = len(line)
             return (message,)
@@ -162,7 +166,7 @@ class Endpoint:
         if isinstance(message, Request):
             if self.strict and message.id is None:
                 return self._event(Invalid(INVALID_REQUEST, _NO_NULL))
-            if self.ledger.accept(message):
+            if self.incoming.setdefault(message.id, message) is message:
                 message.size = size
                 return message
             message = Invalid(
@@ -183,7 +187,7 @@ class Endpoint:
         if message.data is not None:
             error["data"] = message.data
         # An id in flight belongs to the answer of another request: echoing it here would resolve the wrong call.
-        id = None if self.ledger.pending(message.id) is not None else message.id
+        id = None if message.id in self.incoming else message.id
         return Outgoing(_error_frame(id, error))
 
     def _response(self, response: Response) -> Event:
@@ -231,8 +235,9 @@ class Endpoint:
     def _complete(self, request: Request, frame: bytes) -> bytes | None:
         """Note the answer, then hand out what is to be written: None if there was one before, or if the batch that the
         request came in still waits for others."""
-        if not self.ledger.complete(request):
+        if self.incoming.get(request.id) is not request:
             return None
+        del self.incoming[request.id]
         slot: Slot | None = request.slot
         if slot is None:
             return frame

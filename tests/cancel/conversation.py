@@ -206,7 +206,7 @@ class Conversation:
         self.check_questions()
         assert self.connection.tree.size == 0
         ledger = self.connection.endpoint.ledger
-        assert (ledger.incoming, ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
+        assert (len(self.connection.endpoint.incoming), ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
         assert self.connection.leaked == 0
         assert [r.getMessage() for r in self.logged if r.levelno >= logging.ERROR] == []
         begun = [step.removeprefix("begin ") for step in self.did if step.startswith("begin")]

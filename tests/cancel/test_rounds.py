@@ -136,7 +136,7 @@ async def _rounds(kind: Kind, peer: Peer, backend: str) -> None:
     assert more_objects - objects < OBJECTS
     assert more_size - size < SLACK
     ledger = connection.endpoint.ledger
-    assert (ledger.incoming, ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
+    assert (len(connection.endpoint.incoming), ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
     assert connection.tree.size == 0
     # The watch's own task sleeps until the time of the first one that was cancelled is up.
     assert (len(tasks(backend)) - connection.watchdog._running, _descriptors()) == before

@@ -321,7 +321,7 @@ async def test_a_flood_of_answers_to_nothing_is_not_remembered() -> None:
         end.send(*(result(id, "x") for id in range(10_000)))
         assert await end.barrier() == []
         ledger = end.connection.endpoint.ledger
-        assert (ledger.incoming, ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
+        assert (len(end.connection.endpoint.incoming), ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
 
 
 async def test_a_request_from_another_event_loop_is_refused_before_it_is_registered(anyio_backend: str) -> None:

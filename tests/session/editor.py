@@ -141,7 +141,7 @@ async def editing(
     )
     assert not [id for id, count in answers.items() if count > 1], client.transcript
     assert connection.leaked == leaks
-    assert connection.endpoint.ledger.incoming == 0
+    assert not connection.endpoint.incoming
     assert connection.endpoint.ledger.outgoing == 0
     if not leaks:
         assert connection.tree.size == 0

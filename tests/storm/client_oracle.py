@@ -20,7 +20,7 @@ def tables(agent: RemoteAgent) -> list[str]:
     assert route.register is not None
     bounds: Bounds = route.register.__self__  # type: ignore[attr-defined]
     counts = {
-        "requests of the agent": connection.endpoint.ledger.incoming,
+        "requests of the agent": len(connection.endpoint.incoming),
         "requests of ours": connection.endpoint.ledger.outgoing,
         "withdrawn requests": connection.endpoint.ledger.withdrawn,
         "nodes": connection.tree.size,

@@ -228,7 +228,7 @@ class Storm:
         ledger = connection.endpoint.ledger
         inbound = connection._inbound
         found = {
-            "answers owed": ledger.incoming,
+            "answers owed": len(connection.endpoint.incoming),
             "answers waited for": ledger.outgoing,
             "withdrawn requests": ledger.withdrawn,
             "nodes": connection.tree.size,

@@ -101,7 +101,12 @@ class Peer:
         twice = [id for id, count in Counter(json.dumps(m["id"]) for m in answers).items() if count > 1]
         assert set(twice) <= {"null"}
         ledger = self.connection.endpoint.ledger
-        assert (ledger.incoming, ledger.outgoing, ledger.withdrawn, self.connection.tree.size) == (0, 0, 0, 0)
+        assert (
+            len(self.connection.endpoint.incoming),
+            ledger.outgoing,
+            ledger.withdrawn,
+            self.connection.tree.size,
+        ) == (0, 0, 0, 0)
 
 
 @asynccontextmanager

@@ -157,8 +157,8 @@ class Interleaving(RuleBasedStateMachine):
     def the_tables_hold_what_is_pending(self) -> None:
         ledger = self.endpoint.ledger
         late = [a for a in self.asked if a.state is RequestState.WITHDRAWN and a.wants_late_answer]
-        assert ledger.incoming == len(self.pending)
-        assert all(ledger.pending(pending.id) is pending for pending in self.pending)
+        assert len(self.endpoint.incoming) == len(self.pending)
+        assert all(self.endpoint.incoming.get(pending.id) is pending for pending in self.pending)
         assert ledger.outgoing == sum(asked.state is RequestState.WAITING for asked in self.asked)
         assert ledger.withdrawn == len(late)
 
@@ -296,7 +296,7 @@ class BackToBack(RuleBasedStateMachine):
         for side in self.sides:
             assert side.inbox == []
             ledger = side.endpoint.ledger
-            assert (ledger.incoming, ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
+            assert (len(side.endpoint.incoming), ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
             assert all(a.state in (RequestState.ANSWERED, RequestState.WITHDRAWN) for a in side.asked)
         assert sum(side.complaints for side in self.sides) == self.noise_heard
 

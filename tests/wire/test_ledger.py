@@ -1,61 +1,14 @@
-"""Which requests are not answered yet, and that none is answered twice."""
+"""Which requests of ours are not answered yet."""
 
 import pytest
 
 from acp_server.wire.ledger import Ledger, OutgoingRequest, RequestState
-from acp_server.wire.messages import Request, RequestId
-
-
-def incoming(id: RequestId) -> Request:
-    return Request(id, "x", None)
 
 
 def asked(ledger: Ledger, *, wants_late_answer: bool = False) -> OutgoingRequest:
     request = OutgoingRequest("x", wants_late_answer)
     ledger.expect(request)
     return request
-
-
-# Requests of the peer
-
-
-@pytest.mark.behaviour("A1", "E4")
-def test_a_request_is_answered_once_and_not_for_another_of_its_id() -> None:
-    ledger = Ledger()
-    first, second = incoming(7), incoming(7)
-    assert ledger.accept(first)
-    assert ledger.pending(7) is first
-    assert ledger.complete(first)
-    assert not ledger.complete(first)
-    # The id comes round again: the former owner has no hold on it.
-    assert ledger.accept(second)
-    assert not ledger.complete(first)
-    assert ledger.pending(7) is second
-    assert ledger.complete(second)
-    assert ledger.incoming == 0
-
-
-@pytest.mark.behaviour("E5")
-def test_an_id_in_flight_is_not_accepted_again() -> None:
-    ledger = Ledger()
-    first, second = incoming(7), incoming(7)
-    assert ledger.accept(first)
-    assert not ledger.accept(second)
-    assert not ledger.complete(second)
-    assert ledger.complete(first)
-
-
-@pytest.mark.behaviour("A2")
-def test_ids_of_different_types_are_different_requests() -> None:
-    ledger = Ledger()
-    requests = [incoming(id) for id in (7, "7", None, "None", 0, "")]
-    assert all(ledger.accept(request) for request in requests)
-    assert ledger.incoming == 6
-    assert [ledger.pending(request.id) for request in requests] == requests
-    assert ledger.pending(8) is None
-
-
-# Requests of ours
 
 
 @pytest.mark.behaviour("C16")

@@ -53,7 +53,7 @@ def test_an_answer_carries_the_id_as_it_came(id: Any) -> None:
     frame = endpoint.refuse(second, RpcError("m", code=1, data={"a": [1]}))
     assert frame is not None
     assert strict(frame) == {"jsonrpc": "2.0", "id": "other", "error": FULL_ERROR}
-    assert endpoint.ledger.incoming == 0
+    assert not endpoint.incoming
 
 
 @pytest.mark.behaviour("A1")
@@ -65,13 +65,32 @@ def test_a_request_is_answered_once_however_often_it_is_tried() -> None:
     assert endpoint.refuse(pending, InternalError()) is None
 
 
+@pytest.mark.behaviour("A1", "E4")
+def test_a_request_is_not_answered_for_another_that_has_its_id_now() -> None:
+    endpoint = Endpoint()
+    (first,) = accepted(endpoint, 7)
+    assert endpoint.answer(first, None) is not None
+    (second,) = accepted(endpoint, 7)
+    assert endpoint.answer(first, None) is None
+    assert endpoint.incoming.get(7) is second
+    assert endpoint.answer(second, None) is not None
+    assert not endpoint.incoming
+
+
+@pytest.mark.behaviour("A2")
+def test_ids_of_different_types_are_different_requests() -> None:
+    endpoint = Endpoint()
+    requests = accepted(endpoint, 7, "7", None, "None", 0, "")
+    assert list(endpoint.incoming.values()) == requests
+
+
 @pytest.mark.behaviour("A14")
 def test_a_result_that_cannot_be_written_is_answered_with_an_error_instead() -> None:
     endpoint = Endpoint()
     (pending,) = accepted(endpoint, 1)
     with pytest.raises(EncodeError):
         endpoint.answer(pending, object())
-    assert endpoint.ledger.pending(1) is pending
+    assert endpoint.incoming.get(1) is pending
     assert endpoint.refuse(pending, InternalError()) == (
         b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error"}}\n'
     )
@@ -130,7 +149,7 @@ def test_a_request_is_registered_when_it_comes_out() -> None:
     for event in endpoint.receive(
         json.dumps(request(7, "x")).encode() + b"\n" + json.dumps(cancel(7)).encode() + b"\n"
     ):
-        assert endpoint.ledger.pending(7) is not None
+        assert 7 in endpoint.incoming
         if isinstance(event, Notification):
             assert (event.method, event.params) == (CANCEL_METHOD, {"requestId": 7})
 
@@ -223,7 +242,7 @@ def test_only_notifications_with_cancel_in_them_are_seen_ahead_of_their_turn() -
     )
     seen = [(each.method, each.params) for each in endpoint.cancels_in(lines)]
     assert seen == [(CANCEL_METHOD, {"requestId": 7}), ("session/cancel", None)]
-    assert endpoint.ledger.incoming == 0
+    assert not endpoint.incoming
 
 
 def test_a_cancel_of_more_than_128_kib_is_seen_in_its_turn_only() -> None:

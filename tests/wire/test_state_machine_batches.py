@@ -47,7 +47,7 @@ def test_a_batch_too_long_to_be_accepted_is_refused_with_one_error_and_none_of_i
     side = Side()
     answer = strict(refusal(side.receive([request(id, "x") for id in range(BATCH_LIMIT + 1)])))
     assert (answer["id"], answer["error"]["code"]) == (None, -32600)
-    assert side.endpoint.ledger.incoming == 0
+    assert not side.endpoint.incoming
     assert len(side.receive([request(id, "x") for id in range(BATCH_LIMIT)])) == BATCH_LIMIT
 
 
