@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
@@ -28,6 +28,9 @@ from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Outgoing
 
 logger = logging.getLogger("acp_server.peer")
+
+_LAST_ROUNDS: Final = 10
+"""Rounds of the event loop that cancelled work has to end in when the patience is over."""
 
 
 class Connection(Peer):
@@ -181,8 +184,9 @@ class Connection(Peer):
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
                 self.tree.finish_cancels()
-                # However short the patience is, what is cancelled may end.
-                await anyio.lowlevel.checkpoint()
+                # However short the patience is, what is cancelled may end; also what has just left a shield.
+                for _ in range(_LAST_ROUNDS):
+                    await anyio.lowlevel.checkpoint()
                 await self.watchdog.finish()
                 self._pending.close()
                 if self._closers:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
-import anyio.lowlevel
 from anyio import to_thread
 
 from acp_server.errors import RequestCancelled, ResourceNotFound
@@ -132,7 +131,7 @@ class Lifecycle:
     async def _reopened(self, call: Call, request: Known) -> AsyncGenerator[Session]:
         cwd, directories = _directories(call, request)
         async with self._lock(request.session_id):
-            async with self._taken_down(request.session_id):
+            async with self._taken_down(call, request.session_id):
                 record = await self._definition.store.load(request.session_id)
                 if record is None:
                     raise _not_found(request.session_id)
@@ -204,7 +203,7 @@ class Lifecycle:
         from acp_server.schema.session import CloseSessionResponse
 
         request: CloseSessionRequest = call.follower.request
-        async with self._lock(request.session_id), self._taken_down(request.session_id):
+        async with self._lock(request.session_id), self._taken_down(call, request.session_id):
             pass
         return CloseSessionResponse()
 
@@ -213,12 +212,12 @@ class Lifecycle:
         from acp_server.schema.session import DeleteSessionResponse
 
         request: DeleteSessionRequest = call.follower.request
-        async with self._lock(request.session_id), self._taken_down(request.session_id, keep=False):
+        async with self._lock(request.session_id), self._taken_down(call, request.session_id, keep=False):
             await self._definition.store.delete(request.session_id)
         return DeleteSessionResponse()
 
     @asynccontextmanager
-    async def _taken_down(self, session_id: str, *, keep: bool = True) -> AsyncGenerator[None]:
+    async def _taken_down(self, call: Call, session_id: str, *, keep: bool = True) -> AsyncGenerator[None]:
         """The session with this id, if it is open, is quiet in the block, and saved if it is to be kept. When the block
         is through it is closed; if anything fails before, it is as open as it was."""
         session = self.sessions.get(session_id)
@@ -232,8 +231,10 @@ class Lifecycle:
             if keep:
                 # Also if nothing has changed: a store that is out of order is noticed while the session can go on.
                 await _save(session)
-            # A cancel that came meanwhile takes effect here, for the same reason.
-            await anyio.lowlevel.checkpoint()
+            # A cancel that came meanwhile takes effect here, for the same reason; also if it is answered already, and
+            # no cancel is delivered any more.
+            if call.is_cancelled:
+                raise RequestCancelled
             yield
             self.sessions.pop(session_id, None)
             await session.close()

@@ -1,6 +1,7 @@
 """We end the connection: in any state, from anywhere, any number of times."""
 
 import gc
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -29,6 +30,7 @@ from tests.peer.ends import (
     serving,
     until,
 )
+from tests.storm.jumping import run
 
 pytestmark = pytest.mark.anyio
 
@@ -54,6 +56,38 @@ async def test_closing_cancels_answers_and_fails_what_waits() -> None:
     assert end.raised is None
     end.connection.close()
     gc.collect()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_what_leaves_its_shield_when_the_patience_is_over_still_ends(backend: str, seed: int) -> None:
+    """It needs some rounds of the event loop for that, in which it must not be left alone as one that does not end."""
+    awaited: list[int] = []
+
+    async def unwind(_call: Call) -> None:
+        async with AsyncExitStack() as stack:
+            for number in range(5):
+                stack.push_async_callback(wait, number)
+            try:
+                await anyio.sleep_forever()
+            finally:
+                with grace(1):
+                    await anyio.sleep_forever()
+                await anyio.sleep_forever()
+
+    async def wait(number: int) -> None:
+        awaited.append(number)
+        await anyio.sleep_forever()
+
+    async def close() -> None:
+        async with serving(Routes({"unwind": Route(unwind)}), Limits(drain=60, grace=1)) as end:
+            end.send(request(1, "unwind"))
+            await end.barrier()
+            end.connection.close()
+            assert [message["error"] for message in await end.rest()] == [CANCELLED]
+
+    run(backend, seed, close)
+    assert awaited == [4, 3, 2, 1, 0]
 
 
 @pytest.mark.behaviour("C9", "D12")
