@@ -86,7 +86,9 @@ class RemoteAgent:
         """Starts the agent anew, where that can be done: the stream to it."""
         self._limits = limits
         self._explain = explain
-        self._permissions = Permissions(handlers.permission, self._is_cancelling)
+        self._permissions = Permissions(
+            handlers.permission, lambda id: self._is_cancelling(id) or self._router.has_ended(id)
+        )
         self._router = UpdateRouter(self.sessions)
         self._routes = client_routes(handlers, self._permissions, self._router.receive)
         self.link = self._linked(stream)
@@ -315,9 +317,7 @@ class RemoteAgent:
         except (RpcError, CapabilityMissing):
             session.ending = False
             raise
-        # What has the id by now may be another one.
-        if self.sessions.get(session.id) is session:
-            del self.sessions[session.id]
+        self._router.end(session)
         if session.turn is not None:
             # What the agent still says in it is not heard, so that it must not look complete.
             session.turn.miss("the end of the session")

@@ -10,6 +10,7 @@ before the answer. But the id is its own only with the answer, and not if the ag
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 EARLY_BYTES: Final = 4 * 1024 * 1024
 """What the updates may take that are kept for sessions which are not open yet, in bytes of JSON."""
+_LATELY: Final = 100
+"""Sessions that have ended and are remembered."""
 _OVERHEAD: Final = 100
 """Bytes that a kept update counts beside its JSON."""
 
@@ -37,6 +40,7 @@ class UpdateRouter:
         self._sessions = sessions
         self._arriving: dict[str, RemoteSession] = {}
         """Those that are being taken up."""
+        self._ended: deque[str] = deque(maxlen=_LATELY)
         self._expected = 0
         self._kept: list[tuple[str, bytes]] = []
         self._size = 0
@@ -123,6 +127,18 @@ class UpdateRouter:
         # Once more: a caller may have waited.
         self.give(session.id)
         self._sessions[session.id] = session
+
+    def end(self, session: RemoteSession) -> None:
+        """The agent has closed or deleted it."""
+        # What has the id by now may be another one.
+        if self._sessions.get(session.id) is session:
+            del self._sessions[session.id]
+            self._ended.append(session.id)
+
+    def has_ended(self, session_id: str) -> bool:
+        """Whether this is the id of a session that was ended lately, and of no other since. What the agent still asks
+        in it is not the user's concern any more."""
+        return session_id in self._ended and not self.knows(session_id)
 
     def _keep(self, session_id: str, params: Any) -> None:
         # Encoded, they take no more than is counted; and what is dropped in the end need not be understood.

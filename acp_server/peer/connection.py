@@ -187,6 +187,8 @@ class Connection(Peer):
                 # However short the patience is, what is cancelled may end; also what has just left a shield.
                 for _ in range(_LAST_ROUNDS):
                     await anyio.lowlevel.checkpoint()
+                    if not self.work.running:
+                        break
                 await self.watchdog.finish()
                 self._pending.close()
                 if self._closers:

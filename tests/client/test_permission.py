@@ -7,7 +7,7 @@ from acp_server.client import Handlers, allow_once
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.schema import RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome
 from acp_server.tasks.grace import grace
-from tests.client.talking import permission, prompted, talking
+from tests.client.talking import EVERYTHING, permission, prompted, talking
 
 pytestmark = pytest.mark.anyio
 
@@ -92,6 +92,21 @@ async def test_a_permission_request_that_crosses_the_cancel_is_not_even_shown() 
         await turn.wait()
         # The cancel belongs to that turn alone.
         user.decide.set()
+        assert await peer.result("session/request_permission", permission()) == YES
+
+
+@pytest.mark.parametrize("end", ["close", "delete"])
+async def test_a_permission_request_in_a_session_that_was_ended_is_not_even_shown(end: str) -> None:
+    user = Asked()
+    user.decide.set()
+    async with talking(Handlers(permission=user.permission), capabilities=EVERYTHING) as (agent, peer):
+        peer.answer(f"session/{end}", {})
+        session = await agent.new_session("/project")
+        await getattr(session, end)()
+        assert await peer.result("session/request_permission", permission()) == CANCELLED
+        assert user.times == 0
+        # The agent has given the id to another session.
+        await agent.new_session("/project")
         assert await peer.result("session/request_permission", permission()) == YES
 
 
