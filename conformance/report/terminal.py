@@ -1,6 +1,6 @@
 """Progress while a run goes on, and its summary at the end, for people.
 
-On a terminal progress is one line that is rewritten, elsewhere a line for each case. What subjects said is made
+On a terminal progress is one line that is rewritten, elsewhere a line for each problem. What subjects said is made
 harmless and fits the stream's encoding; a terminal is never wider than it is.
 """
 
@@ -48,6 +48,7 @@ _EXPLAINED = {
     Verdict.SKIP: "Skipped",
     Verdict.NOT_APPLICABLE: "Not applicable",
 }
+_PROBLEMS = (Verdict.SUITE_ERROR, Verdict.ERROR, Verdict.FAIL, Verdict.WARN, Verdict.SLOW)
 _WIDE = 120
 _LAST_WORDS = 5
 """Lines."""
@@ -136,6 +137,8 @@ class Terminal:
         self._total = 0
         self._running: dict[str, None] = {}
         self._finished: list[CaseResult] = []
+        self._errors: set[str] = set()
+        """Why cases could not run, as far as it was said."""
 
     def begin(self, total: int) -> None:
         """So many cases will be run."""
@@ -152,10 +155,18 @@ class Terminal:
         self._finished.append(result)
         if self._paper.rewritable:
             self._progress()
-        else:
+        elif result.verdict in _PROBLEMS and not self._is_known(result):
             number = f"{len(self._finished):{len(str(self._total))}}/{self._total}"
             reason = f": {printable(result.reason)}" if result.reason else ""
             self._paper.log(f"{number}  {result.verdict:6}  {printable(result.id)}{reason}")
+
+    def _is_known(self, result: CaseResult) -> bool:
+        """Whether it could not run for the same reason as one before: as a rule no case can."""
+        if result.verdict is not Verdict.ERROR:
+            return False
+        known = result.reason in self._errors
+        self._errors.add(result.reason)
+        return known
 
     def end(self, run: Run) -> None:
         """The run is over: its summary."""

@@ -47,22 +47,30 @@ def show(run: Run, screen: Screen, width: int | None = 80) -> str:
     return screen.written
 
 
-def test_elsewhere_progress_is_a_plain_line_for_each_case() -> None:
+def test_elsewhere_progress_is_a_plain_line_for_each_problem() -> None:
     lines = show(every_verdict(), Screen(terminal=False)).splitlines()
-    assert lines[:3] == [
-        "1/8  pass    ids/a-pass",
+    assert lines[:2] == [
         '2/8  fail    ids/a-fail: the request "7" was answered with 7',
         "3/8  warn    turns/a-warning: no title",
     ]
+
+
+def test_elsewhere_a_reason_for_which_no_case_can_run_is_told_once() -> None:
+    screen = Screen(terminal=False)
+    terminal = Terminal(screen)
+    terminal.begin(4)
+    for case, reason in enumerate(("no such command", "no such command", "no room", "no such command")):
+        terminal.finished(result(f"a/{case}", Verdict.ERROR, reason))
+    assert screen.written == "1/4  error   a/0: no such command\n3/4  error   a/2: no room\n"
 
 
 def test_each_plain_line_is_out_before_the_next_case_begins() -> None:
     screen = Screen(terminal=False)
     terminal = Terminal(screen)
     terminal.begin(2)
-    terminal.finished(result("ids/one"))
+    terminal.finished(result("ids/one", Verdict.WARN, "odd"))
     assert isinstance(screen.buffer, io.BytesIO)
-    assert screen.buffer.getvalue() == b"1/2  pass    ids/one\n"
+    assert screen.buffer.getvalue() == b"1/2  warn    ids/one: odd\n"
 
 
 def test_on_a_terminal_progress_is_one_line_that_fits_and_is_gone_at_the_end() -> None:
