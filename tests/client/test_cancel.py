@@ -1,6 +1,7 @@
 """Ending a turn early: by `cancel`, by leaving its block, by a cancel of the task, by the loss of the agent."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -256,9 +257,19 @@ async def test_a_native_cancel_of_run_waits_for_nothing(monkeypatch: pytest.Monk
 async def test_a_time_limit_around_run_withdraws_it() -> None:
     async with talking() as (agent, peer):
         session = await agent.new_session("/project")
-        with pytest.raises(TimeoutError):
-            with anyio.fail_after(0.01):
+
+        async def expire(limit: anyio.CancelScope) -> None:
+            await peer.expect_request("session/prompt")
+            limit.deadline = -math.inf
+
+        async def run() -> None:
+            with anyio.fail_after(60) as limit:
+                group.start_soon(expire, limit)
                 await session.run("hello")
+
+        async with anyio.create_task_group() as group:
+            with pytest.raises(TimeoutError):
+                await run()
         await peer.expect("session/cancel")
         await peer.expect("$/cancel_request")
 
