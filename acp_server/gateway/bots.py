@@ -34,6 +34,7 @@ class Bots:
     ) -> None:
         """Have these bots from now on, `other` for every other id. One whose command stays the same stays as it is,
         unless it is for tokens of a name that is not one of `owners` any more."""
+        self._forget_ended()
         self._commands = wanted = dict(commands) if other is None else {**commands, EVERY_OTHER: other}
         for (name, owner), pool in list(self._pools.items()):
             is_known = owner is None or owner in owners
@@ -46,7 +47,7 @@ class Bots:
 
     def running(self) -> dict[str, tuple[int, int]]:
         """By name, how many processes there are that have not ended, and how many chats wait for a session."""
-        self._retired = [pool for pool in self._retired if pool.running or pool.waiting]
+        self._forget_ended()
         there: dict[str, tuple[int, int]] = dict.fromkeys(self._commands, (0, 0))
         for pool in (*self._pools.values(), *self._retired):
             running, waiting = there.get(pool.name, (0, 0))
@@ -75,6 +76,9 @@ class Bots:
         """See `Pool.kill`."""
         for pool in (*self._pools.values(), *self._retired):
             pool.kill()
+
+    def _forget_ended(self) -> None:
+        self._retired = [pool for pool in self._retired if pool.running or pool.waiting]
 
     def _pool(self, name: str, owner: str | None) -> Pool:
         key = name, owner if self._isolated else None
