@@ -58,6 +58,11 @@ def test_the_deadlines_of_the_end_are_those_of_the_code(monkeypatch: pytest.Monk
     assert float(again[1]) == AGAIN
 
 
+@pytest.fixture
+def all_in_one_slice() -> None:
+    """The reader's slices are those that the page is about."""
+
+
 def test_the_page_of_cancellation_has_the_bounds_of_the_reader() -> None:
     page = re.sub(r"\s+", " ", (DOCS / "cancellation.md").read_text("utf-8"))
     slices = f"{reader._SLICE * 1000:g} ms"
