@@ -40,7 +40,8 @@ class Resource(Job):
         self._error: BaseException | None = None
 
     async def open(self) -> Any:
-        """Enter it: its value. Being cancelled meanwhile cancels it, and waits for its cleanup.
+        """Enter it: its value. If the caller is cancelled meanwhile, this is, too, and the caller waits for its
+        cleanup.
 
         Raises what it raises, and ConnectionClosed if the connection ends meanwhile.
         """
@@ -53,7 +54,7 @@ class Resource(Job):
         return self._value
 
     async def close(self) -> None:
-        """Leave it, and wait until it is left. Being cancelled meanwhile cancels its cleanup. What it raises is
+        """Leave it, and wait until it is left. If the caller is cancelled meanwhile, its cleanup is. What it raises is
         logged."""
         self._closing.set()
         try:

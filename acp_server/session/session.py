@@ -300,9 +300,9 @@ class Session:
         """Enter an async context manager (a connection, a server, a task group) and leave it when the session is closed
         or its connection ends: its value. Both happen in one task of its own, whichever task asks.
 
-        Being cancelled meanwhile cancels it, and waits for its cleanup. When the session ends it has the time that
-        `on_close` has. Raises what it raises on entering; what it raises later is logged. Raises SessionClosed and
-        ConnectionClosed.
+        If the caller is cancelled meanwhile, it is, too, and its cleanup is waited for. At the end of the session it
+        has the time that `on_close` has. Raises what it raises on entering; what it raises later is logged. Raises
+        SessionClosed and ConnectionClosed.
         """
         from acp_server.session.resource import Resource
 

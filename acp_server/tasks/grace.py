@@ -191,7 +191,8 @@ class Job(SupervisedWork):
     async def wait(self, event: anyio.Event | None = None) -> None:
         """Wait until it has ended, or was given up; or for an event that is set by then.
 
-        Being cancelled cancels the node; then its time for cleaning up is waited for all the same.
+        If the caller is cancelled, the node is, too. The caller still waits for its cleanup, for as long as that may
+        take.
         """
         try:
             await (event or self._done).wait()

@@ -137,8 +137,6 @@ class Terminal:
         self._total = 0
         self._running: dict[str, None] = {}
         self._finished: list[CaseResult] = []
-        self._errors: set[str] = set()
-        """Why cases could not run, as far as it was said."""
 
     def begin(self, total: int) -> None:
         """So many cases will be run."""
@@ -162,11 +160,8 @@ class Terminal:
 
     def _is_known(self, result: CaseResult) -> bool:
         """Whether it could not run for the same reason as one before: as a rule no case can."""
-        if result.verdict is not Verdict.ERROR:
-            return False
-        known = result.reason in self._errors
-        self._errors.add(result.reason)
-        return known
+        told = (each for each in self._finished if each is not result and each.verdict is Verdict.ERROR)
+        return result.verdict is Verdict.ERROR and any(each.reason == result.reason for each in told)
 
     def end(self, run: Run) -> None:
         """The run is over: its summary."""

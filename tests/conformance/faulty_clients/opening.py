@@ -131,7 +131,7 @@ class InventsALogin(Client):
 
 
 class LogsInByTerminal(Client):
-    """Has terminals for logging in, and sends a request for such a way all the same."""
+    """It announces logins in a terminal, and sends `authenticate` for one, which it must not."""
 
     capabilities = {**Client.capabilities, "auth": {"terminal": True}}  # noqa: RUF012
 
