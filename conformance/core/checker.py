@@ -75,6 +75,11 @@ class Checker:
             elif "id" in each:
                 self._expected.append(id)
 
+    @property
+    def awaited(self) -> list[str]:
+        """The methods of the requests to the subject that have no answer yet."""
+        return [method for _, method in self._asked]
+
     def leftovers(self) -> list[Violation]:
         """What turned out to be wrong only at the end of the conversation."""
         return self._meaning.strangers() if self.subject == "agent" else []
@@ -206,14 +211,16 @@ class Checker:
             return  # the page on session setup shows null, the schema an object
         if asked[1] == "initialize" and isinstance(result, dict):
             self.agreed(result.get("protocolVersion"))
+            self.agent_capabilities = result.get(_CAPABILITIES[self.version]) or {}
         if self.spoken not in (0, self.version):
             return
+        capability = known["capability"]
+        if self.subject == "agent" and capability is not None and not self._has(capability):
+            return  # the rules are about what is announced; the suite asked for more
         if wrong := errors_of(known["result"], result, self.version):
             yield Violation("result", f"result of {asked[1]}, {wrong}", line)
             return
         assert isinstance(result, dict)  # as the schema has it for every method
-        if asked[1] == "initialize":
-            self.agent_capabilities = result.get(_CAPABILITIES[self.version]) or {}
         if self.version != 1:
             return
         yield from _extra(known["result"], result, f"result of {asked[1]}", line)

@@ -7,7 +7,7 @@ import base64
 from conformance.agent.observed import Observed
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent
-from conformance.core.case import MUST, SHOULD, fail, not_applicable
+from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable
 
 ACP = "ACP v1"
 CAPABILITIES = "Initialization, Capabilities"
@@ -180,14 +180,24 @@ async def _there(agent: Agent, name: str) -> None:
         fail(f"{method} is answered with -32601")
 
 
-async def _refused(agent: Agent, name: str) -> None:
+async def _unannounced(agent: Agent, name: str) -> dict[str, object]:
+    """The answer to a method that is not announced."""
     method, capability = _OPTIONAL[name]
     await agent.initialize()
     if agent.can(capability):
         not_applicable(f"{capability} is announced")
-    answer = await (await agent.request(method, _params(agent, name))).answer()
+    return await (await agent.request(method, _params(agent, name))).answer()
+
+
+async def _refused(agent: Agent, name: str) -> None:
+    answer = await _unannounced(agent, name)
     if "error" not in answer:
-        fail(f"{method} succeeds: {answer.get('result')!r:.200}")
+        fail(f"{_OPTIONAL[name][0]} succeeds: {answer.get('result')!r:.200}")
+
+
+async def _answered(agent: Agent, name: str) -> None:
+    answer = await _unannounced(agent, name)
+    choice("refused" if "error" in answer else "served")
 
 
 def _params(agent: Agent, name: str) -> dict[str, object]:
@@ -248,25 +258,25 @@ async def no_resume(agent: Agent) -> None:
     await _refused(agent, "resume")
 
 
-@case("gating/no-list", level=SHOULD, source=ACP, section="Session List, Checking Support", shared=True)
+@case("gating/no-list", level=CHOICE, source=ACP, section="Session List, Checking Support", shared=True)
 async def no_list(agent: Agent) -> None:
-    """An agent that does not announce `sessionCapabilities.list` refuses session/list."""
-    await _refused(agent, "list")
+    """What an agent that does not announce `sessionCapabilities.list` answers to session/list is its own affair."""
+    await _answered(agent, "list")
 
 
-@case("gating/no-close", level=SHOULD, source=ACP, section="Session Setup, Closing Active Sessions", shared=True)
+@case("gating/no-close", level=CHOICE, source=ACP, section="Session Setup, Closing Active Sessions", shared=True)
 async def no_close(agent: Agent) -> None:
-    """An agent that does not announce `sessionCapabilities.close` refuses session/close."""
-    await _refused(agent, "close")
+    """What an agent that does not announce `sessionCapabilities.close` answers to session/close is its own affair."""
+    await _answered(agent, "close")
 
 
-@case("gating/no-delete", level=SHOULD, source=ACP, section="Session Delete, Checking Support", shared=True)
+@case("gating/no-delete", level=CHOICE, source=ACP, section="Session Delete, Checking Support", shared=True)
 async def no_delete(agent: Agent) -> None:
-    """An agent that does not announce `sessionCapabilities.delete` refuses session/delete."""
-    await _refused(agent, "delete")
+    """What an agent that does not announce `sessionCapabilities.delete` answers to session/delete is its own affair."""
+    await _answered(agent, "delete")
 
 
-@case("gating/no-logout", level=SHOULD, source=ACP, section="Authentication, Logging Out", shared=True)
+@case("gating/no-logout", level=CHOICE, source=ACP, section="Authentication, Logging Out", shared=True)
 async def no_logout(agent: Agent) -> None:
-    """An agent that does not announce `auth.logout` refuses logout."""
-    await _refused(agent, "logout")
+    """What an agent that does not announce `auth.logout` answers to logout is its own affair."""
+    await _answered(agent, "logout")

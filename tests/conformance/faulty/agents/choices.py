@@ -137,6 +137,17 @@ class Modest(Clean):
         return {}
 
 
+class ServesTheUnannounced(Modest):
+    """Answers methods that it does not announce with `null`, as some libraries do for all that is not implemented."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.methods |= dict.fromkeys(("session/list", "session/close", "session/delete", "logout"), self.nothing)
+
+    async def nothing(self, request: Request) -> Json:
+        return None
+
+
 class TextIds(Clean):
     """Gives its own requests ids that are strings."""
 
