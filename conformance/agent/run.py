@@ -32,12 +32,15 @@ from .observed import Conduct, Observed
 from .probe import Probe, probe
 from .profile import Profile
 from .situation import missing
-from .subject import VERSION, Agent, open_agent
+from .subject import FENCE, VERSION, Agent, open_agent
 from .tour import tour
 from .v2.tour import tour as tour_of_version_2
 
 FIRST = "initialize/answers"
 """The case that stands for all others where `initialize` is never answered."""
+
+EXTENSION = "envelope/extension-answered"
+"""The case that stands for all others that ask for an extension, where no such request is answered."""
 
 _SHAPES: Mapping[Rule, tuple[str, str]] = {
     "result": ("schema/results", "v2-schema/results"),
@@ -287,7 +290,8 @@ class AgentRun:
             guilty = ""
             if outcome.at is not None and isinstance(subject, Agent):
                 guilty = subject.received[outcome.at].line[:500].decode("utf-8", "backslashreplace")
-            return Judged(case.judged(outcome), outcome.reason, outcome.root, guilty=guilty)
+            root = outcome.root or self._root_of_silence(subject)
+            return Judged(case.judged(outcome), outcome.reason, root, guilty=guilty)
         except Exception:  # a case that is wrong is the suite's fault, unless it was told what has no meaning
             found = subject.violations if isinstance(subject, Agent) else ()
             for violation in found:
@@ -299,6 +303,12 @@ class AgentRun:
             what = (isinstance(subject, Agent) and subject.waiting) or "its end"
             return Judged(Verdict.SLOW, f"the case took more than {self._limit:.3g} s; it awaited {what}")
         return Judged(Verdict.PASS)
+
+    def _root_of_silence(self, subject: Agent | Observed) -> str:
+        """The case about requests of extensions, if the agent answers none, and has one to answer here."""
+        if self._probe.fence_method == FENCE or EXTENSION not in self._chosen or not isinstance(subject, Agent):
+            return ""
+        return EXTENSION if any(method.startswith("_") for method in subject.checker.awaited) else ""
 
     def _observe(self, case: Case, judged: Judged, agent: Agent, since: int = 0) -> None:
         # What a probe of something recommended brought forth is told by that probe alone.

@@ -105,11 +105,27 @@ async def unknown_method(agent: Agent) -> None:
 
 
 @case(
+    "envelope/extension-answered",
+    level=MUST,
+    source=RPC,
+    section="5 Response object",
+    behaviours=["A6"],
+    after="envelope/unknown-method",
+    shared=True,
+)
+async def extension_answered(agent: Agent) -> None:
+    """A request of an extension that the agent does not know is answered."""
+    await agent.initialize()
+    await (await agent.request(UNKNOWN, {})).answer()
+
+
+@case(
     "envelope/unknown-extension",
     level=SHOULD,
     source=ACP,
     section="Extensibility, Custom Requests",
     behaviours=["A6"],
+    after="envelope/extension-answered",
     shared=True,
 )
 async def unknown_extension(agent: Agent) -> None:
@@ -124,6 +140,7 @@ async def unknown_extension(agent: Agent) -> None:
     source=RPC,
     section="5.1 Error object",
     behaviours=["A6", "L1"],
+    after="envelope/unknown-method",
     shared=True,
 )
 async def unknown_protocol_request(agent: Agent) -> None:

@@ -279,3 +279,23 @@ def test_what_is_announced_and_not_there_is_one_accusation() -> None:
     refused = [case for case in found.values() if "session/close" in case.reason]
     assert [case.id for case in refused if case.verdict is not Verdict.UNREACHED] == ["gating/has-close"]
     assert {case.root for case in refused if case.verdict is Verdict.UNREACHED} == {"gating/has-close"}
+
+
+class SilentAtExtensions(SmallAgent):
+    def _answer(self, id: Any, method: Any, params: Any) -> Iterator[Any]:
+        return iter(()) if method.startswith("_") else super()._answer(id, method, params)
+
+
+def test_silence_at_requests_of_extensions_is_one_accusation() -> None:
+    ids = [f"ids/{what}" for what in ("integer", "zero", "digits", "string", "types-apart")]
+    found = by_id(judge(load().matching(["envelope/*extension*", *ids]), Started(SilentAtExtensions)))
+    assert found.pop("envelope/extension-answered").verdict is Verdict.FAIL
+    assert found.keys() == {"envelope/unknown-extension", *ids}
+    assert {(case.verdict, case.root) for case in found.values()} == {
+        (Verdict.UNREACHED, "envelope/extension-answered")
+    }
+
+
+def test_without_that_case_each_case_tells_of_the_silence_itself() -> None:
+    run = judge(load().matching(["ids/zero"]), Started(SilentAtExtensions))
+    assert [case.verdict for case in run.cases] == [Verdict.FAIL]

@@ -88,6 +88,14 @@ class UnknownMethodUnanswered(Clean):
             super().fail(request, error)
 
 
+class SilentAtExtensions(Clean):
+    """Says nothing to a method of an extension that it does not have."""
+
+    def fail(self, request: Request, error: RpcError) -> None:
+        if error.code != -32601 or not request.method.startswith("_"):
+            super().fail(request, error)
+
+
 class UnknownMethodEnds(Clean):
     """Ends at a method that it does not have."""
 
