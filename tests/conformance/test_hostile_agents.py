@@ -114,6 +114,13 @@ def test_the_end_of_the_run_itself_takes_the_agents_with_it() -> None:
     assert not alive(judged.token)
 
 
+def test_what_serves_an_id_of_a_wrong_type_is_shown_its_answer() -> None:
+    run, _ = judge(command(), ["ids/array", "ids/object"], SHORT)
+    assert set(verdicts(run).values()) == {Verdict.FAIL}
+    assert reason(run, "ids/array").startswith("there is no error with the id null; there is {")
+    assert all(f'"id": {id}' in reason(run, case) for case, id in (("ids/array", "["), ("ids/object", "{")))
+
+
 def test_the_same_agent_has_the_same_verdicts_again() -> None:
     patterns = ["initialize", "ids/zero", "bad-input/number", "batch/empty"]
     first, _ = judge(command(), patterns)

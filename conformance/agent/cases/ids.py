@@ -159,7 +159,8 @@ async def _refused(agent: Agent, id: str) -> None:
     await agent.raw(f'{{"jsonrpc":"2.0","id":{id},"method":"{UNKNOWN}","params":{{}}}}\n'.encode())
     answer = await agent.null_answer(since=since)
     if answer is None:
-        fail("there is no error with the id null")
+        others = [entry.line[:200].decode("utf-8", "replace") for entry in agent.unasked(since)[:1]]
+        fail("there is no error with the id null" + (f"; there is {others[0]}" if others else ""))
     if code_of(answer) != -32600:
         fail(f"the error is {answer.get('error')!r:.200}")
 
