@@ -82,7 +82,7 @@ class Checker:
 
     def leftovers(self) -> list[Violation]:
         """What turned out to be wrong only at the end of the conversation."""
-        return self._meaning.strangers() if self.subject == "agent" else []
+        return self._meaning.strangers(self.awaited.count("session/new")) if self.subject == "agent" else []
 
     def agreed(self, version: Any) -> None:
         """Note the version in a result of `initialize`."""

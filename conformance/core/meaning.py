@@ -53,9 +53,14 @@ class Meaning:
             if kind in ("tool_call", "tool_call_update"):
                 yield from self._tool(str(session), update, line, known=kind == "tool_call")
 
-    def strangers(self) -> list[Violation]:
-        """The messages that named sessions which were not made before the conversation was over."""
-        return [violation for session, violation in self._strangers if session not in self._sessions]
+    def strangers(self, unanswered: int) -> list[Violation]:
+        """The messages that named sessions which were not made before the conversation was over.
+
+        As many sessions as `unanswered` (requests for a session that have no answer) are left out: the agent may have
+        made them and have given them names that the suite was never told, or not under the id that it knows.
+        """
+        named = list(dict.fromkeys(session for session, _ in self._strangers if session not in self._sessions))
+        return [violation for session, violation in self._strangers if session in named[unanswered:]]
 
     def _tool(self, session: str, tool: Mapping[str, Any], line: str, *, known: bool) -> Iterator[Violation]:
         key = session, tool["toolCallId"]

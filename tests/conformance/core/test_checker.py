@@ -242,13 +242,21 @@ def test_a_tool_call_is_known_once_it_was_reported_or_permission_was_asked_for_i
 def test_a_session_that_was_never_made_is_a_stranger_one_that_is_made_later_is_not() -> None:
     new = call("session/new", {"cwd": "/", "mcpServers": []}, id=1)
     made = {"jsonrpc": "2.0", "id": 1, "result": {"sessionId": "s"}}
-    stranger, early, loaded = checker(new), checker(new), checker()
+    stranger, early, loaded = checker(), checker(new), checker()
     loaded.sent(call("session/load", {"sessionId": "s", "cwd": "/", "mcpServers": []}, id=2))
     for each in (stranger, early, loaded):
         rules(each, update(UPDATE))
     rules(early, made)
     assert [each.rule for each in stranger.leftovers()] == ["session"]
     assert early.leftovers() == loaded.leftovers() == []
+
+
+@pytest.mark.parametrize(("requests", "accused"), [(0, ["a", "b", "b", "c"]), (1, ["b", "b", "c"]), (2, ["c"])])
+def test_a_request_for_a_session_that_has_no_answer_may_have_made_one(requests: int, accused: list[str]) -> None:
+    subject = checker(*(call("session/new", {"cwd": "/", "mcpServers": []}, id=id) for id in range(requests)))
+    for name in ("a", "b", "b", "c"):
+        rules(subject, call("session/update", {"sessionId": name, "update": UPDATE}))
+    assert [each.what for each in subject.leftovers()] == [f"session/update names the session {n!r}" for n in accused]
 
 
 def test_a_client_that_asks_for_a_later_version_may_say_more() -> None:
