@@ -22,7 +22,7 @@ async def _exits(agent: Agent, cause: str) -> int:
     try:
         return await agent.exit()
     except NoAnswer as still:
-        raise Outcome(Verdict.FAIL, f"{agent.patience:g} s after {cause} it still runs") from still
+        raise Outcome(Verdict.FAIL, f"{agent.patience:.3g} s after {cause} it still runs") from still
 
 
 @case("closing/exits", level=SHOULD, source=ACP, section=STDIO, behaviours=["G7"])
@@ -125,7 +125,7 @@ async def broken_pipe(agent: Agent) -> None:
             with anyio.move_on_after(0.05):
                 await agent.process.wait()
         return
-    fail(f"{agent.patience:g} s after its output broke it still runs")
+    fail(f"{agent.patience:.3g} s after its output broke it still runs")
 
 
 @case("closing/broken-pipe-then-end", level=SHOULD, source=ACP, section=STDIO, behaviours=["G8"])
@@ -170,7 +170,7 @@ async def leaves_nothing(agent: Agent) -> None:
         while _left(agent):  # noqa: ASYNC110 - nothing else tells
             await anyio.sleep(0.02)
         return
-    fail(f"{len(_left(agent))} of its processes live on, {agent.patience:g} s after its end")
+    fail(f"{len(_left(agent))} of its processes live on, {agent.patience:.3g} s after its end")
 
 
 @case("closing/quiet-end", level=CHOICE, source=ACP, section=STDIO, behaviours=["G14"], needs="hang")

@@ -130,7 +130,7 @@ async def close_ends_mcp_server(agent: Agent) -> None:
         not_applicable(NONE_STARTED)
     await end(agent, session)
     if not await _comes(agent, lambda: not _lives(note)):
-        fail(f"{agent.patience:g} s after session/close it still runs")
+        fail(f"{agent.patience:.3g} s after session/close it still runs")
 
 
 @case("sessions/connects-by-http", level=SHOULD, source=ACP, section=HTTP)
