@@ -56,8 +56,8 @@ class Meaning:
     def strangers(self, unanswered: int) -> list[Violation]:
         """The messages that named sessions which were not made before the conversation was over.
 
-        As many sessions as `unanswered` (requests for a session that have no answer) are left out: the agent may have
-        made them and have given them names that the suite was never told, or not under the id that it knows.
+        `unanswered` is the number of `session/new` that have no answer. Each may have made a session without telling
+        the suite its name, so that many sessions are left out.
         """
         named = list(dict.fromkeys(session for session, _ in self._strangers if session not in self._sessions))
         return [violation for session, violation in self._strangers if session in named[unanswered:]]
