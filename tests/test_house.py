@@ -25,9 +25,7 @@ BACK = {
     ("session.client", "session.session"),
     ("session.settings", "session.session"),
     ("session.turn", "session.session"),
-    ("session.v2.client", "session.v2.session"),
-    ("session.v2.turn", "session.v2.session"),
-    ("session.v2.speech", "session.v2.updates"),
+    ("session.v2.prompting", "session.v2.session"),
     ("cli.chat.commands", "cli.chat.conversation"),
     # Signatures of what others hand in: handlers, tools, programs.
     ("session.definition", "session.session"),

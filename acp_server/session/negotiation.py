@@ -50,10 +50,6 @@ class ClientProfile:
         return self._read
 
 
-if TYPE_CHECKING:
-    pass
-
-
 PROTOCOL_VERSION: Final = 1
 
 

@@ -86,12 +86,8 @@ class AgentSide:
         requests = routes.requests
         requests["initialize"] = Route(initialize, register=self._negotiation.register, direct=True)
         if definition.prompt is not None:
-            for name in ("new", "list"):
+            for name in ("new", "load", "resume", "list", "close", "delete"):
                 requests[f"session/{name}"] = self._session_route(name)
-            for name in ("load", "resume"):
-                requests[f"session/{name}"] = self._session_route(name, self._register(name))
-            for name in ("close", "delete"):
-                requests[f"session/{name}"] = self._session_route(name, self._register(name), urgent=True)
             requests["session/prompt"] = Route(
                 lambda call: call.follower.serve(), register=lambda call: self._prompting.register(call), direct=True
             )
@@ -117,17 +113,16 @@ class AgentSide:
             routes.on_notice(method, notice)
         return routes
 
-    def _session_route(
-        self, name: str, register: Callable[[Call], None] | None = None, *, urgent: bool = False
-    ) -> Route:
+    def _session_route(self, name: str) -> Route:
+        def register(call: Call) -> None:
+            self._lifecycle.register(name, call)
+
         def handler(call: Call) -> Awaitable[Any]:
             method: Callable[[Call], Awaitable[Any]] = getattr(self._lifecycle, name)
             return method(call)
 
-        return Route(handler, register=register, urgent=urgent, direct=True)
-
-    def _register(self, name: str) -> Callable[[Call], None]:
-        return lambda call: self._lifecycle.register(name, call)
+        known = name not in ("new", "list")
+        return Route(handler, register if known else None, urgent=name in ("close", "delete"), direct=True)
 
     def _cancel(self, _connection: Peer, params: Any) -> None:
         """`session/cancel`: cancel the turns of a session. Means nothing for a session that has none."""
@@ -143,8 +138,9 @@ class AgentSide:
 
         if self._sessions:
             raise InvalidRequest("The version of a connection does not change")
-        methods = Methods(self._definition, self._profile, self._sessions, self.find, Notice(self._cancel, inline=True))
-        Negotiation(self._definition, self._profile, self._routes, methods.routes()).register(call)
+        methods = Methods(self._definition, self._profile, self._sessions, self.find)
+        routes = methods.routes(Notice(self._cancel, inline=True))
+        Negotiation(self._definition, self._profile, self._routes, routes).register(call)
 
     async def _close(self) -> None:
         if self._sessions:

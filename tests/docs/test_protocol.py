@@ -42,7 +42,7 @@ def _routes() -> set[str]:
         raise KeyError
 
     cancel = Notice(lambda _connection, _params: None)
-    routes = Methods(agent._definition, ClientProfile(), {}, find, cancel).routes()
+    routes = Methods(agent._definition, ClientProfile(), {}, find).routes(cancel)
     return {name for name in [*routes.requests, *routes.notices] if not name.startswith("_")}
 
 

@@ -1,15 +1,18 @@
-"""Updates in the form of version 1, which authors write and stores keep, in the form of version 2 (ACP v2, updates).
+"""The form of version 1, which authors write and stores keep, in that of version 2: updates, options and diffs (ACP v2,
+updates, session config options, tool calls).
 
 Plain objects in, plain objects out; what is put in is not changed. What needs to be known of a session or of a turn is
-in `speech`.
+in `updates`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any, Final
 
-from acp_server.session.v2.patch import diff
+if TYPE_CHECKING:
+    from acp_server.session.settings import Settings
 
 PLAN: Final = "plan"
 """The id of the plan: in version 1 a session has one."""
@@ -63,3 +66,147 @@ def _command(command: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(given := told.get("input"), dict) and "type" not in given:
         told["input"] = {"type": "text", **given}
     return told
+
+
+def mode_id(settings: Settings) -> str:
+    """The id of the option that stands for the session's mode: `mode`, unless an option of the author's has that."""
+    taken = {option.id for option in settings.options}
+    name = "mode"
+    while name in taken:
+        name = f"_{name}"
+    return name
+
+
+def offered(settings: Settings) -> list[dict[str, Any]]:
+    """All that the user can set, with the present values."""
+    return with_mode(settings, [option.to_wire() for option in settings.offered()])
+
+
+def with_mode(settings: Settings, options: Iterable[dict[str, Any]], mode: str | None = None) -> list[dict[str, Any]]:
+    """Options in the form of version 1 in that of version 2, behind the mode. `mode`: if it is not the present one."""
+    told = [_option(option) for option in options]
+    current = mode if mode is not None else settings.mode
+    if current is None:
+        return told
+    modes = [
+        {"value": choice.id, "name": choice.name, **({"description": choice.description} if choice.description else {})}
+        for choice in settings.modes
+    ]
+    option = {"type": "select", "configId": mode_id(settings), "name": "Mode", "category": "mode"}
+    return [{**option, "currentValue": current, "options": modes}, *told]
+
+
+def _option(option: dict[str, Any]) -> dict[str, Any]:
+    if "id" not in option:
+        return option
+    told = {("configId" if key == "id" else key): value for key, value in option.items()}
+    if isinstance(told.get("options"), list):
+        told["options"] = [_group(choice) for choice in told["options"]]
+    return told
+
+
+def _group(choice: dict[str, Any]) -> dict[str, Any]:
+    return {("groupId" if key == "group" else key): value for key, value in choice.items()}
+
+
+_COMPARED: Final = 1000
+"""Lines that are compared one by one. More of them are shown as taken out and put in: comparing takes by the square."""
+
+_CONTEXT: Final = 3
+
+
+def diff(change: Mapping[str, Any]) -> dict[str, Any]:
+    """A diff of version 1, with `path`, `oldText` and `newText`, as one of version 2."""
+    path, old, new = change["path"], change.get("oldText"), change["newText"]
+    told = {key: value for key, value in change.items() if key not in ("path", "oldText", "newText")}
+    told["changes"] = [{"operation": "add" if old is None else "modify", "path": path, "fileType": "text"}]
+    if text := git_patch(path, old, new):
+        told["patch"] = {"format": "git_patch", "text": text}
+    return told
+
+
+def git_patch(path: str, old: str | None, new: str) -> str:
+    """The patch that makes `new` out of `old`, or out of no file if that is None. Empty if they are the same."""
+    if old == new:
+        return ""
+    before, after = _quoted(f"a/{path.lstrip('/')}"), _quoted(f"b/{path.lstrip('/')}")
+    head = [f"diff --git {before} {after}"]
+    if old is None:
+        head.append("new file mode 100644")
+        before = "/dev/null"
+    lines = list(_hunks(_lines(old or ""), _lines(new)))
+    if lines:
+        head += [f"--- {before}", f"+++ {after}"]
+    return "\n".join([*head, *lines, ""])
+
+
+def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    start, most = 0, min(len(old), len(new))
+    while start < most and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < most - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    # With what is around the change for context: without it, git takes a hunk for the end of the file.
+    first = max(start - _CONTEXT, 0)
+    last = max(end - _CONTEXT, 0)
+    if len(old) + len(new) - 2 * (start + end) <= _COMPARED:
+        # The numbers are counted from there.
+        found = unified_diff(old[first : len(old) - last], new[first : len(new) - last], n=_CONTEXT, lineterm="")
+        for line in list(found)[2:]:
+            yield from (_moved(line, first),) if line.startswith("@@") else _shown(line)
+        return
+    yield f"@@ -{_range(first, len(old) - last - first)} +{_range(first, len(new) - last - first)} @@"
+    for sign, lines in (
+        (" ", old[first:start]),
+        ("-", old[start : len(old) - end]),
+        ("+", new[start : len(new) - end]),
+        (" ", old[len(old) - end : len(old) - last]),
+    ):
+        for line in lines:
+            yield from _shown(f"{sign}{line}")
+
+
+def _lines(text: str) -> list[str]:
+    """With their line breaks. Only a line feed ends a line."""
+    lines = text.split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _shown(line: str) -> Iterator[str]:
+    if line.endswith("\n"):
+        yield line[:-1]
+    else:
+        yield line
+        yield "\\ No newline at end of file"
+
+
+def _moved(header: str, by: int) -> str:
+    """The header of a hunk, whose lines were counted from behind the first `by`."""
+    _, old, new, _ = header.split(" ")
+    return f"@@ -{_later(old[1:], by)} +{_later(new[1:], by)} @@"
+
+
+def _later(place: str, by: int) -> str:
+    first, *count = place.split(",")
+    return ",".join([str(int(first) + by), *count])
+
+
+def _range(start: int, count: int) -> str:
+    """A range that begins behind the first `start` lines."""
+    return f"{start + (count > 0)},{count}"
+
+
+def _quoted(name: str) -> str:
+    """A file's name as git writes it: quoted where it has characters that could be taken for another line."""
+    if all(character.isprintable() and character not in '"\\' for character in name):
+        return name
+    quoted = "".join(
+        f"\\{character}" if character in '"\\' else character if character.isprintable() else _octal(character)
+        for character in name
+    )
+    return f'"{quoted}"'
+
+
+def _octal(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogatepass"))

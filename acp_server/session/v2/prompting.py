@@ -1,5 +1,6 @@
-"""`session/prompt` (ACP v2, prompt lifecycle): it is answered when the user's message is part of the conversation. What
-is done for it then goes on as the foreground work of its session.
+"""`session/prompt` (ACP v2, prompt lifecycle): it is answered when the user's message is part of the conversation
+(`Insertion`). What is done for it then goes on as the foreground work of its session, which ends with the state `idle`
+(`Foreground`).
 
 A prompt that arrives while another is worked on is held. Until its turn comes it can be withdrawn, and `session/cancel`
 ends it, too: both answer it with -32800, and its message never is part of the conversation.
@@ -7,23 +8,33 @@ ends it, too: both answer it with -32800, and its message never is part of the c
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 
-from acp_server.errors import InvalidRequest, RequestCancelled
+from acp_server.errors import InvalidRequest, RequestCancelled, SessionClosed
 from acp_server.peer.context import Call, Follower
+from acp_server.peer.outcome import outcome
 from acp_server.schema.params import problem, read
 from acp_server.session import prompting as v1
+from acp_server.session.state import TurnState
 from acp_server.session.steering import inject
-from acp_server.session.v2.foreground import Foreground
+from acp_server.session.turn import Turn as AnyTurn
+from acp_server.tasks.failure import program_end
+from acp_server.tasks.grace import Job
+from acp_server.tasks.tree import NOTHING, Node
 
 if TYPE_CHECKING:
     from acp_server.schema.content import PromptRequest
     from acp_server.session.definition import PromptHandler, SteeringHandler
-    from acp_server.session.turn import Turn
+    from acp_server.session.hosts import TurnHost
     from acp_server.session.v2.session import Session
+    from acp_server.wire.messages import Request
+
+logger = logging.getLogger("acp_server.session")
 
 
 class Insertion(Follower):
@@ -82,7 +93,7 @@ class Prompting(v1.Prompting):
         if self._definition.second_prompts == "steer":
             call.follower.steer = self._definition.steer
 
-    def _may_wait(self, turns: Sequence[Turn]) -> bool:
+    def _may_wait(self, turns: Sequence[AnyTurn]) -> bool:
         return self._definition.second_prompts != "refuse" or super()._may_wait(turns)
 
     def read(self, call: Call) -> PromptRequest:
@@ -96,3 +107,143 @@ class Prompting(v1.Prompting):
             if block.type not in self._content and not isinstance(block, UnknownContentBlock):
                 raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")
         return read(PromptRequest, call.params)
+
+
+class Turn(AnyTurn):
+    """One prompt, whose states are told as they change. Its id is that of the user's message."""
+
+    def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
+        super().__init__(session, host, request)
+        self._updates = self.speech = session.updates.of(self.record)
+        self._tell = session.updates.state
+        self._asked: list[str | None] = []
+        """The tool calls that wait for an answer of the user's; None stands for the handler itself."""
+        self.speech.runs = lambda id: session.tools.is_running(self, id)
+        self.speech.on_calls = self._look
+
+    def move(self, state: TurnState) -> bool:
+        """See `acp_server.session.turn.Turn`."""
+        moved = super().move(state)
+        if moved and state is TurnState.IN_PROGRESS:
+            self._tell("running")
+        elif moved and state is TurnState.REQUIRES_ACTION:
+            self._tell("requires_action")
+        return moved
+
+    def insert(self, content: list[dict[str, Any]], id: str) -> bool:
+        """See `acp_server.session.turn.Turn`."""
+        inserted = super().insert(content, id)
+        if inserted:
+            self.speech.user_message(id, content)
+        return inserted
+
+    def question_asked(self, tool_call_id: str | None) -> None:
+        """See `acp_server.session.turn.Turn`."""
+        self._asked.append(tool_call_id)
+        self._look()
+
+    def question_over(self, tool_call_id: str | None) -> None:
+        """See `acp_server.session.turn.Turn`."""
+        self._asked.remove(tool_call_id)
+        self._look()
+
+    def _look(self) -> None:
+        """The user is needed only while nothing goes on without an answer: no tool call but those that wait for one."""
+        if self.node.cause is None and self.state is not TurnState.CREATED:
+            is_blocked = bool(self._asked) and self.speech.offered <= {*self._asked}
+            self.move(TurnState.REQUIRES_ACTION if is_blocked else TurnState.IN_PROGRESS)
+
+
+class Prompt(v1.Prompt):
+    """A prompt whose message is part of the history already when its turn begins."""
+
+    __slots__ = ()
+
+    TURN: ClassVar = Turn
+
+    def insert(self, session: Session) -> None:
+        """The user's message is part of the conversation from now on."""
+        self._unsaved = True
+        session.insert(self.turn)
+
+
+class Foreground(Job):
+    """The work on the prompt of `call`, which hangs below its session. Its end is to the client what the answer to
+    `session/prompt` is in version 1: told once, whatever happens, outside of the scope that it reports on.
+
+    Before `begin`, it is held: what cancels the work cancels the request.
+    """
+
+    __slots__ = ("_call", "_has_begun", "_is_told", "_session", "connection", "prompt")
+
+    def __init__(self, handler: PromptHandler, call: Call, session: Session, request: PromptRequest | None) -> None:
+        self.connection: Final = call.connection
+        node = session.node.child("foreground work")
+        super().__init__(node, self.connection.work, self.connection.watchdog, self.connection.limits.grace)
+        self._call = call
+        self._session = session
+        self._has_begun = False
+        self._is_told = False
+        self.prompt: Final = Prompt(handler, self, session, request)
+
+    @property
+    def request(self) -> Request:
+        """The request of its prompt, which may be answered."""
+        return self._call.request
+
+    @property
+    def method(self) -> str:
+        """For the log."""
+        return self._call.method
+
+    @property
+    def offered(self) -> Any:
+        """See `acp_server.peer.outcome.Answered`."""
+        return self.prompt.partial()
+
+    def begin(self) -> None:
+        """Insert the message, and do what it asks for."""
+        self._has_begun = True
+        self.prompt.insert(self._session)
+        self.start(self.prompt.serve)
+
+    def request_over(self) -> None:
+        """Its request is over. If the message was not inserted, it never will be."""
+        if not self._has_begun:
+            self.prompt.left()
+            self.node.close()
+
+    def was_cancelled(self, _node: Node) -> None:
+        """See `SupervisedWork`."""
+        if self._has_begun:
+            super().was_cancelled(_node)
+        elif _node.cause is not None:
+            self._call.node.cancel(_node.cause)
+
+    def over(self, value: Any, error: BaseException | None) -> None:
+        """See `Job`."""
+        self._tell(value, error)
+        self.prompt.left()
+        if error is not None and (ending := program_end(error)) is not None:
+            self.connection.fail(ending)
+
+    def give_up(self) -> None:
+        """See `SupervisedWork`. The session is not free for the next prompt: what was cancelled still runs."""
+        if self._has_begun and not self._is_told:
+            logger.warning("%s does not end although it was cancelled; told without it", self.node.label)
+            self._tell(NOTHING, None)
+
+    def _tell(self, value: Any, error: BaseException | None) -> None:
+        """Tell the client how it ended. The first time counts."""
+        if self._is_told:
+            return
+        self._is_told = True
+        if value is NOTHING and error is None:
+            value = self.prompt.partial()
+        refusal = None
+        if value is NOTHING:
+            value, refusal = outcome(self, error)
+        how = value if refusal is None else {"stopReason": "error", "error": refusal.to_wire()}
+        with suppress(SessionClosed):
+            self._session.updates.state("idle", **how)
+        self.prompt.answered()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.peer.route import Notice, Route, Routes
-from acp_server.session.v2.choosing import Choosing
-from acp_server.session.v2.lifecycle import Lifecycle
+from acp_server.schema.params import problem, read, read_as
+from acp_server.session.settings import Choosing
+from acp_server.session.v2 import forms
 from acp_server.session.v2.prompting import Prompting
+from acp_server.session.v2.session import Lifecycle
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call
@@ -27,37 +30,33 @@ class Methods:
         profile: ClientProfile,
         sessions: dict[str, AnySession],
         find: Callable[[str], AnySession],
-        cancel: Notice,
     ) -> None:
         self._definition = definition
         self._find = find
-        self._cancel = cancel
         self._lifecycle = Lifecycle(definition, profile, sessions)
         self._choosing = Choosing(definition, find)
         self._prompting = Prompting(definition, sessions)
 
-    def routes(self) -> Routes:
-        """All but `initialize`. A method that the agent has nothing for is not there."""
+    def routes(self, cancel: Notice) -> Routes:
+        """All but `initialize`; `cancel` is `session/cancel`. A method that the agent has nothing for is not there."""
         definition, lifecycle = self._definition, self._lifecycle
         routes = Routes()
         requests = routes.requests
         if definition.prompt is not None:
-            requests["session/new"] = Route(lifecycle.new, direct=True)
-            requests["session/list"] = Route(lifecycle.list, direct=True)
-            requests["session/resume"] = Route(lifecycle.resume, register=self._register("resume"), direct=True)
-            requests["session/close"] = Route(
-                lifecycle.close, register=self._register("close"), urgent=True, direct=True
-            )
-            requests["session/delete"] = Route(
-                lifecycle.delete, register=self._register("delete"), urgent=True, direct=True
-            )
+            for name in ("new", "list"):
+                requests[f"session/{name}"] = Route(getattr(lifecycle, name), direct=True)
+            for name in ("resume", "close", "delete"):
+                register = partial(lifecycle.register, name)
+                requests[f"session/{name}"] = Route(
+                    getattr(lifecycle, name), register=register, urgent=name != "resume", direct=True
+                )
             requests["session/prompt"] = Route(
                 lambda call: call.follower.serve(), register=self._prompting.register, direct=True
             )
-            requests["session/set_config_option"] = Route(self._choosing.set_option, direct=True)
+            requests["session/set_config_option"] = Route(self._set_config_option, direct=True)
             requests["tool_call/cancel"] = Route(_nothing, register=self._cancel_tool_call, urgent=True, direct=True)
             requests["terminal/cancel"] = Route(_nothing, register=self._cancel_terminal, urgent=True, direct=True)
-            routes.on_notice("session/cancel", self._cancel)
+            routes.on_notice("session/cancel", cancel)
             if definition.steer is not None:
                 requests["_session/steering"] = Route(self._prompting.steer, direct=True)
         if definition.auth_methods:
@@ -68,12 +67,26 @@ class Methods:
             routes.on_notice(method, notice)
         return routes
 
-    def _register(self, name: str) -> Callable[[Call], None]:
-        return lambda call: self._lifecycle.register(name, call)
+    async def _set_config_option(self, call: Call) -> dict[str, Any]:
+        """`session/set_config_option`, of which a session's mode is one: the answer has all options, for one may change
+        another."""
+        from acp_server.schema.v2.config_options import SetSessionConfigOptionRequest, UnknownSessionConfigValue
+
+        request = read_as(SetSessionConfigOptionRequest, call.params)
+        if isinstance(request, UnknownSessionConfigValue):
+            raise problem("type", "is not a kind of value that this agent knows")
+        session = self._find(request.session_id)
+        settings = session.settings
+        if settings.mode is not None and request.config_id == forms.mode_id(settings):
+            if not isinstance(request.value, str) or not settings.has_mode(request.value):
+                raise problem("value", "is not one of this session's modes")
+            await self._choosing.choose_mode(session, request.value)
+        else:
+            await self._choosing.choose_option(session, request.config_id, request.value)
+        return {"configOptions": forms.offered(settings)}
 
     def _cancel_tool_call(self, call: Call) -> None:
         """`tool_call/cancel`, in the reader, so that it is never queued behind what it is to cancel."""
-        from acp_server.schema.params import problem, read
         from acp_server.schema.v2.tool_call import CancelToolCallRequest
 
         request = read(CancelToolCallRequest, call.params)
@@ -83,7 +96,6 @@ class Methods:
 
     def _cancel_terminal(self, call: Call) -> None:
         """`terminal/cancel`: the command ends, and its terminal stays."""
-        from acp_server.schema.params import problem, read
         from acp_server.schema.v2.terminal import CancelTerminalRequest
 
         request = read(CancelTerminalRequest, call.params)

@@ -1,30 +1,94 @@
-"""One session of a client that speaks version 2: it has a node of its own, below which its work hangs, for that goes on
-when the request that began it is answered."""
+"""The sessions of a client that speaks version 2: how they are made and resumed, and what can be asked of the client in
+one (ACP v2, session setup, permission requests, terminals).
+
+A session has a node of its own, below which its work hangs, for that goes on when the request that began it is
+answered. What making, ending and listing sessions mean is in `acp_server.session.lifecycle`; here is how it is asked
+for and answered.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import anyio
 
-from acp_server.session import session as v1
-from acp_server.session.v2.client import Client
+from acp_server.errors import SessionClosed
+from acp_server.schema.params import problem, read
+from acp_server.session import client as client_v1
+from acp_server.session import lifecycle as lifecycle_v1
+from acp_server.session import session as session_v1
+from acp_server.session.setup import PlainSetup
+from acp_server.session.v2 import forms
 from acp_server.session.v2.updates import Updates
 
 if TYPE_CHECKING:
+    from acp_server.peer.context import Call
     from acp_server.peer.peer import Peer
-    from acp_server.schema.session import McpServer
+    from acp_server.schema.base import Model
+    from acp_server.schema.session import McpServer, ResumeSessionRequest
+    from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
+    from acp_server.schema.v2.mcp import McpServer as McpServerV2
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.turn import Turn as AnyTurn
+    from acp_server.session.v2.prompting import Turn
     from acp_server.session.v2.terminal import Terminal
-    from acp_server.session.v2.turn import Turn
     from acp_server.store.records import SessionRecord
 
+_TITLE: Final = "May this tool run?"
 
-class Session(v1.Session):
-    """See `acp_server.session.session.Session`."""
+
+class Client(client_v1.Client):
+    """The client, as one session sees it."""
+
+    async def create_terminal(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        env: dict[str, str] | None = None,
+        cwd: str | None = None,
+        output_byte_limit: int | None = None,
+    ) -> Terminal:
+        """Start a command on this machine, in a terminal that the client shows. Raises InvalidParams, if it cannot be
+        started, and SessionClosed."""
+        from acp_server.session.v2.terminal import Terminal
+
+        session = cast("Session", self._session)
+        if session.closed:
+            raise SessionClosed
+        about = {"command": shlex.join([command, *args]), "cwd": cwd or session.cwd}
+        terminal = Terminal(self.connection, session.updates, session.terminals, session.id, self._turn(), about)
+        await terminal.start(command, args, env, output_byte_limit)
+        return terminal
+
+    def _question(self, tool_call: ToolCallUpdate, options: list[PermissionOption]) -> Model:
+        from acp_server.schema.v2.permission import RequestPermissionRequest
+
+        subject = tool_call.to_wire()
+        content = list(subject.get("content", ()))
+        description = None
+        if content and content[0].get("type") == "content" and content[0]["content"].get("type") == "text":
+            # What the user is told of it has a place of its own, where version 1 has it in front of the rest.
+            description = content.pop(0)["content"]["text"]
+        subject.pop("content", None)
+        if content:
+            subject["content"] = [forms.tool_content(piece) for piece in content]
+        question = {
+            "sessionId": self._session_id,
+            "title": tool_call.title or _TITLE,
+            "subject": {"type": "tool_call", "toolCall": subject},
+            "options": [option.to_wire() for option in options],
+        }
+        if description is not None:
+            question["description"] = description
+        return RequestPermissionRequest.from_wire(question)
+
+
+class Session(session_v1.Session):
+    """One session; see `acp_server.session.session.Session`."""
 
     UPDATES: ClassVar = Updates
     CLIENT: ClassVar = Client
@@ -70,3 +134,56 @@ class Session(v1.Session):
         """See `acp_server.session.session.Session`."""
         await super().close()
         self.node.close()
+
+
+class Lifecycle(lifecycle_v1.Lifecycle):
+    """The sessions of one connection."""
+
+    SESSION: ClassVar = Session
+
+    async def new(self, call: Call) -> dict[str, Any]:
+        """`session/new`."""
+        from acp_server.schema.v2.session import NewSessionRequest
+
+        asked = read(NewSessionRequest, call.params)
+        request = PlainSetup(asked.cwd, asked.additional_directories, _servers(asked.mcp_servers))
+        session = await self._made(call, request)
+        return {"sessionId": session.id, **_offered(session)}
+
+    def _read_known(self, name: str, call: Call) -> ResumeSessionRequest:
+        from acp_server.schema.session import ResumeSessionRequest
+        from acp_server.schema.v2.session import ReplayFromStart
+        from acp_server.schema.v2.session import ResumeSessionRequest as ResumeSessionRequestV2
+
+        asked = read(ResumeSessionRequestV2, call.params)
+        if not isinstance(asked.replay_from, ReplayFromStart | None):
+            raise problem("replayFrom", "is not a place that this agent can replay from")
+        return ResumeSessionRequest(
+            session_id=asked.session_id,
+            cwd=asked.cwd,
+            additional_directories=asked.additional_directories,
+            mcp_servers=_servers(asked.mcp_servers),
+        )
+
+    async def resume(self, call: Call) -> dict[str, Any]:
+        """`session/resume`: all that was said is said again before the answer, if that is asked for; and in any case
+        what the session does, which is nothing."""
+        async with self._reopened(call, call.follower.request) as session:
+            way = cast("Session", session).updates.replay()
+            if call.params.get("replayFrom") is not None:
+                await lifecycle_v1.replay(session, way, as_terminals=True)
+            way.state("idle")
+        return _offered(session)
+
+
+def _offered(session: session_v1.Session) -> dict[str, Any]:
+    offered = forms.offered(session.settings)
+    return {"configOptions": offered} if offered else {}
+
+
+def _servers(servers: Sequence[McpServerV2]) -> list[McpServer]:
+    """In the form that authors know. Of a type that version 1 does not have, they are unknown there, too."""
+    from acp_server.schema import from_wire
+    from acp_server.schema.session import McpServer
+
+    return [from_wire(McpServer, server.to_wire()) for server in servers]

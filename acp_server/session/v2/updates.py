@@ -1,12 +1,18 @@
-"""The `session/update` notifications of one session, to a client that speaks version 2 (ACP v2, prompt lifecycle)."""
+"""The `session/update` notifications of one session, to a client that speaks version 2 (ACP v2, updates, prompt
+lifecycle).
+
+Messages get ids, and tool calls say whether they can be cancelled alone.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from acp_server.errors import EncodeError
 from acp_server.session import updates as v1
-from acp_server.session.v2.speech import Speech
+from acp_server.session.v2 import forms
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
@@ -15,6 +21,124 @@ if TYPE_CHECKING:
     from acp_server.session.settings import Settings
     from acp_server.session.updates import ChunkKind
     from acp_server.store.records import TurnRecord
+
+_CANCELLABLE: Final[dict[str, Any]] = {"cancel": {}}
+
+
+class Speech:
+    """One turn's way to the client. `turn_id` is the id of the user's message in it, too.
+
+    The messages of the agent are counted, so that a replay gives them the ids that they had: a tool call ends a
+    message, and so does a message of another kind.
+    """
+
+    def __init__(self, updates: Updates, turn_id: str | None = None) -> None:
+        self._updates = updates
+        self._turn_id = turn_id
+        self._messages = 0
+        self._kind: str | None = None
+        """Of the message that is being said."""
+        self._message_id = ""
+        self._prefix = b""
+        self._calls: set[str] = set()
+        """The tool calls that were mentioned."""
+        self.offered: set[str] = set()
+        """The tool calls that the client may cancel alone."""
+        self.runs: Callable[[str], bool] = lambda _id: False
+        """Whether a tool call is carried out here, so that it can be cancelled alone."""
+        self.on_calls: Callable[[], object] = lambda: None
+        """Called when a tool call that is carried out here has begun or ended."""
+
+    @property
+    def crowded(self) -> bool:
+        """See `acp_server.session.updates.Updates`."""
+        return self._updates.crowded
+
+    async def room(self) -> None:
+        """See `acp_server.session.updates.Updates`."""
+        await self._updates.room()
+
+    def text(self, kind: ChunkKind, text: str) -> bytes:
+        """See `acp_server.session.updates.Updates`."""
+        if kind != self._kind or not self._prefix:
+            self._prefix = b'{"sessionUpdate":"%b","messageId":%b,"content":{"type":"text","text":' % (
+                kind.encode(),
+                codec.encode_fragment(self._message(kind)),
+            )
+        fragment = codec.encode_fragment(text)
+        self._updates.put(b"%b%b}}" % (self._prefix, fragment))
+        return fragment
+
+    def user_message(self, id: str, content: list[Any]) -> None:
+        """The user says something in between: what the agent says behind that is another message."""
+        self._kind = None
+        self._updates.user_message(id, content)
+
+    def send(self, update: dict[str, Any]) -> bytes:
+        """Say any update in the form of version 1: its JSON in that form, in which it is kept. An update that version 1
+        does not have is said as it is."""
+        json = codec.encode(update)[:-1]
+        running = len(self.offered)
+        told = self._told(update)
+        self._updates.put(json if told is update else codec.encode(told)[:-1])
+        if len(self.offered) != running:
+            self.on_calls()
+        return json
+
+    def _told(self, update: dict[str, Any]) -> dict[str, Any]:
+        match update.get("sessionUpdate"):
+            case "agent_message_chunk" | "agent_thought_chunk" | "user_message_chunk" as kind:
+                if update.get("messageId") is None:
+                    return {**update, "messageId": self._message(kind)}
+                self._kind = None
+                return update
+            case "tool_call" | "tool_call_update":
+                return self._tool_call(update)
+            case "plan":
+                return forms.plan(update)
+            case "available_commands_update":
+                return forms.commands(update)
+            case "config_option_update":
+                told = forms.with_mode(self._updates.settings, update.get("configOptions", []))
+                return {**update, "configOptions": told}
+            case "current_mode_update":
+                settings = self._updates.settings
+                shown = [option.to_wire() for option in settings.offered()]
+                told = forms.with_mode(settings, shown, update.get("currentModeId"))
+                return {"sessionUpdate": "config_option_update", "configOptions": told}
+            case _:
+                return update
+
+    def _message(self, kind: str) -> str:
+        """The id of the message that a piece of this kind belongs to."""
+        if kind != self._kind:
+            self._kind = kind
+            self._prefix = b""
+            if self._turn_id is None:
+                # Outside of turns nothing is counted that would be known after a restart.
+                self._turn_id = f"said_{os.urandom(8).hex()}"
+            if kind == "user_message_chunk":
+                self._message_id = self._turn_id
+            else:
+                self._messages += 1
+                self._message_id = f"{self._turn_id}.{self._messages}"
+        return self._message_id
+
+    def _tool_call(self, update: dict[str, Any]) -> dict[str, Any]:
+        told = forms.tool_call(update)
+        id = told.get("toolCallId")
+        if not isinstance(id, str):
+            return told
+        if id not in self._calls:
+            self._calls.add(id)
+            self._kind = None
+            if self.runs(id):
+                self.offered.add(id)
+                told["capabilities"] = _CANCELLABLE
+        if told.get("status") in forms.FINAL and id in self.offered:
+            self.offered.discard(id)
+            told["capabilities"] = None
+        return told
 
 
 class Updates(v1.Updates):

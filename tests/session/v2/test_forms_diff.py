@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from acp_server.schema import from_wire, v2
-from acp_server.session.v2.patch import diff, git_patch
+from acp_server.session.v2.forms import diff, git_patch
 
 NAMES = ["plain", "with space", 'quo"te', "back\\slash", "tab\t", "line\nbreak", "gr\u00fc\u00df", "\u202eright"]
 TEXTS = [
