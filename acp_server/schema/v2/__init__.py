@@ -1,8 +1,6 @@
 """The types of the Agent Client Protocol, version 2, the stable set of its draft: one file for each of its areas.
 
-    base             patches: fields that are absent, null or a value
-    types            identifiers and numbers
-    error            the error object and its data
+    types            identifiers, numbers, the error object, and patches: fields that are absent, null or a value
     content          content blocks
     diff             changes to files
     tool_call        tool calls, and `tool_call/cancel`
@@ -33,7 +31,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from acp_server.schema.v2.authentication import *  # noqa: F403
-    from acp_server.schema.v2.base import *  # noqa: F403
     from acp_server.schema.v2.capabilities import *  # noqa: F403
     from acp_server.schema.v2.commands import *  # noqa: F403
     from acp_server.schema.v2.config_options import *  # noqa: F403
@@ -41,7 +38,6 @@ if TYPE_CHECKING:
     from acp_server.schema.v2.diff import *  # noqa: F403
     from acp_server.schema.v2.elicitation import *  # noqa: F403
     from acp_server.schema.v2.elicitation_form import *  # noqa: F403
-    from acp_server.schema.v2.error import *  # noqa: F403
     from acp_server.schema.v2.initialization import *  # noqa: F403
     from acp_server.schema.v2.mcp import *  # noqa: F403
     from acp_server.schema.v2.messages import *  # noqa: F403
@@ -63,7 +59,6 @@ _NAMES = {
         "AuthMethod AuthMethodAgent AuthMethodTerminal LoginAuthRequest LoginAuthResponse LogoutAuthRequest "
         "LogoutAuthResponse UnknownAuthMethod"
     ),
-    "base": "Patch",
     "capabilities": (
         "AgentAuthCapabilities AgentCapabilities ClientAuthCapabilities ClientCapabilities "
         "ElicitationCapabilities ElicitationFormCapabilities ElicitationUrlCapabilities McpCapabilities "
@@ -71,7 +66,7 @@ _NAMES = {
         "PromptEmbeddedContextCapabilities PromptImageCapabilities SessionAdditionalDirectoriesCapabilities "
         "SessionCapabilities SessionDeleteCapabilities TerminalAuthCapabilities"
     ),
-    "commands": ("AvailableCommand AvailableCommandInput Command TextCommandInput UnknownCommand UnknownCommandInput"),
+    "commands": "AvailableCommand AvailableCommandInput Command TextCommandInput UnknownCommand UnknownCommandInput",
     "config_options": (
         "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
         "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions "
@@ -98,7 +93,6 @@ _NAMES = {
         "StringMultiSelectItems StringPropertySchema TitledMultiSelectItems UnknownMultiSelectItems "
         "UnknownPropertySchema"
     ),
-    "error": "Error ErrorData SessionNotFoundErrorData UnsupportedProtocolVersionErrorData",
     "initialization": "Implementation InitializeRequest InitializeResponse",
     "mcp": "EnvVariable HttpHeader McpServer McpServerHttp McpServerStdio UnknownMcpServer",
     "messages": (
@@ -111,7 +105,7 @@ _NAMES = {
         "SelectedPermissionOutcome ToolCallPermissionSubject UnknownPermissionOutcome "
         "UnknownPermissionSubject"
     ),
-    "plan": ("PlanEntry PlanEntryPriority PlanEntryStatus PlanItems PlanUpdate PlanUpdateContent UnknownPlan"),
+    "plan": "PlanEntry PlanEntryPriority PlanEntryStatus PlanItems PlanUpdate PlanUpdateContent UnknownPlan",
     "prompt": "CancelRequestNotification CancelSessionNotification PromptRequest PromptResponse",
     "record": "SessionRecord TerminalRecord",
     "session": (
@@ -132,9 +126,10 @@ _NAMES = {
         "ToolCallStatus ToolCallUpdate ToolKind UnknownToolCallContent"
     ),
     "types": (
-        "AbsolutePath AuthMethodId CompactionId ElicitationId ErrorCode MediaType MessageId PROTOCOL_VERSION "
-        "PermissionOptionId PlanId ProtocolVersion RequestId SessionConfigGroupId SessionConfigId "
-        "SessionConfigValueId SessionId SessionListCursor TerminalId ToolCallId"
+        "AbsolutePath AuthMethodId CompactionId ElicitationId Error ErrorCode ErrorData MediaType MessageId "
+        "Patch PermissionOptionId PlanId PROTOCOL_VERSION ProtocolVersion RequestId SessionConfigGroupId "
+        "SessionConfigId SessionConfigValueId SessionId SessionListCursor SessionNotFoundErrorData TerminalId "
+        "ToolCallId UnsupportedProtocolVersionErrorData"
     ),
     "updates": (
         "AvailableCommandsUpdate CompactionStatus CompactionSummaryChunk CompactionUpdate ConfigOptionUpdate "

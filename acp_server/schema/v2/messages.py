@@ -6,9 +6,8 @@ An id belongs to one kind of message: a message of the user and one of the agent
 from typing import Literal
 
 from acp_server.schema.base import LenientItems, Model, Sent
-from acp_server.schema.v2.base import Patch
 from acp_server.schema.v2.content import ContentBlock
-from acp_server.schema.v2.types import MessageId
+from acp_server.schema.v2.types import MessageId, Patch
 
 
 class _Message(Patch):

@@ -11,7 +11,6 @@ from binascii import Error as NotBase64
 from collections.abc import Iterator
 from typing import Any, TypeAlias, TypeVar, cast
 
-from acp_server.schema.v2.base import Patch
 from acp_server.schema.v2.messages import (
     AgentMessage,
     AgentMessageChunk,
@@ -24,6 +23,7 @@ from acp_server.schema.v2.plan import PlanUpdate
 from acp_server.schema.v2.state import StateUpdate
 from acp_server.schema.v2.terminal import TerminalOutput, TerminalOutputChunk, TerminalUpdate
 from acp_server.schema.v2.tool_call import ToolCallContentChunk, ToolCallProgress
+from acp_server.schema.v2.types import Patch
 from acp_server.schema.v2.updates import (
     AvailableCommandsUpdate,
     CompactionSummaryChunk,

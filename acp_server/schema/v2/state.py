@@ -6,8 +6,7 @@ from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, Model, Sent, Unknown
 from acp_server.schema.unions import OpenEnum, Tagged
-from acp_server.schema.v2.error import Error
-from acp_server.schema.v2.types import TerminalId, ToolCallId
+from acp_server.schema.v2.types import Error, TerminalId, ToolCallId
 
 SessionState = TypeAliasType(
     "SessionState", Annotated[Literal["running", "idle", "requires_action"] | str, OpenEnum(extensible=True)]

@@ -7,8 +7,7 @@ from typing import Literal
 
 from acp_server.schema.base import Lenient, Model, Sent
 from acp_server.schema.types import Int64
-from acp_server.schema.v2.base import Patch
-from acp_server.schema.v2.types import AbsolutePath, Base64, Cells, SessionId, TerminalId
+from acp_server.schema.v2.types import AbsolutePath, Base64, Cells, Patch, SessionId, TerminalId
 
 
 class TerminalOutput(Model):

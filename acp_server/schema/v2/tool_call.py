@@ -6,10 +6,9 @@ from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
 from acp_server.schema.unions import OpenEnum, Tagged
-from acp_server.schema.v2.base import Patch
 from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.diff import Diff
-from acp_server.schema.v2.types import AbsolutePath, LineNumber, SessionId, TerminalId, ToolCallId
+from acp_server.schema.v2.types import AbsolutePath, LineNumber, Patch, SessionId, TerminalId, ToolCallId
 
 ToolKind = TypeAliasType(
     "ToolKind",

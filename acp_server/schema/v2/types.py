@@ -1,11 +1,24 @@
-"""The plain values of version 2. Those that are as in version 1 are the same types."""
+"""What the types of version 2 are made of: identifiers, numbers, the error object, and patches.
 
-from typing import Annotated, Literal
+Plain values that are as in version 1 are the same types. A patch has fields for which absent, null and a value mean
+three different things: an update of a message, a tool call, a terminal or a compaction changes what is known under its
+id (ACP v2, prompt lifecycle). A field that was never set is left as it was and is not written. A field that was set to
+None is cleared, and is written as null. `model_fields_set` tells the two apart.
+"""
 
-from pydantic import Field, StrictStr, WithJsonSchema
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    StrictStr,
+    WithJsonSchema,
+    model_serializer,
+)
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Expect
+from acp_server.schema.base import Expect, Lenient, Model, Record, attributes
 from acp_server.schema.types import AuthMethodId as AuthMethodId
 from acp_server.schema.types import CompactionId as CompactionId
 from acp_server.schema.types import ElicitationId as ElicitationId
@@ -78,3 +91,57 @@ ErrorCode = TypeAliasType(
 
 PROTOCOL_VERSION: Literal[2] = 2
 """The version that these types describe."""
+
+
+class Patch(Model):
+    """A change to something that has an id. Only what is set changes; a None that was set clears."""
+
+    # A value that is not an object counts as absent. The type of `Model` would read it as None, which clears.
+    meta: Lenient[dict[str, Any] | None] = None
+    """Data of extensions to change, by key: None removes the key, any other value replaces it. None clears them all."""
+
+    @model_serializer(mode="wrap")
+    def _write_what_clears(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if not info.exclude_none:  # A plain model_dump: the reader wants to see everything.
+            return data
+        for key, name in attributes(type(self)).items():
+            if name in self.__pydantic_fields_set__ and getattr(self, name) is None:
+                data[key if info.by_alias else name] = None
+        # A field that this package does not know may be cleared, too.
+        data.update((key, None) for key, value in (self.__pydantic_extra__ or {}).items() if value is None)
+        return data
+
+
+class UnsupportedProtocolVersionErrorData(Model):
+    """Goes with -32022, the answer to `initialize` when the two sides have no version in common."""
+
+    requested: ProtocolVersion
+    """The newest version that the client speaks."""
+    supported: list[ProtocolVersion]
+    """Every version that the agent speaks."""
+
+
+class SessionNotFoundErrorData(Model):
+    """Goes with -32002 when it is about a session."""
+
+    session_id: SessionId
+    """The session that does not exist."""
+
+
+ErrorData = TypeAliasType(
+    "ErrorData",
+    Annotated[UnsupportedProtocolVersionErrorData | SessionNotFoundErrorData | Any, Field(union_mode="left_to_right")],
+)
+"""More about an error: one of the two known shapes, or any JSON."""
+
+
+class Error(Record):
+    """Why a request failed (JSON-RPC 2.0, section 5.1)."""
+
+    code: ErrorCode
+    """What kind of error it is."""
+    message: str
+    """One sentence."""
+    data: Lenient[ErrorData | None] = None
+    """More about it."""
