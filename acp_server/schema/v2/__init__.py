@@ -7,9 +7,7 @@
     terminal         terminals of the agent, and `terminal/cancel`
     plan             plans by id
     mcp              MCP servers
-    capabilities     what either side announces
-    authentication   `auth/login`, `auth/logout`
-    initialization   `initialize`
+    initialization   `initialize` with what either side can do, `auth/login`, `auth/logout`
     config_options   configuration options
     commands         commands of the user
     session          `session/new` and the rest of a session's life
@@ -30,8 +28,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from acp_server.schema.v2.authentication import *  # noqa: F403
-    from acp_server.schema.v2.capabilities import *  # noqa: F403
     from acp_server.schema.v2.commands import *  # noqa: F403
     from acp_server.schema.v2.config_options import *  # noqa: F403
     from acp_server.schema.v2.content import *  # noqa: F403
@@ -55,17 +51,6 @@ if TYPE_CHECKING:
 
 # The areas and their public names. This is the one list of them: an area has no `__all__`.
 _NAMES = {
-    "authentication": (
-        "AuthMethod AuthMethodAgent AuthMethodTerminal LoginAuthRequest LoginAuthResponse LogoutAuthRequest "
-        "LogoutAuthResponse UnknownAuthMethod"
-    ),
-    "capabilities": (
-        "AgentAuthCapabilities AgentCapabilities ClientAuthCapabilities ClientCapabilities "
-        "ElicitationCapabilities ElicitationFormCapabilities ElicitationUrlCapabilities McpCapabilities "
-        "McpHttpCapabilities McpStdioCapabilities PromptAudioCapabilities PromptCapabilities "
-        "PromptEmbeddedContextCapabilities PromptImageCapabilities SessionAdditionalDirectoriesCapabilities "
-        "SessionCapabilities SessionDeleteCapabilities TerminalAuthCapabilities"
-    ),
     "commands": "AvailableCommand AvailableCommandInput Command TextCommandInput UnknownCommand UnknownCommandInput",
     "config_options": (
         "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
@@ -93,7 +78,15 @@ _NAMES = {
         "StringMultiSelectItems StringPropertySchema TitledMultiSelectItems UnknownMultiSelectItems "
         "UnknownPropertySchema"
     ),
-    "initialization": "Implementation InitializeRequest InitializeResponse",
+    "initialization": (
+        "AgentAuthCapabilities AgentCapabilities AuthMethod AuthMethodAgent AuthMethodTerminal "
+        "ClientAuthCapabilities ClientCapabilities ElicitationCapabilities ElicitationFormCapabilities "
+        "ElicitationUrlCapabilities Implementation InitializeRequest InitializeResponse LoginAuthRequest "
+        "LoginAuthResponse LogoutAuthRequest LogoutAuthResponse McpCapabilities McpHttpCapabilities "
+        "McpStdioCapabilities PromptAudioCapabilities PromptCapabilities PromptEmbeddedContextCapabilities "
+        "PromptImageCapabilities SessionAdditionalDirectoriesCapabilities SessionCapabilities "
+        "SessionDeleteCapabilities TerminalAuthCapabilities UnknownAuthMethod"
+    ),
     "mcp": "EnvVariable HttpHeader McpServer McpServerHttp McpServerStdio UnknownMcpServer",
     "messages": (
         "AgentMessage AgentMessageChunk AgentThought AgentThoughtChunk ContentChunk UserMessage UserMessageChunk"
