@@ -6,11 +6,9 @@
     tool_call        tool calls, and `tool_call/cancel`
     terminal         terminals of the agent, and `terminal/cancel`
     plan             plans by id
-    mcp              MCP servers
     initialization   `initialize` with what either side can do, `auth/login`, `auth/logout`
     config_options   configuration options
-    commands         commands of the user
-    session          `session/new` and the rest of a session's life
+    session          `session/new` and the rest of a session's life, with its MCP servers and its commands
     prompt           `session/prompt` and the two cancels
     messages         messages, whole and in chunks
     state            what a session does at present
@@ -28,14 +26,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from acp_server.schema.v2.commands import *  # noqa: F403
     from acp_server.schema.v2.config_options import *  # noqa: F403
     from acp_server.schema.v2.content import *  # noqa: F403
     from acp_server.schema.v2.diff import *  # noqa: F403
     from acp_server.schema.v2.elicitation import *  # noqa: F403
     from acp_server.schema.v2.elicitation_form import *  # noqa: F403
     from acp_server.schema.v2.initialization import *  # noqa: F403
-    from acp_server.schema.v2.mcp import *  # noqa: F403
     from acp_server.schema.v2.messages import *  # noqa: F403
     from acp_server.schema.v2.methods import *  # noqa: F403
     from acp_server.schema.v2.permission import *  # noqa: F403
@@ -51,7 +47,6 @@ if TYPE_CHECKING:
 
 # The areas and their public names. This is the one list of them: an area has no `__all__`.
 _NAMES = {
-    "commands": "AvailableCommand AvailableCommandInput Command TextCommandInput UnknownCommand UnknownCommandInput",
     "config_options": (
         "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
         "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions "
@@ -87,7 +82,6 @@ _NAMES = {
         "PromptImageCapabilities SessionAdditionalDirectoriesCapabilities SessionCapabilities "
         "SessionDeleteCapabilities TerminalAuthCapabilities UnknownAuthMethod"
     ),
-    "mcp": "EnvVariable HttpHeader McpServer McpServerHttp McpServerStdio UnknownMcpServer",
     "messages": (
         "AgentMessage AgentMessageChunk AgentThought AgentThoughtChunk ContentChunk UserMessage UserMessageChunk"
     ),
@@ -102,9 +96,11 @@ _NAMES = {
     "prompt": "CancelRequestNotification CancelSessionNotification PromptRequest PromptResponse",
     "record": "SessionRecord TerminalRecord",
     "session": (
-        "CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse "
-        "ListSessionsRequest ListSessionsResponse NewSessionRequest NewSessionResponse ReplayFrom "
-        "ReplayFromStart ResumeSessionRequest ResumeSessionResponse SessionInfo UnknownReplayFrom"
+        "AvailableCommand AvailableCommandInput CloseSessionRequest CloseSessionResponse Command "
+        "DeleteSessionRequest DeleteSessionResponse EnvVariable HttpHeader ListSessionsRequest "
+        "ListSessionsResponse McpServer McpServerHttp McpServerStdio NewSessionRequest NewSessionResponse "
+        "ReplayFrom ReplayFromStart ResumeSessionRequest ResumeSessionResponse SessionInfo TextCommandInput "
+        "UnknownCommand UnknownCommandInput UnknownMcpServer UnknownReplayFrom"
     ),
     "state": (
         "BackgroundTerminal BackgroundToolCall BackgroundWork SessionState StateUpdate StopReason UnknownBackgroundWork"

@@ -1,4 +1,7 @@
-"""The life of a session: new, resume, list, close, delete (ACP v2, session setup, session list, session delete)."""
+"""The life of a session: new, resume, list, close, delete; the MCP servers that it is opened with, its commands.
+
+ACP v2: session setup, session list, session delete, slash commands.
+"""
 
 from typing import Annotated, Literal
 
@@ -10,11 +13,97 @@ from acp_server.schema.session import CloseSessionRequest as CloseSessionRequest
 from acp_server.schema.session import CloseSessionResponse as CloseSessionResponse
 from acp_server.schema.session import DeleteSessionRequest as DeleteSessionRequest
 from acp_server.schema.session import DeleteSessionResponse as DeleteSessionResponse
+from acp_server.schema.session import EnvVariable, HttpHeader
+from acp_server.schema.types import Uri
 from acp_server.schema.unions import Tagged
-from acp_server.schema.v2.commands import AvailableCommand
 from acp_server.schema.v2.config_options import SessionConfigOption
-from acp_server.schema.v2.mcp import McpServer
 from acp_server.schema.v2.types import AbsolutePath, SessionId, SessionListCursor, Timestamp
+
+
+class McpServerStdio(Sparse, Model):
+    """An MCP server to start as a process and talk to over its standard streams. Only with `session.mcp.stdio`."""
+
+    type: Sent[Literal["stdio"]] = "stdio"
+    name: str
+    """A name for the user."""
+    command: AbsolutePath
+    """The executable."""
+    args: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    """Its arguments."""
+    env: NullIsDefault[list[EnvVariable]] = Field(default_factory=list[EnvVariable])
+    """Variables added to its environment."""
+
+
+class McpServerHttp(Sparse, Model):
+    """An MCP server reached over streamable HTTP. Only with `session.mcp.http`."""
+
+    type: Sent[Literal["http"]] = "http"
+    name: str
+    """A name for the user."""
+    url: Uri
+    """Where it is."""
+    headers: NullIsDefault[list[HttpHeader]] = Field(default_factory=list[HttpHeader])
+    """Headers to send with every request."""
+
+
+class UnknownMcpServer(Unknown):
+    """An MCP server with a transport that this version does not have."""
+
+    type: str
+
+
+McpServer = TypeAliasType(
+    "McpServer", Annotated[McpServerHttp | McpServerStdio | UnknownMcpServer, Tagged("type", extensible=True)]
+)
+"""An MCP server, told apart by `type`."""
+
+
+class TextCommandInput(Model):
+    """The command takes whatever is typed after its name."""
+
+    type: Sent[Literal["text"]] = "text"
+    hint: str
+    """Shown while nothing has been typed."""
+
+
+class UnknownCommandInput(Unknown):
+    """Input in a form that this version does not have."""
+
+    type: str
+
+
+AvailableCommandInput = TypeAliasType(
+    "AvailableCommandInput", Annotated[TextCommandInput | UnknownCommandInput, Tagged("type", extensible=True)]
+)
+"""What a command takes, told apart by `type`."""
+
+
+class Command(Model):
+    """A command that is typed with a slash before its name."""
+
+    type: Sent[Literal["command"]] = "command"
+    name: str
+    """The name, without the slash."""
+    description: str
+    """What the command does."""
+    input: Lenient[AvailableCommandInput | None] = None
+    """What it takes; None for nothing."""
+
+
+class UnknownCommand(Unknown):
+    """A kind of command that this version does not have."""
+
+    type: str
+    name: str
+    """The name."""
+    description: str
+    """What the command does."""
+
+
+AvailableCommand = TypeAliasType(
+    "AvailableCommand", Annotated[Command | UnknownCommand, Tagged("type", extensible=True)]
+)
+"""A command, told apart by `type`."""
 
 
 class _Setup(Sparse, Model):

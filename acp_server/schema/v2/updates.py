@@ -12,7 +12,6 @@ from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, 
 from acp_server.schema.types import UInt64
 from acp_server.schema.unions import Tagged
 from acp_server.schema.updates import CompactionStatus, Cost, NoticeSeverity
-from acp_server.schema.v2.commands import AvailableCommand
 from acp_server.schema.v2.config_options import SessionConfigOption
 from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.messages import (
@@ -24,6 +23,7 @@ from acp_server.schema.v2.messages import (
     UserMessageChunk,
 )
 from acp_server.schema.v2.plan import PlanUpdate
+from acp_server.schema.v2.session import AvailableCommand
 from acp_server.schema.v2.state import StateUpdate
 from acp_server.schema.v2.terminal import TerminalOutputChunk, TerminalUpdate
 from acp_server.schema.v2.tool_call import ToolCallContentChunk, ToolCallProgress

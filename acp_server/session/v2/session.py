@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from acp_server.schema.base import Model
     from acp_server.schema.session import McpServer, ResumeSessionRequest
     from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
-    from acp_server.schema.v2.mcp import McpServer as McpServerV2
+    from acp_server.schema.v2.session import McpServer as McpServerV2
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.turn import Turn as AnyTurn
