@@ -1,7 +1,7 @@
 """The types of the Agent Client Protocol, version 2, the stable set of its draft: one file for each of its areas.
 
     types            identifiers, numbers, the error object, and patches: fields that are absent, null or a value
-    content          content blocks
+    content          content blocks, `session/prompt` and the two cancels
     diff             changes to files
     tool_call        tool calls, and `tool_call/cancel`
     terminal         terminals of the agent, and `terminal/cancel`
@@ -9,7 +9,6 @@
     initialization   `initialize` with what either side can do, `auth/login`, `auth/logout`
     config_options   configuration options
     session          `session/new` and the rest of a session's life, with its MCP servers and its commands
-    prompt           `session/prompt` and the two cancels
     messages         messages, whole and in chunks
     state            what a session does at present
     updates          `session/update`
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from acp_server.schema.v2.methods import *  # noqa: F403
     from acp_server.schema.v2.permission import *  # noqa: F403
     from acp_server.schema.v2.plan import *  # noqa: F403
-    from acp_server.schema.v2.prompt import *  # noqa: F403
     from acp_server.schema.v2.record import *  # noqa: F403
     from acp_server.schema.v2.session import *  # noqa: F403
     from acp_server.schema.v2.state import *  # noqa: F403
@@ -54,8 +52,9 @@ _NAMES = {
         "SetSessionConfigValue UnknownSessionConfigOption UnknownSessionConfigValue"
     ),
     "content": (
-        "Annotations AudioContent BlobResourceContents ContentBlock EmbeddedResource EmbeddedResourceResource "
-        "Icon IconTheme ImageContent ResourceLink Role TextContent TextResourceContents UnknownContentBlock"
+        "Annotations AudioContent BlobResourceContents CancelRequestNotification CancelSessionNotification "
+        "ContentBlock EmbeddedResource EmbeddedResourceResource Icon IconTheme ImageContent PromptRequest "
+        "PromptResponse ResourceLink Role TextContent TextResourceContents UnknownContentBlock"
     ),
     "diff": (
         "Diff DiffAdd DiffChange DiffCopy DiffDelete DiffFileType DiffModify DiffMove DiffPatch "
@@ -93,7 +92,6 @@ _NAMES = {
         "UnknownPermissionSubject"
     ),
     "plan": "PlanEntry PlanEntryPriority PlanEntryStatus PlanItems PlanUpdate PlanUpdateContent UnknownPlan",
-    "prompt": "CancelRequestNotification CancelSessionNotification PromptRequest PromptResponse",
     "record": "SessionRecord TerminalRecord",
     "session": (
         "AvailableCommand AvailableCommandInput CloseSessionRequest CloseSessionResponse Command "

@@ -1,14 +1,17 @@
-"""Content blocks: what prompts, messages and tool results are made of (ACP v2, content)."""
+"""Content blocks: what prompts, messages and tool results are made of (ACP v2, content). And prompts: `session/prompt`
+and the two cancels that are as old as it (ACP v2, prompt lifecycle, cancellation).
+"""
 
 from typing import Annotated, Literal
 
+from pydantic import Field
 from typing_extensions import TypeAliasType
 
 from acp_server.schema import content as v1
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
 from acp_server.schema.types import UInt64, Uri
 from acp_server.schema.unions import ByKey, OpenEnum, Tagged
-from acp_server.schema.v2.types import Base64, Fraction, MediaType
+from acp_server.schema.v2.types import Base64, Fraction, MediaType, MessageId, RequestId, SessionId
 
 Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum(extensible=True)])
 """One side of the conversation. Names of one's own begin with `_`."""
@@ -149,3 +152,33 @@ ContentBlock = TypeAliasType(
     ],
 )
 """One piece of content, told apart by `type`."""
+
+
+class PromptRequest(Model):
+    """Parameters of `session/prompt`: the user says something."""
+
+    session_id: SessionId
+    """The session."""
+    prompt: Annotated[list[ContentBlock], Field(min_length=1)]
+    """What the user says. Text and resource links always, other content as the agent announced."""
+
+
+class PromptResponse(Model):
+    """Result of `session/prompt`: the message is part of the conversation. The work on it may go on for long."""
+
+    message_id: MessageId
+    """The user's message in the conversation."""
+
+
+class CancelSessionNotification(Model):
+    """Parameters of `session/cancel`: stop the foreground work of this session, and the prompts that it still holds."""
+
+    session_id: SessionId
+    """The session."""
+
+
+class CancelRequestNotification(Model):
+    """Parameters of `$/cancel_request`: stop working on one request. Either side sends it."""
+
+    request_id: RequestId
+    """The id of a request that the sender of this notification has made."""

@@ -99,8 +99,8 @@ class Prompting(v1.Prompting):
     def read(self, call: Call) -> PromptRequest:
         """See `acp_server.session.prompting.Prompting`."""
         from acp_server.schema.content import PromptRequest
+        from acp_server.schema.v2.content import PromptRequest as PromptRequestV2
         from acp_server.schema.v2.content import UnknownContentBlock
-        from acp_server.schema.v2.prompt import PromptRequest as PromptRequestV2
 
         for index, block in enumerate(read(PromptRequestV2, call.params).prompt):
             # What this version of the protocol does not know, the agent may.
