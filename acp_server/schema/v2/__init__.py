@@ -2,9 +2,7 @@
 
     types            identifiers, numbers, the error object, and patches: fields that are absent, null or a value
     content          content blocks, `session/prompt` and the two cancels
-    diff             changes to files
-    tool_call        tool calls, and `tool_call/cancel`
-    terminal         terminals of the agent, and `terminal/cancel`
+    tool_call        tool calls with the changes to files that they show, terminals, and the cancels of both
     plan             plans by id
     initialization   `initialize` with what either side can do, `auth/login`, `auth/logout`
     config_options   configuration options
@@ -27,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from acp_server.schema.v2.config_options import *  # noqa: F403
     from acp_server.schema.v2.content import *  # noqa: F403
-    from acp_server.schema.v2.diff import *  # noqa: F403
     from acp_server.schema.v2.elicitation import *  # noqa: F403
     from acp_server.schema.v2.elicitation_form import *  # noqa: F403
     from acp_server.schema.v2.initialization import *  # noqa: F403
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from acp_server.schema.v2.record import *  # noqa: F403
     from acp_server.schema.v2.session import *  # noqa: F403
     from acp_server.schema.v2.state import *  # noqa: F403
-    from acp_server.schema.v2.terminal import *  # noqa: F403
     from acp_server.schema.v2.tool_call import *  # noqa: F403
     from acp_server.schema.v2.types import *  # noqa: F403
     from acp_server.schema.v2.updates import *  # noqa: F403
@@ -55,10 +51,6 @@ _NAMES = {
         "Annotations AudioContent BlobResourceContents CancelRequestNotification CancelSessionNotification "
         "ContentBlock EmbeddedResource EmbeddedResourceResource Icon IconTheme ImageContent PromptRequest "
         "PromptResponse ResourceLink Role TextContent TextResourceContents UnknownContentBlock"
-    ),
-    "diff": (
-        "Diff DiffAdd DiffChange DiffCopy DiffDelete DiffFileType DiffModify DiffMove DiffPatch "
-        "DiffPatchFormat DiffPathChange DiffPathPairChange UnknownDiffChange"
     ),
     "elicitation": (
         "CompleteElicitationNotification CreateElicitationRequest CreateElicitationResponse "
@@ -103,14 +95,14 @@ _NAMES = {
     "state": (
         "BackgroundTerminal BackgroundToolCall BackgroundWork SessionState StateUpdate StopReason UnknownBackgroundWork"
     ),
-    "terminal": (
-        "CancelTerminalRequest CancelTerminalResponse TerminalCancelCapabilities TerminalCapabilities "
-        "TerminalExitStatus TerminalOutput TerminalOutputChunk TerminalSize TerminalUpdate"
-    ),
     "tool_call": (
-        "CancelToolCallRequest CancelToolCallResponse Content Terminal ToolCallCancelCapabilities "
-        "ToolCallCapabilities ToolCallContent ToolCallContentChunk ToolCallLocation ToolCallProgress "
-        "ToolCallStatus ToolCallUpdate ToolKind UnknownToolCallContent"
+        "CancelTerminalRequest CancelTerminalResponse CancelToolCallRequest CancelToolCallResponse Content "
+        "Diff DiffAdd DiffChange DiffCopy DiffDelete DiffFileType DiffModify DiffMove DiffPatch "
+        "DiffPatchFormat DiffPathChange DiffPathPairChange Terminal TerminalCancelCapabilities "
+        "TerminalCapabilities TerminalExitStatus TerminalOutput TerminalOutputChunk TerminalSize "
+        "TerminalUpdate ToolCallCancelCapabilities ToolCallCapabilities ToolCallContent ToolCallContentChunk "
+        "ToolCallLocation ToolCallProgress ToolCallStatus ToolCallUpdate ToolKind UnknownDiffChange "
+        "UnknownToolCallContent"
     ),
     "types": (
         "AbsolutePath AuthMethodId CompactionId ElicitationId Error ErrorCode ErrorData MediaType MessageId "

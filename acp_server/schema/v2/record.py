@@ -21,8 +21,13 @@ from acp_server.schema.v2.messages import (
 )
 from acp_server.schema.v2.plan import PlanUpdate
 from acp_server.schema.v2.state import StateUpdate
-from acp_server.schema.v2.terminal import TerminalOutput, TerminalOutputChunk, TerminalUpdate
-from acp_server.schema.v2.tool_call import ToolCallContentChunk, ToolCallProgress
+from acp_server.schema.v2.tool_call import (
+    TerminalOutput,
+    TerminalOutputChunk,
+    TerminalUpdate,
+    ToolCallContentChunk,
+    ToolCallProgress,
+)
 from acp_server.schema.v2.types import Patch
 from acp_server.schema.v2.updates import (
     AvailableCommandsUpdate,

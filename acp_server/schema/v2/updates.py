@@ -25,8 +25,7 @@ from acp_server.schema.v2.messages import (
 from acp_server.schema.v2.plan import PlanUpdate
 from acp_server.schema.v2.session import AvailableCommand
 from acp_server.schema.v2.state import StateUpdate
-from acp_server.schema.v2.terminal import TerminalOutputChunk, TerminalUpdate
-from acp_server.schema.v2.tool_call import ToolCallContentChunk, ToolCallProgress
+from acp_server.schema.v2.tool_call import TerminalOutputChunk, TerminalUpdate, ToolCallContentChunk, ToolCallProgress
 from acp_server.schema.v2.types import CompactionId, Patch, SessionId, Timestamp
 
 

@@ -96,7 +96,7 @@ class Methods:
 
     def _cancel_terminal(self, call: Call) -> None:
         """`terminal/cancel`: the command ends, and its terminal stays."""
-        from acp_server.schema.v2.terminal import CancelTerminalRequest
+        from acp_server.schema.v2.tool_call import CancelTerminalRequest
 
         request = read(CancelTerminalRequest, call.params)
         terminal = cast("Session", self._find(request.session_id)).terminals.get(request.terminal_id)
