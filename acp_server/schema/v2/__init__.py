@@ -3,13 +3,10 @@
     types            identifiers, numbers, the error object, and patches: fields that are absent, null or a value
     content          content blocks, `session/prompt` and the two cancels
     tool_call        tool calls with the changes to files that they show, terminals, and the cancels of both
-    plan             plans by id
     initialization   `initialize` with what either side can do, `auth/login`, `auth/logout`
     config_options   configuration options
     session          `session/new` and the rest of a session's life, with its MCP servers and its commands
-    messages         messages, whole and in chunks
-    state            what a session does at present
-    updates          `session/update`
+    updates          `session/update`: messages, plans, states, and what else is known of a session
     record           what a session has come to, update by update
     permission       `session/request_permission`
     elicitation      `elicitation/*`, with the forms in elicitation_form
@@ -28,13 +25,10 @@ if TYPE_CHECKING:
     from acp_server.schema.v2.elicitation import *  # noqa: F403
     from acp_server.schema.v2.elicitation_form import *  # noqa: F403
     from acp_server.schema.v2.initialization import *  # noqa: F403
-    from acp_server.schema.v2.messages import *  # noqa: F403
     from acp_server.schema.v2.methods import *  # noqa: F403
     from acp_server.schema.v2.permission import *  # noqa: F403
-    from acp_server.schema.v2.plan import *  # noqa: F403
     from acp_server.schema.v2.record import *  # noqa: F403
     from acp_server.schema.v2.session import *  # noqa: F403
-    from acp_server.schema.v2.state import *  # noqa: F403
     from acp_server.schema.v2.tool_call import *  # noqa: F403
     from acp_server.schema.v2.types import *  # noqa: F403
     from acp_server.schema.v2.updates import *  # noqa: F403
@@ -73,9 +67,6 @@ _NAMES = {
         "PromptImageCapabilities SessionAdditionalDirectoriesCapabilities SessionCapabilities "
         "SessionDeleteCapabilities TerminalAuthCapabilities UnknownAuthMethod"
     ),
-    "messages": (
-        "AgentMessage AgentMessageChunk AgentThought AgentThoughtChunk ContentChunk UserMessage UserMessageChunk"
-    ),
     "methods": "MEMBER_CAPABILITIES METHODS Method",
     "permission": (
         "CancelledPermissionOutcome CommandPermissionSubject PermissionOption PermissionOptionKind "
@@ -83,7 +74,6 @@ _NAMES = {
         "SelectedPermissionOutcome ToolCallPermissionSubject UnknownPermissionOutcome "
         "UnknownPermissionSubject"
     ),
-    "plan": "PlanEntry PlanEntryPriority PlanEntryStatus PlanItems PlanUpdate PlanUpdateContent UnknownPlan",
     "record": "SessionRecord TerminalRecord",
     "session": (
         "AvailableCommand AvailableCommandInput CloseSessionRequest CloseSessionResponse Command "
@@ -91,9 +81,6 @@ _NAMES = {
         "ListSessionsResponse McpServer McpServerHttp McpServerStdio NewSessionRequest NewSessionResponse "
         "ReplayFrom ReplayFromStart ResumeSessionRequest ResumeSessionResponse SessionInfo TextCommandInput "
         "UnknownCommand UnknownCommandInput UnknownMcpServer UnknownReplayFrom"
-    ),
-    "state": (
-        "BackgroundTerminal BackgroundToolCall BackgroundWork SessionState StateUpdate StopReason UnknownBackgroundWork"
     ),
     "tool_call": (
         "CancelTerminalRequest CancelTerminalResponse CancelToolCallRequest CancelToolCallResponse Content "
@@ -111,9 +98,12 @@ _NAMES = {
         "ToolCallId UnsupportedProtocolVersionErrorData"
     ),
     "updates": (
-        "AvailableCommandsUpdate CompactionStatus CompactionSummaryChunk CompactionUpdate ConfigOptionUpdate "
-        "Cost Notice NoticeSeverity SessionInfoUpdate SessionUpdate UnknownSessionUpdate "
-        "UpdateSessionNotification UsageUpdate"
+        "AgentMessage AgentMessageChunk AgentThought AgentThoughtChunk AvailableCommandsUpdate "
+        "BackgroundTerminal BackgroundToolCall BackgroundWork CompactionStatus CompactionSummaryChunk "
+        "CompactionUpdate ConfigOptionUpdate ContentChunk Cost Notice NoticeSeverity PlanEntry "
+        "PlanEntryPriority PlanEntryStatus PlanItems PlanUpdate PlanUpdateContent SessionInfoUpdate "
+        "SessionState SessionUpdate StateUpdate StopReason UnknownBackgroundWork UnknownPlan "
+        "UnknownSessionUpdate UpdateSessionNotification UsageUpdate UserMessage UserMessageChunk"
     ),
 }
 _AREA_OF = {name: area for area, names in _NAMES.items() for name in names.split()}

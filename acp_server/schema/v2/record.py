@@ -11,16 +11,6 @@ from binascii import Error as NotBase64
 from collections.abc import Iterator
 from typing import Any, TypeAlias, TypeVar, cast
 
-from acp_server.schema.v2.messages import (
-    AgentMessage,
-    AgentMessageChunk,
-    AgentThought,
-    AgentThoughtChunk,
-    UserMessage,
-    UserMessageChunk,
-)
-from acp_server.schema.v2.plan import PlanUpdate
-from acp_server.schema.v2.state import StateUpdate
 from acp_server.schema.v2.tool_call import (
     TerminalOutput,
     TerminalOutputChunk,
@@ -30,15 +20,23 @@ from acp_server.schema.v2.tool_call import (
 )
 from acp_server.schema.v2.types import Patch
 from acp_server.schema.v2.updates import (
+    AgentMessage,
+    AgentMessageChunk,
+    AgentThought,
+    AgentThoughtChunk,
     AvailableCommandsUpdate,
     CompactionSummaryChunk,
     CompactionUpdate,
     ConfigOptionUpdate,
     Notice,
+    PlanUpdate,
     SessionInfoUpdate,
     SessionUpdate,
+    StateUpdate,
     UnknownSessionUpdate,
     UsageUpdate,
+    UserMessage,
+    UserMessageChunk,
 )
 
 P = TypeVar("P", bound=Patch)

@@ -1,6 +1,7 @@
-"""`session/update`: what the agent shows the client (ACP v2, prompt lifecycle).
+"""`session/update`: what the agent shows the client (ACP v2, prompt lifecycle, session states, agent plan).
 
-Messages, tool calls, terminals, plans and states have files of their own.
+Messages come whole, or as they stream. An id belongs to one kind of message: a message of the user and one of the agent
+may have the same. A session may have several plans, by id. Tool calls and terminals have a file of their own.
 """
 
 from typing import Annotated, Literal
@@ -10,23 +11,194 @@ from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
 from acp_server.schema.types import UInt64
-from acp_server.schema.unions import Tagged
+from acp_server.schema.unions import OpenEnum, Tagged
 from acp_server.schema.updates import CompactionStatus, Cost, NoticeSeverity
 from acp_server.schema.v2.config_options import SessionConfigOption
 from acp_server.schema.v2.content import ContentBlock
-from acp_server.schema.v2.messages import (
-    AgentMessage,
-    AgentMessageChunk,
-    AgentThought,
-    AgentThoughtChunk,
-    UserMessage,
-    UserMessageChunk,
-)
-from acp_server.schema.v2.plan import PlanUpdate
 from acp_server.schema.v2.session import AvailableCommand
-from acp_server.schema.v2.state import StateUpdate
 from acp_server.schema.v2.tool_call import TerminalOutputChunk, TerminalUpdate, ToolCallContentChunk, ToolCallProgress
-from acp_server.schema.v2.types import CompactionId, Patch, SessionId, Timestamp
+from acp_server.schema.v2.types import (
+    CompactionId,
+    Error,
+    MessageId,
+    Patch,
+    PlanId,
+    SessionId,
+    TerminalId,
+    Timestamp,
+    ToolCallId,
+)
+
+
+class _Message(Patch):
+    """What every kind of message has."""
+
+    message_id: MessageId
+    """The message; the first update with an id makes it."""
+    content: LenientItems[list[ContentBlock] | None] = None
+    """Everything that is said in it, in the place of what was said before."""
+
+
+class UserMessage(_Message):
+    """The session update `user_message`: something the user said."""
+
+    session_update: Sent[Literal["user_message"]] = "user_message"
+
+
+class AgentMessage(_Message):
+    """The session update `agent_message`: something the agent said."""
+
+    session_update: Sent[Literal["agent_message"]] = "agent_message"
+
+
+class AgentThought(_Message):
+    """The session update `agent_thought`: something the agent thought."""
+
+    session_update: Sent[Literal["agent_thought"]] = "agent_thought"
+
+
+class ContentChunk(Model):
+    """A piece of a message, as it streams. Who speaks is said by the three classes below."""
+
+    message_id: MessageId
+    """The message that it is appended to. Chunks of several messages may be mixed."""
+    content: ContentBlock
+    """The piece."""
+
+
+class UserMessageChunk(ContentChunk):
+    """The session update `user_message_chunk`: something the user said."""
+
+    session_update: Sent[Literal["user_message_chunk"]] = "user_message_chunk"
+
+
+class AgentMessageChunk(ContentChunk):
+    """The session update `agent_message_chunk`: something the agent says."""
+
+    session_update: Sent[Literal["agent_message_chunk"]] = "agent_message_chunk"
+
+
+class AgentThoughtChunk(ContentChunk):
+    """The session update `agent_thought_chunk`: something the agent thinks."""
+
+    session_update: Sent[Literal["agent_thought_chunk"]] = "agent_thought_chunk"
+
+
+SessionState = TypeAliasType(
+    "SessionState", Annotated[Literal["running", "idle", "requires_action"] | str, OpenEnum(extensible=True)]
+)
+"""What the foreground does. An unknown state is never idle: show that the agent is busy."""
+
+StopReason = TypeAliasType(
+    "StopReason",
+    Annotated[
+        Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error"] | str,
+        OpenEnum(extensible=True),
+    ],
+)
+"""Why the foreground work ended. `cancelled` only if the user or the client chose to stop it."""
+
+
+class BackgroundTerminal(Model):
+    """A command that goes on in a terminal."""
+
+    type: Sent[Literal["terminal"]] = "terminal"
+    terminal_id: TerminalId
+    """The terminal."""
+
+
+class BackgroundToolCall(Model):
+    """A tool call that goes on."""
+
+    type: Sent[Literal["tool_call"]] = "tool_call"
+    tool_call_id: ToolCallId
+    """The call."""
+
+
+class UnknownBackgroundWork(Unknown):
+    """Work of a kind that this version does not have."""
+
+    type: str
+
+
+BackgroundWork = TypeAliasType(
+    "BackgroundWork",
+    Annotated[BackgroundTerminal | BackgroundToolCall | UnknownBackgroundWork, Tagged("type", extensible=True)],
+)
+"""Work that goes on whatever the foreground does, told apart by `type`."""
+
+
+class StateUpdate(Model):
+    """The session update `state_update`: a snapshot. To send the same one twice changes nothing.
+
+    One class for every state: each of its fields but `state` may be absent, and a client needs no other field for a
+    state of tomorrow.
+    """
+
+    session_update: Sent[Literal["state_update"]] = "state_update"
+    state: SessionState
+    """What the foreground does."""
+    background: Lenient[list[BackgroundWork] | None] = None
+    """All work in the background; None says that the agent does not tell, `[]` that there is none."""
+    stop_reason: Lenient[StopReason | None] = None
+    """Why the foreground work ended. Only when idle."""
+    error: Lenient[Error | None] = None
+    """What went wrong. Only with the stop reason `error`."""
+
+
+PlanEntryPriority = TypeAliasType(
+    "PlanEntryPriority", Annotated[Literal["high", "medium", "low"] | str, OpenEnum(extensible=True)]
+)
+"""How much a step matters to the whole. Names of one's own begin with `_`."""
+
+PlanEntryStatus = TypeAliasType(
+    "PlanEntryStatus",
+    Annotated[Literal["pending", "in_progress", "completed", "cancelled"] | str, OpenEnum(extensible=True)],
+)
+"""How far a step is. Names of one's own begin with `_`."""
+
+
+class PlanEntry(Model):
+    """One step of a plan."""
+
+    content: str
+    """What the step achieves, in words for the user."""
+    priority: PlanEntryPriority
+    """How much it matters."""
+    status: PlanEntryStatus
+    """How far it is."""
+
+
+class PlanItems(Model):
+    """A plan that is a list of steps."""
+
+    type: Sent[Literal["items"]] = "items"
+    plan_id: PlanId
+    """The plan."""
+    entries: Annotated[list[PlanEntry], Wire(skip_items=True)]
+    """All steps, in order, each with its present status."""
+
+
+class UnknownPlan(Unknown):
+    """A plan in a form that this version does not have; it replaces what the plan was before."""
+
+    type: str
+    plan_id: PlanId
+    """The plan."""
+
+
+PlanUpdateContent = TypeAliasType(
+    "PlanUpdateContent", Annotated[PlanItems | UnknownPlan, Tagged("type", extensible=True)]
+)
+"""A whole plan, told apart by `type`."""
+
+
+class PlanUpdate(Model):
+    """The session update `plan_update`: a plan, in the place of the one with the same id."""
+
+    session_update: Sent[Literal["plan_update"]] = "plan_update"
+    plan: PlanUpdateContent
+    """The plan."""
 
 
 class AvailableCommandsUpdate(Model):
