@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from acp_server.errors import AcpError, ToolFailed
 from acp_server.mcp.tools import TOOLS, ServerTools, output, shortened
 from acp_server.mcp.transports import Secrets, program, sse, streamable
-from acp_server.schema.elicitation_form import ElicitationSchema
+from acp_server.schema.elicitation import ElicitationSchema
 from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 
 if TYPE_CHECKING:

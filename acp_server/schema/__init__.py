@@ -9,7 +9,7 @@
     session          `session/new` and the rest of a session's life, with its MCP servers
     updates          `session/update`, plans among them
     client_methods   `fs/*` and `terminal/*`
-    elicitation      `elicitation/*`, with the forms in elicitation_form
+    elicitation      `elicitation/*`, with its forms
     methods          the table of methods
     reading          reading any of these types, and why one could not be read; params does it for a request
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from acp_server.schema.config_options import *  # noqa: F403
     from acp_server.schema.content import *  # noqa: F403
     from acp_server.schema.elicitation import *  # noqa: F403
-    from acp_server.schema.elicitation_form import *  # noqa: F403
     from acp_server.schema.initialization import *  # noqa: F403
     from acp_server.schema.methods import *  # noqa: F403
     from acp_server.schema.reading import *  # noqa: F403
@@ -45,39 +44,37 @@ _NAMES = {
         "SetSessionModeResponse UnknownSessionConfigOption"
     ),
     "content": (
-        "Annotations AudioContent BlobResourceContents CancelNotification CancelRequestNotification ContentBlock "
-        "EmbeddedResource EmbeddedResourceResource ImageContent PromptRequest PromptResponse ResourceLink Role "
-        "StopReason TextContent TextResourceContents UnknownContentBlock UnknownResourceContents"
+        "Annotations AudioContent BlobResourceContents CancelNotification CancelRequestNotification "
+        "ContentBlock EmbeddedResource EmbeddedResourceResource ImageContent PromptRequest PromptResponse "
+        "ResourceLink Role StopReason TextContent TextResourceContents UnknownContentBlock "
+        "UnknownResourceContents"
     ),
     "elicitation": (
-        "CompleteElicitationNotification CreateElicitationRequest CreateElicitationResponse "
-        "ElicitationAcceptAction ElicitationCancelAction ElicitationContentValue ElicitationDeclineAction "
-        "ElicitationFormMode ElicitationRequestScope ElicitationSessionScope ElicitationUrlMode "
-        "UnknownElicitationAction UnknownElicitationMode"
-    ),
-    "elicitation_form": (
-        "BooleanPropertySchema ElicitationPropertySchema ElicitationSchema ElicitationSchemaType EnumOption "
+        "BooleanPropertySchema CompleteElicitationNotification CreateElicitationRequest "
+        "CreateElicitationResponse ElicitationAcceptAction ElicitationCancelAction ElicitationContentValue "
+        "ElicitationDeclineAction ElicitationFormMode ElicitationPropertySchema ElicitationRequestScope "
+        "ElicitationSchema ElicitationSchemaType ElicitationSessionScope ElicitationUrlMode EnumOption "
         "IntegerPropertySchema MultiSelectItems MultiSelectPropertySchema NumberPropertySchema StringFormat "
-        "StringMultiSelectItems StringPropertySchema TitledMultiSelectItems UnknownMultiSelectItems "
-        "UnknownPropertySchema"
+        "StringMultiSelectItems StringPropertySchema TitledMultiSelectItems UnknownElicitationAction "
+        "UnknownElicitationMode UnknownMultiSelectItems UnknownPropertySchema"
     ),
     "initialization": (
         "AgentAuthCapabilities AgentCapabilities AuthCapabilities AuthenticateRequest AuthenticateResponse "
         "AuthMethod AuthMethodAgent AuthMethodTerminal BooleanConfigOptionCapabilities ClientCapabilities "
         "ClientSessionCapabilities CompactionCapabilities ElicitationCapabilities ElicitationFormCapabilities "
-        "ElicitationUrlCapabilities FileSystemCapabilities Implementation InitializeRequest InitializeResponse "
-        "LogoutCapabilities LogoutRequest LogoutResponse McpCapabilities NoticeCapabilities PromptCapabilities "
-        "SessionAdditionalDirectoriesCapabilities SessionCapabilities SessionCloseCapabilities "
-        "SessionConfigOptionsCapabilities SessionDeleteCapabilities SessionListCapabilities "
-        "SessionResumeCapabilities UnknownAuthMethod"
+        "ElicitationUrlCapabilities FileSystemCapabilities Implementation InitializeRequest "
+        "InitializeResponse LogoutCapabilities LogoutRequest LogoutResponse McpCapabilities "
+        "NoticeCapabilities PromptCapabilities SessionAdditionalDirectoriesCapabilities SessionCapabilities "
+        "SessionCloseCapabilities SessionConfigOptionsCapabilities SessionDeleteCapabilities "
+        "SessionListCapabilities SessionResumeCapabilities UnknownAuthMethod"
     ),
     "methods": "MEMBER_CAPABILITIES METHODS Method is_announced",
     "reading": "explain from_wire",
     "session": (
         "CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse EnvVariable "
-        "HttpHeader ListSessionsRequest ListSessionsResponse LoadSessionRequest LoadSessionResponse "
-        "McpServer McpServerHttp McpServerSse McpServerStdio NewSessionRequest NewSessionResponse "
-        "ResumeSessionRequest ResumeSessionResponse SessionInfo UnknownMcpServer"
+        "HttpHeader ListSessionsRequest ListSessionsResponse LoadSessionRequest LoadSessionResponse McpServer "
+        "McpServerHttp McpServerSse McpServerStdio NewSessionRequest NewSessionResponse ResumeSessionRequest "
+        "ResumeSessionResponse SessionInfo UnknownMcpServer"
     ),
     "client_methods": (
         "CreateTerminalRequest CreateTerminalResponse KillTerminalRequest KillTerminalResponse "
@@ -93,15 +90,15 @@ _NAMES = {
     ),
     "types": (
         "AuthMethodId CompactionId ElicitationId Error ErrorCode MessageId PermissionOptionId "
-        "PROTOCOL_VERSION ProtocolVersion RequestId SessionConfigGroupId SessionConfigId "
-        "SessionConfigValueId SessionId SessionModeId TerminalId ToolCallId"
+        "PROTOCOL_VERSION ProtocolVersion RequestId SessionConfigGroupId SessionConfigId SessionConfigValueId "
+        "SessionId SessionModeId TerminalId ToolCallId"
     ),
     "updates": (
-        "AgentMessageChunk AgentThoughtChunk AvailableCommand AvailableCommandInput "
-        "AvailableCommandsUpdate CompactionStatus CompactionSummaryChunk CompactionUpdate "
-        "ConfigOptionUpdate ContentChunk Cost CurrentModeUpdate Notice NoticeSeverity Plan PlanEntry "
-        "PlanEntryPriority PlanEntryStatus SessionInfoUpdate SessionNotification SessionUpdate "
-        "UnknownCommandInput UnknownSessionUpdate UnstructuredCommandInput UsageUpdate UserMessageChunk"
+        "AgentMessageChunk AgentThoughtChunk AvailableCommand AvailableCommandInput AvailableCommandsUpdate "
+        "CompactionStatus CompactionSummaryChunk CompactionUpdate ConfigOptionUpdate ContentChunk Cost "
+        "CurrentModeUpdate Notice NoticeSeverity Plan PlanEntry PlanEntryPriority PlanEntryStatus "
+        "SessionInfoUpdate SessionNotification SessionUpdate UnknownCommandInput UnknownSessionUpdate "
+        "UnstructuredCommandInput UsageUpdate UserMessageChunk"
     ),
 }
 _AREA_OF = {name: area for area, names in _NAMES.items() for name in names.split()}

@@ -20,8 +20,7 @@ from acp_server.session.terminal import Terminal
 
 if TYPE_CHECKING:
     from acp_server.schema.base import Model
-    from acp_server.schema.elicitation import CreateElicitationResponse
-    from acp_server.schema.elicitation_form import ElicitationSchema
+    from acp_server.schema.elicitation import CreateElicitationResponse, ElicitationSchema
     from acp_server.schema.initialization import ClientCapabilities
     from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
     from acp_server.session.session import Session

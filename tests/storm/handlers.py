@@ -28,7 +28,7 @@ from acp_server import (
     grace,
 )
 from acp_server.peer.connection import Connection
-from acp_server.schema.elicitation_form import ElicitationSchema
+from acp_server.schema.elicitation import ElicitationSchema
 from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
 from tests.storm.failures import failure, recorded
 from tests.storm.plans import Plan

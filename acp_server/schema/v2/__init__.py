@@ -9,7 +9,7 @@
     updates          `session/update`: messages, plans, states, and what else is known of a session
     record           what a session has come to, update by update
     permission       `session/request_permission`
-    elicitation      `elicitation/*`, with the forms in elicitation_form
+    elicitation      `elicitation/*`, with its forms
     methods          the table of methods
 
 The draft may change. As in `acp_server.schema`, a name is loaded when it is first used, and nothing in here does any
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from acp_server.schema.v2.config_options import *  # noqa: F403
     from acp_server.schema.v2.content import *  # noqa: F403
     from acp_server.schema.v2.elicitation import *  # noqa: F403
-    from acp_server.schema.v2.elicitation_form import *  # noqa: F403
     from acp_server.schema.v2.initialization import *  # noqa: F403
     from acp_server.schema.v2.methods import *  # noqa: F403
     from acp_server.schema.v2.permission import *  # noqa: F403
@@ -47,16 +46,13 @@ _NAMES = {
         "PromptResponse ResourceLink Role TextContent TextResourceContents UnknownContentBlock"
     ),
     "elicitation": (
-        "CompleteElicitationNotification CreateElicitationRequest CreateElicitationResponse "
-        "ElicitationAcceptAction ElicitationCancelAction ElicitationContentValue ElicitationDeclineAction "
-        "ElicitationFormMode ElicitationRequestScope ElicitationSessionScope ElicitationUrlMode "
-        "UnknownElicitationAction UnknownElicitationMode"
-    ),
-    "elicitation_form": (
-        "BooleanPropertySchema ElicitationPropertySchema ElicitationSchema ElicitationSchemaType EnumOption "
+        "BooleanPropertySchema CompleteElicitationNotification CreateElicitationRequest "
+        "CreateElicitationResponse ElicitationAcceptAction ElicitationCancelAction ElicitationContentValue "
+        "ElicitationDeclineAction ElicitationFormMode ElicitationPropertySchema ElicitationRequestScope "
+        "ElicitationSchema ElicitationSchemaType ElicitationSessionScope ElicitationUrlMode EnumOption "
         "IntegerPropertySchema MultiSelectItems MultiSelectPropertySchema NumberPropertySchema StringFormat "
-        "StringMultiSelectItems StringPropertySchema TitledMultiSelectItems UnknownMultiSelectItems "
-        "UnknownPropertySchema"
+        "StringMultiSelectItems StringPropertySchema TitledMultiSelectItems UnknownElicitationAction "
+        "UnknownElicitationMode UnknownMultiSelectItems UnknownPropertySchema"
     ),
     "initialization": (
         "AgentAuthCapabilities AgentCapabilities AuthMethod AuthMethodAgent AuthMethodTerminal "

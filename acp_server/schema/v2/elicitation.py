@@ -1,27 +1,91 @@
 """`elicitation/create` and `elicitation/complete`: the agent asks the user for input (ACP v2, elicitation).
 
-A request has one of two modes, a form or a URL, and belongs to a session or, outside of sessions, to a request.
+A request has one of two modes, a form or a URL, and belongs to a session or, outside of sessions, to a request. A form
+is a small part of JSON Schema, one property a field. Most of its fields are as in version 1, and are the same types.
 """
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import GetJsonSchemaHandler, WithJsonSchema, model_validator
+from pydantic import Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
+from acp_server.schema import elicitation as v1
 from acp_server.schema.base import JsonObject, Lenient, Model, Record, Sent, Unknown
-from acp_server.schema.elicitation import CompleteElicitationNotification as CompleteElicitationNotification
 from acp_server.schema.elicitation import (
+    BooleanPropertySchema,
     ElicitationCancelAction,
     ElicitationDeclineAction,
+    ElicitationSchemaType,
     ElicitationSessionScope,
+    EnumOption,
+    IntegerPropertySchema,
+    MultiSelectPropertySchema,
+    NumberPropertySchema,
     UnknownElicitationAction,
     with_scopes,
 )
+from acp_server.schema.elicitation import CompleteElicitationNotification as CompleteElicitationNotification
+from acp_server.schema.elicitation import MultiSelectItems as MultiSelectItems
+from acp_server.schema.elicitation import StringMultiSelectItems as StringMultiSelectItems
+from acp_server.schema.elicitation import TitledMultiSelectItems as TitledMultiSelectItems
+from acp_server.schema.elicitation import UnknownMultiSelectItems as UnknownMultiSelectItems
 from acp_server.schema.types import Uri
-from acp_server.schema.unions import Tagged
-from acp_server.schema.v2.elicitation_form import ElicitationSchema
-from acp_server.schema.v2.types import ElicitationId, RequestId, SessionId, ToolCallId
+from acp_server.schema.unions import OpenEnum, Tagged
+from acp_server.schema.v2.types import ElicitationId, Regex, RequestId, SessionId, ToolCallId
+
+StringFormat = TypeAliasType(
+    "StringFormat", Annotated[Literal["email", "uri", "date", "date-time"] | str, OpenEnum(extensible=True)]
+)
+"""What the text of a field has to be. Names of one's own begin with `_`."""
+
+
+class StringPropertySchema(v1.StringPropertySchema):
+    """A text field, or with `enum` or `one_of` a choice of one."""
+
+    pattern: Regex | None = None
+    """A regular expression that the text has to match."""
+    format: StringFormat | None = None
+    """What the text has to be."""
+    enum: Annotated[list[str], Field(min_length=1)] | None = None
+    """The values to choose from."""
+    one_of: Annotated[list[EnumOption], Field(min_length=1)] | None = None
+    """The values to choose from, with titles."""
+
+
+class UnknownPropertySchema(Unknown):
+    """A kind of field that this version does not have."""
+
+    type: str
+
+
+ElicitationPropertySchema = TypeAliasType(
+    "ElicitationPropertySchema",
+    Annotated[
+        StringPropertySchema
+        | NumberPropertySchema
+        | IntegerPropertySchema
+        | BooleanPropertySchema
+        | MultiSelectPropertySchema
+        | UnknownPropertySchema,
+        Tagged("type", extensible=True),
+    ],
+)
+"""A field of a form, told apart by `type`."""
+
+
+class ElicitationSchema(Model):
+    """A form: its fields by name."""
+
+    type: Sent[ElicitationSchemaType] = "object"
+    title: Lenient[str | None] = None
+    """Its heading."""
+    description: Lenient[str | None] = None
+    """A few words on what it is for."""
+    properties: dict[str, ElicitationPropertySchema]
+    """The fields, in order."""
+    required: list[str] | None = None
+    """The names of the fields that have to be filled."""
 
 
 class ElicitationRequestScope(Record):

@@ -10,7 +10,7 @@ from acp_server import Agent, Cause, ToolContext, ToolFailed, Turn, grace
 from acp_server.errors import INVALID_PARAMS, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from acp_server.peer import reader
 from acp_server.schema import Content, PermissionOption, TextContent, ToolCall, ToolCallProgress, ToolCallUpdate
-from acp_server.schema.elicitation_form import ElicitationSchema
+from acp_server.schema.elicitation import ElicitationSchema
 from tests.session.v2.editor import Editor, editing
 
 pytestmark = pytest.mark.anyio
