@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,30 @@ from .options import options
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
+def _tell_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    from .core.result import SUITE
+
+    found = "of a source tree"
+    # By itself, or as a part of the runtime's distribution.
+    for name in ("acp-conformance", "acp-server"):
+        with suppress(PackageNotFoundError):
+            found = version(name)
+            break
+    click.echo(f"acp-conformance {found}, rules {SUITE}")
+    context.exit()
+
+
 @click.group(context_settings=CONTEXT)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_tell_version, help="Show it.")
 def main() -> None:
     """Judge any agent or client of the Agent Client Protocol, as a black box.
 
-    Exit code: 0 if no MUST failed, 1 if one did, 2 if something could not be run.
+    Exit code: 0 if no MUST failed, 1 if one did, 2 if something could not be run, 3 if the suite itself failed, 130
+    after Ctrl-C.
     """
 
 
@@ -27,6 +47,13 @@ def main() -> None:
     "profile_name",
     metavar="FILE|NAME",
     help="Which prompt brings the agent into which situation: a TOML file, or an included one.",
+)
+@click.option(
+    "--no-prompts",
+    "prompts",
+    flag_value=False,
+    default=True,
+    help="Without a profile, prompt for nothing; else a few prompts tell what the agent can do.",
 )
 @options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from . import profile as profiles
 from .run import AgentRun
 from .subject import open_agent
 from .v2 import cases as v2
-from .watch import Watched, as_toml, situations, watch
+from .watch import UNKNOWN, Watched, as_toml, watch
 
 
 def main(
@@ -30,6 +31,7 @@ def main(
     *,
     strict: bool = False,
     profile_name: str | None = None,
+    prompts: bool = True,
     protocol: str = "1",
     **rest: Any,
 ) -> None:
@@ -46,11 +48,14 @@ def main(
     if not command:
         raise click.UsageError("which agent? Put its command after `--`")
     try:
-        profile = profiles.load(profile_name) if profile_name else profiles.Profile()
+        profile = profiles.load(profile_name) if profile_name else UNKNOWN
     except ProfileError as error:
         raise click.UsageError(str(error)) from error
-    run = AgentRun(command, profile, timeout=rest["timeout"], jobs=rest["jobs"])
+    watching = prompts and not profile_name
+    run = AgentRun(command, profile, timeout=rest["timeout"], jobs=rest["jobs"], watching=watching)
     judged = anyio.run(interruptible, lambda: run.run(chosen, Terminal(sys.stdout)), run.stop)
+    if found := run.profile.situations if watching else {}:
+        click.echo(f"Without a profile, one conversation led to {', '.join(found)}. `init` writes it down.", err=True)
     finish(judged, **rest)
 
 
@@ -64,7 +69,7 @@ def init(
     """
     if not command:
         raise click.UsageError("which agent? Put its command after `--`")
-    known = profiles.Profile(authenticate=authenticate)
+    known = replace(UNKNOWN, authenticate=authenticate)
 
     async def converse() -> Watched:
         async with open_agent(command, known, patience=timeout, start_patience=3 * timeout) as agent:
@@ -81,6 +86,6 @@ def init(
         click.echo(text, nl=False)
     else:
         output.write_text(text, "utf-8")
-    if missing := profiles.SITUATIONS.keys() - situations(watched.turns).keys():
+    if missing := profiles.SITUATIONS.keys() - watched.situations.keys():
         listed = "; ".join(f"{name}: {what}" for name, what in profiles.SITUATIONS.items() if name in missing)
         click.echo(f"no prompt was seen for: {listed}", err=True)

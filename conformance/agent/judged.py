@@ -9,6 +9,8 @@ from conformance.core.case import Case, Verdict
 from conformance.core.lines import place_of
 from conformance.core.result import CaseResult, Line, clean
 
+from .watch import ASKING, Watched
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -32,6 +34,15 @@ class Judged:
     def accuses(self) -> bool:
         """Whether it says that the subject does something wrong, or is too slow."""
         return self.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.SLOW)
+
+
+def untried(unknown: Sequence[str], watched: Watched | None) -> Judged:
+    """What a case is that needs situations which no prompt is known for. `watched`: a run without a profile."""
+    if watched is None:
+        return Judged(Verdict.SKIP, f"the profile has no situation {' and no '.join(map(repr, unknown))}")
+    if not watched.asks and watched.turns and set(unknown) <= ASKING:
+        return Judged(Verdict.NOT_APPLICABLE, "it asked its client for nothing, whatever was tried")
+    return Judged(Verdict.SKIP, f"nothing that was tried leads to the situation {' or '.join(map(repr, unknown))}")
 
 
 def because_of(root: CaseResult, judged: Judged) -> Judged:

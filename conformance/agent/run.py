@@ -27,7 +27,7 @@ from conformance.core.result import CaseResult, Level, Run
 from conformance.core.violation import Rule, Violation
 
 from .exchange import NoAnswer
-from .judged import Judged, because_of, result_of
+from .judged import Judged, because_of, result_of, untried
 from .observed import Conduct, Observed
 from .probe import Probe, probe
 from .profile import Profile
@@ -35,6 +35,7 @@ from .situation import missing
 from .subject import FENCE, VERSION, Agent, open_agent
 from .tour import tour
 from .v2.tour import tour as tour_of_version_2
+from .watch import Watched, watch
 
 FIRST = "initialize/answers"
 """The case that stands for all others where `initialize` is never answered."""
@@ -65,6 +66,8 @@ class AgentRun:
     """Seconds that the agent may take to start, at least; half of it for any answer after that."""
     jobs: int = 3
     """Cases at a time."""
+    watching: bool = False
+    """Whether one conversation is to tell which prompts lead to which situations, which then are the profile's."""
     patient: float = 6.0
     """How many times `timeout` the very first start may take, from which the others are measured."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -72,6 +75,7 @@ class AgentRun:
     start: Start = spawn
     interrupted: bool = False
     _probe: Probe = field(default_factory=Probe)
+    _watched: Watched | None = None
     _results: dict[str, CaseResult] = field(default_factory=dict)
     _mishaps: list[str] = field(default_factory=list)
     """Mistakes of the suite where no case was at hand: what was seen of the agent is not all that there was."""
@@ -116,8 +120,6 @@ class AgentRun:
         if self._scope is not None:
             self._scope.cancel()
 
-    # What a wait may last.
-
     @property
     def _patience(self) -> float:
         return max(self.timeout / 2, 5 * self._probe.latency)
@@ -133,7 +135,7 @@ class AgentRun:
     # The cases, beside each other.
 
     async def _all(self, chosen: Sequence[Case], progress: Progress | None) -> None:
-        self._probe = await self._find_out()
+        self._probe = await self._find_out(watching=self.watching and any(case.needs for case in chosen))
         slots = anyio.Semaphore(self.jobs)
         ended = {case.id: anyio.Event() for case in chosen}
 
@@ -191,7 +193,7 @@ class AgentRun:
             for version in {case.protocol for case in chosen if case.whole_run} if able else ():
                 tasks.start_soon(self._tour, version, slots)
             for case in own:
-                if able and case.shared:
+                if able and case.shared and self.profile.situations.keys() >= set(case.needs):
                     shared.setdefault(case.group, []).append(case)
                 else:
                     tasks.start_soon(alone, case)
@@ -212,10 +214,14 @@ class AgentRun:
             start=self.start,
         )
 
-    async def _find_out(self) -> Probe:
+    async def _find_out(self, *, watching: bool) -> Probe:
         try:
             async with self._open(first=True) as agent:
                 found = await probe(agent, short=min(2.0, self.timeout / 2))
+                if watching and not (found.cannot_run or found.deaf) and agent.checker.spoken == VERSION:
+                    seen = self._watched = await watch(agent, within=2 * self.timeout, limit=6 * self.timeout)
+                    found = replace(found, latency=max(found.latency, seen.slowest))
+                    self.profile = replace(self.profile, situations=seen.situations)
             self._observed_in("the first conversation", agent)
             # Read once more: what it wrote to standard error while it ended explains the most.
             return replace(found, stderr=agent.process.stderr)
@@ -233,7 +239,7 @@ class AgentRun:
             verdict = Verdict.UNREACHED if FIRST in self._chosen else Verdict.SKIP
             return Judged(verdict, found.deaf, root=FIRST, stderr=found.stderr)
         if unknown := [need for need in case.needs if need not in self.profile.situations]:
-            return Judged(Verdict.SKIP, f"the profile has no situation {' and no '.join(map(repr, unknown))}")
+            return untried(unknown, self._watched)
         if case.whole_run:
             judged = await self._outcome(case, self.observed)
             if self._mishaps and judged.verdict is Verdict.PASS:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +36,17 @@ def test_every_case_is_listed_with_its_level_and_its_rule() -> None:
         assert line.split()[:2] == [case.id, case.level.value]
         assert case.title in line
         assert all(need in line for need in case.needs)
+
+
+def test_it_tells_its_version_and_that_of_its_rules() -> None:
+    told = invoke("--version")
+    assert told.exit_code == 0
+    assert re.fullmatch(r"acp-conformance \d+(\.\d+)+\S*, rules \d+\n", told.output)
+
+
+def test_prompts_can_be_left_out() -> None:
+    judged = judge("serve()", "--no-prompts", "--case", "turns/stop-reason", "--case", "ids/zero")
+    assert "the profile has no situation 'quick'" in judged.output
 
 
 def test_patterns_choose_what_is_listed() -> None:

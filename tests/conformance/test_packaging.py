@@ -84,6 +84,12 @@ def test_one_file_judges_a_client(one_file: list[str], tmp_path: Path) -> None:
     assert "1 passed" in judged.stdout
 
 
+def test_one_file_knows_its_version(one_file: list[str], tmp_path: Path) -> None:
+    version = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    told = run_one_file(*one_file, "--version", folder=tmp_path)
+    assert told.stdout.startswith(f"acp-conformance {version}, rules "), told.stderr
+
+
 def test_it_depends_on_less_than_the_runtime_and_has_its_version() -> None:
     alone = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

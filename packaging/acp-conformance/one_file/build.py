@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+import tomllib
 import zipapp
 from importlib.metadata import distribution
 from pathlib import Path
@@ -40,6 +41,10 @@ def build(target: Path) -> None:
         shutil.copy(HERE / "__main__.py", inside)
         for name in LIBRARIES:
             _copy(name, inside)
+        project = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))["project"]
+        metadata = inside / f"acp_conformance-{project['version']}.dist-info" / "METADATA"
+        metadata.parent.mkdir()
+        metadata.write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
         target.parent.mkdir(parents=True, exist_ok=True)
         zipapp.create_archive(inside, target, interpreter="/usr/bin/env python3", compressed=True)
 
