@@ -140,7 +140,8 @@ class Channel:
     async def exit(self, *, within: float | None = None) -> int:
         """Await the end of the subject's process and of everything it wrote: the status, negative for a signal."""
         status = None
-        seconds = self.patience if within is None else within
+        # One that has written nothing may still be starting.
+        seconds = (self.patience if self.received else self.start_patience) if within is None else within
         with anyio.move_on_after(seconds):
             status = await self.process.wait()
         if status is None:

@@ -19,6 +19,7 @@ class NoAnswer(Outcome):
     def __init__(self, what: str, seconds: float, find: Callable[[], object] = lambda: None) -> None:
         super().__init__(Verdict.FAIL, f"{what} did not come within {seconds:.3g} s")
         self.what = what
+        self.seconds = seconds
         self.find = find
 
 

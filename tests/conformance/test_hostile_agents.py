@@ -121,6 +121,17 @@ def test_what_serves_an_id_of_a_wrong_type_is_shown_its_answer() -> None:
     assert all(f'"id": {id}' in reason(run, case) for case, id in (("ids/array", "["), ("ids/object", "{")))
 
 
+def test_what_ends_late_is_too_slow_and_breaks_no_rule() -> None:
+    run, _ = judge(command("serve(); time.sleep(4)"), ["closing/exits"], timeout=6)
+    assert verdicts(run) == {"closing/exits": Verdict.SLOW}
+    assert reason(run, "closing/exits") == "it ended more than 3 s after the end of its input"
+
+
+def test_what_is_still_starting_when_its_input_ends_has_the_time_that_a_start_takes() -> None:
+    run, _ = judge(command("time.sleep(3); serve()"), ["closing/exits-at-once"], timeout=4)
+    assert verdicts(run) == {"closing/exits-at-once": Verdict.PASS}
+
+
 def test_the_same_agent_has_the_same_verdicts_again() -> None:
     patterns = ["initialize", "ids/zero", "bad-input/number", "batch/empty"]
     first, _ = judge(command(), patterns)

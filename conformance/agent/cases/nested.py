@@ -9,7 +9,7 @@ from conformance.agent.cases.session_cancel import ends_cancelled
 from conformance.agent.cases.turns import stop_reason
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, Incoming, NoAnswer, Pending, prompt_params
-from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable
+from conformance.core.case import CHOICE, MUST, SHOULD, belongs_to, choice, fail, not_applicable
 from conformance.core.schema import same_id
 
 ACP = "ACP v1"
@@ -225,7 +225,11 @@ async def cancelled_turn_ends(agent: Agent) -> None:
     if not request.answered:
         # An agent that does not withdraw its request may wait for it: it gets the answer that a withdrawal would get.
         await request.refuse(-32800, "Request cancelled")
-    await ends_cancelled(prompt)
+        await ends_cancelled(prompt)
+        return
+    # A question for permission was answered by the cancel itself, which is a case of its own.
+    with belongs_to("permission/cancelled-turn-ends"):
+        await ends_cancelled(prompt)
 
 
 @case("nested/withdrawn", level=SHOULD, source=SOURCE, section=CASCADE, behaviours=["C1", "F14"], needs="nested")

@@ -138,6 +138,26 @@ def test_a_question_that_the_client_answers_with_its_cancel_is_not_missed_among_
     assert [result.verdict for result in run.cases] == [Verdict.NOT_APPLICABLE]
 
 
+@pytest.mark.parametrize(
+    ("judged", "verdict"),
+    [
+        (["nested/cancelled-turn-ends", "permission/cancelled-turn-ends"], Verdict.UNREACHED),
+        (["nested/cancelled-turn-ends"], Verdict.SKIP),
+    ],
+)
+def test_a_cancelled_question_is_judged_once_where_it_is_all_that_the_client_is_asked(
+    judged: list[str], verdict: Verdict, cases: Registry, agents: Prefork
+) -> None:
+    known = profile.load(str(HERE / "profile.toml"))
+    asks = replace(known, situations={**known.situations, "nested": known.situations["permission"]})
+    agent = AgentRun(
+        (*COMMAND, "asked/cancelled-question-ends-the-turn"), asks, timeout=SECONDS_OF_A_CASE, start=agents.start
+    )
+    found = {result.id: result.verdict for result in anyio.run(agent.run, cases.matching(judged)).cases}
+    assert found.pop("nested/cancelled-turn-ends") is verdict
+    assert set(found.values()) <= {Verdict.FAIL}
+
+
 @pytest.mark.parametrize("group", sorted({case.group for case in agent_cases.load()}))
 def test_the_clean_agent_passes(group: str, cases: Registry, agents: Prefork) -> None:
     known = profile.load(str(HERE / "profile.toml"))
