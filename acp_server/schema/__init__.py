@@ -1,7 +1,7 @@
 """The types of the Agent Client Protocol, version 1, stable part: one file for each of its areas.
 
     base             what every type shares: reading, writing, `_meta`, unknown fields and members, what is forgiven
-    types            identifiers, numbers, the error object
+    types            identifiers, numbers, unions and enumerations that stay open, the error object
     content          content blocks, `session/prompt` and the two cancels
     tool_call        tool calls, `session/request_permission`
     initialization   `initialize` with what either side can do, `authenticate`, `logout`

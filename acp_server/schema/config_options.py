@@ -12,13 +12,14 @@ from typing_extensions import TypeAliasType
 from acp_server.schema.base import Expect, JsonObject, Lenient, LenientItems, Model, Sent, Unknown
 from acp_server.schema.types import (
     Bool,
+    OpenEnum,
     SessionConfigGroupId,
     SessionConfigId,
     SessionConfigValueId,
     SessionId,
     SessionModeId,
+    Tagged,
 )
-from acp_server.schema.unions import OpenEnum, Tagged
 
 
 class SessionMode(Model):

@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Sparse, Unknown
-from acp_server.schema.types import Double, Int64, RequestId, SessionId
-from acp_server.schema.unions import ByKey, OpenEnum, Tagged
+from acp_server.schema.types import ByKey, Double, Int64, OpenEnum, RequestId, SessionId, Tagged
 
 Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum()])
 """One side of the conversation."""

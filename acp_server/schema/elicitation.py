@@ -17,14 +17,15 @@ from acp_server.schema.types import (
     Double,
     ElicitationId,
     Int64,
+    OpenEnum,
     RequestId,
     SessionId,
+    Tagged,
     ToolCallId,
     UInt32,
     UInt64,
     Uri,
 )
-from acp_server.schema.unions import OpenEnum, Tagged
 
 ElicitationSchemaType = TypeAliasType("ElicitationSchemaType", Annotated[Literal["object"] | str, OpenEnum()])
 """The type of a form: always `object`."""

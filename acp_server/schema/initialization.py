@@ -20,8 +20,7 @@ from acp_server.schema.base import (
     Sparse,
     Unknown,
 )
-from acp_server.schema.types import AuthMethodId, Bool, ProtocolVersion
-from acp_server.schema.unions import Tagged
+from acp_server.schema.types import AuthMethodId, Bool, ProtocolVersion, Tagged
 
 
 class PromptCapabilities(Sparse, Model):

@@ -11,8 +11,7 @@ from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, NullIsDefault, Sent, Sparse, Unknown
 from acp_server.schema.config_options import SessionConfigOption, SessionModeState
-from acp_server.schema.types import SessionId
-from acp_server.schema.unions import Tagged
+from acp_server.schema.types import SessionId, Tagged
 
 
 class EnvVariable(Model):

@@ -10,8 +10,7 @@ from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, Record, Sent, Sparse, Unknown
 from acp_server.schema.content import ContentBlock
-from acp_server.schema.types import PermissionOptionId, SessionId, TerminalId, ToolCallId, UInt32
-from acp_server.schema.unions import OpenEnum, Tagged
+from acp_server.schema.types import OpenEnum, PermissionOptionId, SessionId, Tagged, TerminalId, ToolCallId, UInt32
 
 ToolKind = TypeAliasType(
     "ToolKind",

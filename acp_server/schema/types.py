@@ -1,12 +1,22 @@
-"""The plain values of the protocol: identifiers, numbers of a fixed width, request ids, error codes, the error
-object of a response. Code that raises and catches uses `acp_server.errors`.
+"""What fields hold besides objects: identifiers, numbers, unions and enumerations that stay open, and the error object.
 
 To a type checker an identifier is a string; its name says whose it is, and the published schema shows it.
+
+What a newer peer sends is carried, what is known is checked. `Tagged` and `ByKey` go beside a union of models and pick
+the one member to validate by looking at the data. So an error names the member that was meant, and a known member with
+a bad payload is an error. `OpenEnum` goes beside a `Literal[...] | str`: any string is accepted, the known ones are
+what editors complete and the published schema lists.
+
+Code that raises and catches uses `acp_server.errors`.
 """
 
-from typing import Annotated, Any, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
-from pydantic import Field, StrictBool, StrictStr, WithJsonSchema
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, StrictBool, StrictStr, WithJsonSchema
+from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypeAliasType
 
 from acp_server.errors import (
@@ -19,7 +29,7 @@ from acp_server.errors import (
     REQUEST_CANCELLED,
     RESOURCE_NOT_FOUND,
 )
-from acp_server.schema.base import Expect, Lenient, Record
+from acp_server.schema.base import Expect, JsonObject, Lenient, Record, Unknown, attributes
 
 Bool = StrictBool
 """`true` or `false`; nothing that only looks like it."""
@@ -134,3 +144,159 @@ class Error(Record):
     """One sentence."""
     data: Lenient[Any] = None
     """More about it, any JSON."""
+
+
+Choose = Callable[[JsonObject], str | None]
+"""From a received object to the name of the member to read it as; None if no member fits."""
+
+
+class _Union(ABC):
+    """A union of models whose member is chosen by a function of the received object."""
+
+    expected = "an object"
+    """What an error says was expected, when no member could be chosen."""
+    members: tuple[type[Record], ...] = ()
+
+    @abstractmethod
+    def chooser(self) -> Choose:
+        """The function that chooses among `members`."""
+
+    @property
+    def unknown(self) -> str | None:
+        """The name of the member that carries what no other member has."""
+        return next((member.__name__ for member in self.members if issubclass(member, Unknown)), None)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        self.members = get_args(source)
+        choose = self.chooser()
+        names: dict[Any, str] = {member: member.__name__ for member in self.members}
+
+        def name_of(value: Any) -> str | None:
+            if isinstance(value, dict):
+                return choose(cast("JsonObject", value))
+            return names.get(value.__class__) or next(
+                (name for member, name in names.items() if isinstance(value, member)), None
+            )
+
+        known = ", ".join(name for member, name in names.items() if not issubclass(member, Unknown))
+        return core_schema.tagged_union_schema(
+            {name: handler.generate_schema(member) for member, name in names.items()},
+            discriminator=name_of,
+            custom_error_type="union_member",
+            custom_error_message=f"Input should be {self.expected} ({known})",
+        )
+
+
+class Tagged(_Union):
+    """The member is named by the string under `key`; an `Unknown` member takes the tags that no other member has.
+
+    The member whose tag may be None, or that has none, is meant when the tag is absent. `extensible` says
+    that the protocol itself lets peers send tags of their own.
+    """
+
+    def __init__(self, key: str, *, extensible: bool = False) -> None:
+        self.key = key
+        self.extensible = extensible
+        self.expected = f"an object with a string {key!r}"
+
+    def tags(self) -> dict[str | None, str]:
+        """The name of the member for each tag, with None for an absent tag."""
+        return {
+            tag: member.__name__
+            for member in self.members
+            if not issubclass(member, Unknown)
+            for tag in self._tags_of(member)
+        }
+
+    def _tags_of(self, member: type[Record]) -> tuple[str | None, ...]:
+        name = attributes(member).get(self.key)
+        return (None,) if name is None else tuple(_literals(member.model_fields[name].annotation))
+
+    def chooser(self) -> Choose:
+        """Look the tag up. What is not a string is not a tag; the member without one refuses it if it is not null."""
+        key, tags, unknown = self.key, self.tags(), self.unknown
+        untagged = tags.get(None)
+
+        def choose(value: JsonObject) -> str | None:
+            tag = value.get(key)
+            return tags.get(tag, unknown) if type(tag) is str else untagged
+
+        return choose
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+        """The known members; for an extensible union also any object with another tag and what `Unknown` requires."""
+        from pydantic import TypeAdapter  # Here, because only the exporter needs it.
+
+        written = handler(schema)
+        tags = self.tags()
+        members: list[Any] = written.pop("oneOf")
+        if not self.extensible:
+            if None not in tags:
+                return {**written, "oneOf": members, "discriminator": {"propertyName": self.key}}
+            # The member without a tag may hold for a tagged object too.
+            return {**written, "anyOf": members}
+        other: JsonObject = {self.key: {"type": "string", "not": {"enum": [tag for tag in tags if tag is not None]}}}
+        for member in self.members:
+            if issubclass(member, Unknown):
+                for key, name in attributes(member).items():
+                    kind: Any = member.model_fields[name].annotation
+                    other.setdefault(key, handler(TypeAdapter[Any](kind).core_schema))
+        members.append({"type": "object", "properties": other, "required": [*other]})
+        return {**written, "anyOf": members}
+
+
+class ByKey(_Union):
+    """The member is known by a key that only it has: `keys` in the order of the members."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = keys
+        self.expected = f"an object with one of the keys {', '.join(keys)}"
+
+    def chooser(self) -> Choose:
+        """The first member whose key is there."""
+        pairs = tuple((key, member.__name__) for key, member in zip(self.keys, self.members, strict=False))
+        unknown = self.unknown
+
+        def choose(value: JsonObject) -> str | None:
+            for key, name in pairs:
+                if key in value:
+                    return name
+            return unknown
+
+        return choose
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+        """The known members."""
+        written = handler(schema)
+        return {**written, "anyOf": written.pop("oneOf")}
+
+
+class OpenEnum:
+    """Any string, with known ones. `extensible`: the protocol itself lets peers send strings of their own."""
+
+    def __init__(self, *, extensible: bool = False) -> None:
+        self.extensible = extensible
+        self.known: list[str] = []
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        self.known = [value for value in _literals(source) if value is not None]
+        return core_schema.str_schema()
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+        """The known strings; for an extensible enumeration also any other."""
+        known = {"enum": self.known, "type": "string"}
+        return {"anyOf": [known, {"type": "string"}]} if self.extensible else known
+
+
+def _literals(annotation: Any) -> list[Any]:
+    """The values of the `Literal` inside an annotation, and None where it allows None."""
+    if annotation is None or annotation is NoneType:
+        return [None]
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return list(arguments)
+    if origin is Annotated:
+        return _literals(arguments[0])
+    if origin is Union or origin is UnionType:
+        return [value for argument in arguments for value in _literals(argument)]
+    return []

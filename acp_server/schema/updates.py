@@ -12,8 +12,17 @@ from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Sparse, U
 from acp_server.schema.config_options import SessionConfigOption
 from acp_server.schema.content import ContentBlock
 from acp_server.schema.tool_call import ToolCall, ToolCallProgress
-from acp_server.schema.types import CompactionId, Double, MessageId, SessionId, SessionModeId, UInt64
-from acp_server.schema.unions import ByKey, OpenEnum, Tagged
+from acp_server.schema.types import (
+    ByKey,
+    CompactionId,
+    Double,
+    MessageId,
+    OpenEnum,
+    SessionId,
+    SessionModeId,
+    Tagged,
+    UInt64,
+)
 
 PlanEntryPriority = TypeAliasType("PlanEntryPriority", Annotated[Literal["high", "medium", "low"] | str, OpenEnum()])
 """How much a step matters to the whole."""

@@ -7,8 +7,7 @@ from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
 from acp_server.schema.config_options import SessionConfigOptionCategory, SessionConfigSelectOption
-from acp_server.schema.types import Bool
-from acp_server.schema.unions import Tagged
+from acp_server.schema.types import Bool, Tagged
 from acp_server.schema.v2.types import SessionConfigGroupId, SessionConfigId, SessionConfigValueId, SessionId
 
 

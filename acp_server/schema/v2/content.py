@@ -9,8 +9,7 @@ from typing_extensions import TypeAliasType
 
 from acp_server.schema import content as v1
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
-from acp_server.schema.types import UInt64, Uri
-from acp_server.schema.unions import ByKey, OpenEnum, Tagged
+from acp_server.schema.types import ByKey, OpenEnum, Tagged, UInt64, Uri
 from acp_server.schema.v2.types import Base64, Fraction, MediaType, MessageId, RequestId, SessionId
 
 Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum(extensible=True)])

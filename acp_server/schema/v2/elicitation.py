@@ -30,8 +30,7 @@ from acp_server.schema.elicitation import MultiSelectItems as MultiSelectItems
 from acp_server.schema.elicitation import StringMultiSelectItems as StringMultiSelectItems
 from acp_server.schema.elicitation import TitledMultiSelectItems as TitledMultiSelectItems
 from acp_server.schema.elicitation import UnknownMultiSelectItems as UnknownMultiSelectItems
-from acp_server.schema.types import Uri
-from acp_server.schema.unions import OpenEnum, Tagged
+from acp_server.schema.types import OpenEnum, Tagged, Uri
 from acp_server.schema.v2.types import ElicitationId, Regex, RequestId, SessionId, ToolCallId
 
 StringFormat = TypeAliasType(

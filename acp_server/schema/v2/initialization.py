@@ -20,7 +20,7 @@ from acp_server.schema.initialization import (
 from acp_server.schema.initialization import ElicitationFormCapabilities as ElicitationFormCapabilities
 from acp_server.schema.initialization import ElicitationUrlCapabilities as ElicitationUrlCapabilities
 from acp_server.schema.session import EnvVariable
-from acp_server.schema.unions import Tagged
+from acp_server.schema.types import Tagged
 from acp_server.schema.v2.types import AuthMethodId, ProtocolVersion
 
 

@@ -14,8 +14,7 @@ from acp_server.schema.session import CloseSessionResponse as CloseSessionRespon
 from acp_server.schema.session import DeleteSessionRequest as DeleteSessionRequest
 from acp_server.schema.session import DeleteSessionResponse as DeleteSessionResponse
 from acp_server.schema.session import EnvVariable, HttpHeader
-from acp_server.schema.types import Uri
-from acp_server.schema.unions import Tagged
+from acp_server.schema.types import Tagged, Uri
 from acp_server.schema.v2.config_options import SessionConfigOption
 from acp_server.schema.v2.types import AbsolutePath, SessionId, SessionListCursor, Timestamp
 

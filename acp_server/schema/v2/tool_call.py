@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
-from acp_server.schema.types import Int64
-from acp_server.schema.unions import OpenEnum, Tagged
+from acp_server.schema.types import Int64, OpenEnum, Tagged
 from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.types import (
     AbsolutePath,

@@ -10,8 +10,7 @@ from pydantic import Field
 from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
-from acp_server.schema.types import UInt64
-from acp_server.schema.unions import OpenEnum, Tagged
+from acp_server.schema.types import OpenEnum, Tagged, UInt64
 from acp_server.schema.updates import CompactionStatus, Cost, NoticeSeverity
 from acp_server.schema.v2.config_options import SessionConfigOption
 from acp_server.schema.v2.content import ContentBlock
