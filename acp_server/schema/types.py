@@ -104,7 +104,7 @@ ProtocolVersion = TypeAliasType(
 )
 """The major version of the protocol; everything smaller is negotiated through capabilities."""
 
-_KNOWN_ERRORS = (
+KNOWN_ERRORS = (
     PARSE_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -115,20 +115,14 @@ _KNOWN_ERRORS = (
     RESOURCE_NOT_FOUND,
 )
 
-ErrorCode = TypeAliasType(
-    "ErrorCode",
-    Annotated[
-        Int32,
-        WithJsonSchema(
-            {
-                "anyOf": [
-                    *({"const": code, "format": "int32", "type": "integer"} for code in _KNOWN_ERRORS),
-                    {"format": "int32", "type": "integer"},
-                ]
-            }
-        ),
-    ],
-)
+
+def error_code(*known: int) -> WithJsonSchema:
+    """Says in the published schema which codes are known; any other may be sent as well."""
+    code = {"format": "int32", "type": "integer"}
+    return WithJsonSchema({"anyOf": [*({"const": number, **code} for number in known), code]})
+
+
+ErrorCode = TypeAliasType("ErrorCode", Annotated[Int32, error_code(*KNOWN_ERRORS)])
 """What kind of error an answer reports; `acp_server.errors` has an exception for each known code."""
 
 PROTOCOL_VERSION: Literal[1] = 1

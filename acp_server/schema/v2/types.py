@@ -18,11 +18,12 @@ from pydantic import (
 )
 from typing_extensions import TypeAliasType
 
+from acp_server.errors import UNSUPPORTED_VERSION
 from acp_server.schema.base import Expect, Lenient, Model, Record, attributes
+from acp_server.schema.types import KNOWN_ERRORS, Int32, Int64, error_code
 from acp_server.schema.types import AuthMethodId as AuthMethodId
 from acp_server.schema.types import CompactionId as CompactionId
 from acp_server.schema.types import ElicitationId as ElicitationId
-from acp_server.schema.types import Int32, Int64
 from acp_server.schema.types import MessageId as MessageId
 from acp_server.schema.types import PermissionOptionId as PermissionOptionId
 from acp_server.schema.types import ProtocolVersion as ProtocolVersion
@@ -70,23 +71,7 @@ TerminalId = TypeAliasType("TerminalId", str)
 RequestId = TypeAliasType("RequestId", Annotated[Int64 | StrictStr, Expect("a string or a 64-bit integer")])
 """The id of a JSON-RPC request: a 64-bit integer or a string. Null is not an id."""
 
-# Written out, so that this module needs nothing of the package's exceptions: -32022 is the one that version 1 lacks.
-_KNOWN_ERRORS = (-32700, -32600, -32601, -32602, -32603, -32800, -32000, -32002, -32022)
-
-ErrorCode = TypeAliasType(
-    "ErrorCode",
-    Annotated[
-        Int32,
-        WithJsonSchema(
-            {
-                "anyOf": [
-                    *({"const": code, "format": "int32", "type": "integer"} for code in _KNOWN_ERRORS),
-                    {"format": "int32", "type": "integer"},
-                ]
-            }
-        ),
-    ],
-)
+ErrorCode = TypeAliasType("ErrorCode", Annotated[Int32, error_code(*KNOWN_ERRORS, UNSUPPORTED_VERSION)])
 """What kind of error an answer reports."""
 
 PROTOCOL_VERSION: Literal[2] = 2
