@@ -22,7 +22,7 @@ import click
 from acp_server.cli.screen import Screen, use_standard_output
 from acp_server.cli.target import AgentCommand, agent_command
 from acp_server.errors import AUTH_REQUIRED, UsageError
-from acp_server.processes.group import ProcessGroup, own_group
+from acp_server.processes import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
 
 

@@ -20,7 +20,7 @@ import click
 from acp_server.agent.log import entry
 from acp_server.agent.record import Direction, Recorder
 from acp_server.errors import UsageError
-from acp_server.processes.group import own_group
+from acp_server.processes import own_group
 
 _READ_SIZE: Final = 64 * 1024
 _LINGER: Final = 1.0

@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 
 from acp_server.errors import UsageError
-from acp_server.processes.group import ProcessGroup, own_group
+from acp_server.processes import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 

@@ -10,8 +10,8 @@ import anyio
 import anyio.abc
 import pytest
 
+from acp_server.processes import ProcessGroup, own_group
 from acp_server.processes.child import ChildProcess
-from acp_server.processes.group import ProcessGroup, own_group
 from tests.client.processes import PATIENCE, Ear, gone
 
 pytestmark = pytest.mark.anyio
