@@ -5,7 +5,7 @@ The recordings are made by `acp_server.agent.record`. What is in one is found ou
 parts         messages, what has a beginning and an end, and the cancels that cut it
 conversation  the messages together: what they began and ended, and what is nested in what
 anomalies     what is wrong with that
-html          all of it as a page; picture, a short one as SVG; here as lines of text
+export        all of it as a page of HTML, a short one as a picture; here as lines of text
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from acp_server.agent.record import read_recording
 from acp_server.cli.screen import Screen, one_line, use_standard_output
 from acp_server.cli.trace.anomalies import LATE, SLOW, Anomaly, Thresholds, anomalies
 from acp_server.cli.trace.conversation import Conversation
-from acp_server.cli.trace.html import page
+from acp_server.cli.trace.export import page, picture
 from acp_server.cli.trace.parts import Mark
-from acp_server.cli.trace.picture import picture
 from acp_server.errors import UsageError
 
 _ELSEWHERE: Final = (120, 24)

@@ -22,11 +22,11 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from acp_server.cli import main
-from acp_server.cli.trace import html
+from acp_server.cli.trace import export
 
 from .recordings import Recording, cancelled_turn
 
-PAGE_PARTS = Path(html.__file__).with_name("page")
+PAGE_PARTS = Path(export.__file__).with_name("page")
 HOSTILE = (
     "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"><!-- {{script}} $&"
 )

@@ -8,7 +8,7 @@ import pytest
 from acp_server.agent.record import read_recording
 from acp_server.cli import main
 from acp_server.cli.trace.conversation import Conversation
-from acp_server.cli.trace.picture import MOST, picture
+from acp_server.cli.trace.export import MOST, picture
 from acp_server.errors import UsageError
 
 from .recordings import Recording, cancelled_turn
