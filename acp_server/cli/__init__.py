@@ -1,29 +1,40 @@
-"""The command line. Each command is a module of its own, imported when it is called: an editor waits for `serve`.
+"""The command line, and what an editor starts: an agent served by this process (`launch`).
 
-Nothing here is of use to a program that embeds an agent.
+Each command is a module of its own, imported when it is called: an editor waits for `serve`, whose options are in
+`acp_server.cli.commands`. Nothing here is of use to a program that embeds an agent.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from acp_server.agent.log import LogHandler, LogStream, UnblockedLog, drain, entry, standard_error
+from acp_server.agent.standard_io import StandardIO
 from acp_server.errors import UsageError
+from acp_server.store.private import lax_rights
+
+if TYPE_CHECKING:
+    from acp_server.agent.app import Agent
+    from acp_server.agent.serve import Servable
+
+logger = logging.getLogger("acp_server.cli")
+
+LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+DEFAULT_LEVEL: Final = "warning"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code. 2 for a mistake on the command line, which is said in one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        if not arguments:
-            # What an editor starts: without click, whose import takes a twentieth of the time until the first answer.
-            from acp_server.cli.launch import launch
-
-            return launch()
-        return _command(arguments)
+        # What an editor starts: without click, whose import takes a twentieth of the time until the first answer.
+        return _command(arguments) if arguments else launch()
     except UsageError as error:
-        from acp_server.agent.log import entry
-
         sys.stderr.write(entry(f"acp-server: {error}"))
         return 2
 
@@ -31,7 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _command(arguments: Sequence[str]) -> int:
     import click
 
-    from acp_server.agent.log import UnblockedLog
     from acp_server.cli.commands import commands
 
     # What is logged says what peers have said, and commands that set up no log show it as well.
@@ -44,3 +54,112 @@ def _command(arguments: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     return result if isinstance(result, int) else 0
+
+
+def configure_log(level: str, file: Path | None) -> None:
+    """Send what is worth at least `level` to `file`, and errors to standard error as well; or, without a file, all of
+    it to standard error. A new file can be read by its owner only; an existing one is continued, and it is logged if
+    others may read it. Raises UsageError if it cannot be opened."""
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    root.addHandler(LogHandler(standard_error(), logging.NOTSET if file is None else logging.ERROR))
+    if file is not None:
+        fd = _opened(file)
+        root.addHandler(LogHandler(LogStream(fd)))
+        if (mode := lax_rights(fd)) is not None:
+            # They may be meant so: it is the user who has named this file.
+            logger.warning("others may read the log: %s has the rights %s", file, mode)
+
+
+def _opened(file: Path) -> int:
+    try:
+        # As a recording: what is in it is for the user alone.
+        return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except OSError as error:
+        raise UsageError(f"cannot log to {file}: {error.strerror}") from None
+
+
+def launch(
+    target: str | None = None,
+    *,
+    models: Sequence[str] = (),
+    base_url: str | None = None,
+    log_level: str = DEFAULT_LEVEL,
+    log_file: Path | None = None,
+    record: Path | None = None,
+    backend: str | None = None,
+    store: str | None = None,
+    memory_file: Path | None = None,
+) -> int:
+    """Serve `target` (see `acp_server.cli.target`), or the built-in agent: output claimed, log set up, agent found, in
+    this order; the exit code. `models`: what drives
+    the latter, and `base_url` where those are (see `acp_server.workspace.model_agent`). `store`: where sessions are
+    kept (see `acp_server.cli.store`), if not where the agent does of its own accord; `memory_file`: where those are
+    kept that would be kept in memory. `record` and `backend`: if not what the target itself asks for, where it calls
+    `run`. Raises UsageError."""
+    # First of all, so that nothing that the module prints when it is imported reaches the client.
+    standard_io = StandardIO()
+    options: dict[str, Any] = {}
+    try:
+        configure_log(log_level, log_file)
+        if target is None:
+            from acp_server.cli.store import UserStore
+
+            agent = _built_in(models, base_url, backend)
+            agent.store = UserStore()
+        elif models or base_url is not None:
+            raise UsageError("--model and --base-url are for the built-in agent, and not for a target")
+        else:
+            from acp_server.cli.target import load
+
+            agent, options = load(target)
+        if store is not None:
+            from acp_server.agent.app import Agent
+            from acp_server.cli.store import store_at
+
+            if not isinstance(agent, Agent):
+                raise UsageError(f"{target} is of type {type(agent).__name__}, for which there is no --store")
+            agent.store = store_at(store)
+        if memory_file is not None:
+            _outlive_process(agent, memory_file)
+    except UsageError:
+        # No client is served, so standard error, which may be one pipe with the output, is for saying why.
+        drain()
+        standard_io.release()
+        raise
+    say_if_terminal(standard_io.input)
+
+    from acp_server.agent.serve import run
+
+    said = {"backend": backend, "record": record}
+    options |= {name: value for name, value in said.items() if value is not None}
+    return run(agent, **options, standard_io=standard_io)
+
+
+def say_if_terminal(descriptor: int) -> None:
+    """Say what is going on to a user who has started the agent in a shell, where nothing else would be seen."""
+    if os.isatty(descriptor):
+        sys.stderr.write("Serving on this terminal: type JSON-RPC, or leave with Ctrl-D and try `acp-server chat`.\n")
+
+
+def _outlive_process(agent: Servable, file: Path) -> None:
+    from acp_server.agent.app import Agent
+    from acp_server.store.memory import MemoryStore
+    from acp_server.store.sqlite_store import SqliteStore
+
+    if isinstance(agent, Agent) and type(agent.store) is MemoryStore:
+        agent.store = SqliteStore(file)
+
+
+def _built_in(models: Sequence[str], base_url: str | None, backend: str | None) -> Agent:
+    if not models:
+        if base_url is not None:
+            raise UsageError("--base-url says where a model is: name it with --model")
+        from acp_server.workspace import agent
+
+        return agent
+    if backend == "trio":
+        raise UsageError("--model needs the backend asyncio")
+    from acp_server.workspace.model_agent import model_agent
+
+    return model_agent(*models, base_url=base_url)

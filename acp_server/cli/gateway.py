@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from acp_server.cli import LEVELS, configure_log
 from acp_server.cli.commands import ARGUMENTS, ConfiguredCommand, config_option, limit_options
-from acp_server.cli.launch import LEVELS, configure_log
 from acp_server.cli.target import COMMAND
 from acp_server.errors import UsageError
 from acp_server.gateway.limits import Limits, Size

@@ -80,7 +80,7 @@ def test_the_workspace_agent_keeps_every_rule_that_it_can_be_tried_on(backend: s
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Prefork]:
     """Starts our agents as processes."""
-    modules = ("acp_server.cli.serve", "acp_server.workspace")
+    modules = ("acp_server.cli.commands", "acp_server.workspace")
     with prefork(*modules, "anyio._backends._asyncio", "anyio._backends._trio") as started:
         yield started
 

@@ -150,7 +150,7 @@ def chat(
 
 def _check_order(agent: tuple[str, ...]) -> None:
     """Behind a file or a module stand options of `serve`. Raises UsageError for those of the chat."""
-    from acp_server.cli.serve import serve
+    from acp_server.cli.commands import serve
 
     known = {word for param in serve.params for word in param.opts}
     ours = {word for param in click.get_current_context().command.params for word in param.opts} - known
