@@ -17,7 +17,7 @@ from acp_server.peer.route import Routes
 from acp_server.peer.stream import Stream
 from acp_server.schema import AgentCapabilities, PromptRequest, PromptResponse
 from acp_server.schema.methods import METHODS, is_announced
-from acp_server.schema.params import read_result
+from acp_server.schema.reading import read_result
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 

@@ -40,7 +40,7 @@ from acp_server.schema import (
     WriteTextFileRequest,
     WriteTextFileResponse,
 )
-from acp_server.schema.params import absolute, problem
+from acp_server.schema.reading import absolute, problem
 
 logger = logging.getLogger("acp_server.client")
 

@@ -11,7 +11,7 @@
     client_methods   `fs/*` and `terminal/*`
     elicitation      `elicitation/*`, with its forms
     methods          the table of methods
-    reading          reading any of these types, and why one could not be read; params does it for a request
+    reading          reading any of these types, what is forgiven, and why one could not be read
 
 Everything public is here by its name, and is loaded when it is first used: a program that answers
 `initialize` and nothing else loads only what that takes. Nothing in here does any input or output.

@@ -10,7 +10,7 @@ Three rules hold everywhere:
   its own (`NULLABLE`): there an explicit `None` goes out as null.
 * What Python code builds is checked strictly. What a peer sent is read by `from_wire`, which forgives what
   the protocol wants forgiven. `Wire`, a note beside a type, says what that is. Validation ignores it, so it costs
-  nothing while a message is well formed. Only `acp_server.schema.forgive` acts on it, when a received message has
+  nothing while a message is well formed. Only `acp_server.schema.reading` acts on it, when a received message has
   failed; the exported JSON Schema shows it under the keys that ACP publishes.
 """
 
@@ -91,6 +91,16 @@ def to_wire_name(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
+def tolerantly(kind: Any, validator: Any, data: Any) -> Any:
+    """`data` as `kind`, a class or a union, that `validator` reads. Raises `pydantic.ValidationError`."""
+    try:
+        return validator.validate_python(data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        from acp_server.schema.reading import forgiven  # Here, because a well-formed message never needs it.
+
+        return validator.validate_python(forgiven(kind, data, error), by_alias=True, by_name=False)
+
+
 class Record(BaseModel):
     """An object of the protocol: `snake_case` attributes in Python, `camelCase` keys on the wire."""
 
@@ -106,14 +116,7 @@ class Record(BaseModel):
         even with everything forgiven that the protocol allows to forgive; `acp_server.schema.explain` tells
         it in a few words.
         """
-        try:
-            return cls.__pydantic_validator__.validate_python(data, by_alias=True, by_name=False)
-        except ValidationError as error:
-            # Imported here because a well-formed message never needs it.
-            from acp_server.schema.forgive import forgiven
-
-            data = forgiven(cls, data, error)
-            return cls.__pydantic_validator__.validate_python(data, by_alias=True, by_name=False)
+        return tolerantly(cls, cls.__pydantic_validator__, data)
 
     def to_wire(self) -> JsonObject:
         """This object as JSON-ready values under the keys of the wire; see the module's rules for what is left out.

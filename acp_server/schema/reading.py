@@ -1,21 +1,42 @@
-"""Reads what a peer sent as any type of the protocol, unions included, and says what is wrong with it.
+"""Reads what a peer sent as a type of the protocol, a union included, or says what is wrong with it.
 
 What is wrong is told in words fit for the peer that sent it: places and reasons, no values.
+
+The protocol marks fields whose wrong values count as absent, lists whose wrong items are skipped, and fields whose null
+counts as absent (`acp_server.schema.base`). A message is read strictly first. Only when that has failed, `forgiven`
+looks for what to drop from it rather than refuse it, so that tolerance costs a well-formed message nothing.
+
+It costs little to import: pydantic is loaded when something is read.
 """
 
+from __future__ import annotations
+
+from collections import defaultdict
 from functools import cache
-from typing import Any, TypeVar, cast, overload
+from pathlib import PurePosixPath, PureWindowsPath
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin, overload
 
-from pydantic import TypeAdapter, ValidationError
-
+from acp_server.errors import InvalidParams, MalformedResponse
 from acp_server.schema import area_of
-from acp_server.schema.base import Record
 
-R = TypeVar("R", bound=Record)
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import TypeAdapter, ValidationError
+
+    from acp_server.schema.base import Record
+
+T = TypeVar("T", bound="Record")
+Path = tuple[str | int, ...]
+Repairs = dict[Path, bool]
+"""Where to cut, and whether an empty list has to take the place of what is cut."""
+
+MISSING = object()
 
 
 @overload
-def from_wire(kind: type[R], data: Any) -> R: ...
+def from_wire(kind: type[T], data: Any) -> T: ...
 @overload
 def from_wire(kind: Any, data: Any) -> Any: ...
 def from_wire(kind: Any, data: Any) -> Any:
@@ -25,19 +46,42 @@ def from_wire(kind: Any, data: Any) -> Any:
     """
     if isinstance(kind, type):
         return cast("type[Record]", kind).from_wire(data)
-    validator = _adapter(kind).validator
-    try:
-        return validator.validate_python(data, by_alias=True, by_name=False)
-    except ValidationError as error:
-        from acp_server.schema.forgive import forgiven
+    from acp_server.schema.base import tolerantly
 
-        data = forgiven(kind, data, error)
-        return validator.validate_python(data, by_alias=True, by_name=False)
+    return tolerantly(kind, _adapter(kind).validator, data)
 
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
     return TypeAdapter(kind)
+
+
+@overload
+def read(kind: type[T], params: Any) -> T: ...
+@overload
+def read(kind: Any, params: Any) -> Any: ...
+def read(kind: Any, params: Any) -> Any:
+    """The parameters of a request, as `from_wire` reads them. Raises InvalidParams, whose data lists each problem with
+    its place, but not the input."""
+    from pydantic import ValidationError
+
+    try:
+        return from_wire(kind, params)
+    except ValidationError as error:
+        raise InvalidParams(data={"problems": explain(error)}) from None
+
+
+def read_result(kind: Any, method: str, result: Any) -> Any:
+    """The result of a request of ours, as `from_wire` reads it. Raises MalformedResponse."""
+    from pydantic import ValidationError
+
+    try:
+        return from_wire(kind, result)
+    except ValidationError as error:
+        problems = "; ".join(f"{problem['path']}: {problem['message']}".lstrip(": ") for problem in explain(error))
+        raise MalformedResponse(method, problems) from None
 
 
 def explain(error: ValidationError) -> list[dict[str, str]]:
@@ -48,7 +92,7 @@ def explain(error: ValidationError) -> list[dict[str, str]]:
     ]
 
 
-def _path(location: tuple[str | int, ...]) -> str:
+def _path(location: Path) -> str:
     path = ""
     for step in location:
         if isinstance(step, int):
@@ -62,3 +106,125 @@ def _is_class(step: str) -> bool:
     from acp_server.schema import v2  # Here, because only an error needs its table of names.
 
     return area_of(step) is not None or v2.area_of(step) is not None
+
+
+def problem(path: str, message: str, **data: Any) -> InvalidParams:
+    """An InvalidParams about one field."""
+    return InvalidParams(data={"problems": [{"path": path, "message": message}], **data})
+
+
+def absolute(path: str, name: str, longest: int | None = None) -> str:
+    """`path`, if it is absolute and has `longest` characters at most. Raises InvalidParams (ACP, Session Setup: working
+    directory)."""
+    if longest is not None and len(path) > longest:
+        raise problem(name, f"is longer than {longest} characters")
+    if "\0" in path or not (PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()):
+        raise problem(name, "must be an absolute path")
+    return path
+
+
+def forgiven(kind: Any, data: Any, error: ValidationError) -> Any:
+    """A copy of `data`, which could not be read as `kind`, without the values that `error` complains of.
+
+    `kind` is a class or a union. `data` itself is not changed. Raises `error` if one of them may not be
+    dropped.
+    """
+    if data is None:
+        return {}
+    repairs: Repairs = {}
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        repair = _repair(kind, data, detail["loc"])
+        if repair is None:
+            raise error
+        repairs.update([repair])
+    return _without(data, repairs)
+
+
+def _repair(kind: Any, data: Any, location: Path) -> tuple[Path, bool] | None:
+    """The innermost value around `location` that may be dropped. A class name in it is the member of a union."""
+    from acp_server.schema.base import Wire, attributes
+
+    found: tuple[Path, bool] | None = None
+    value: Any = data
+    path: Path = ()
+    models, is_mapping = _inside(kind)
+    model: type[Record] | None = kind if isinstance(kind, type) else None
+    skip_items = False
+    for key in location:
+        if model is None and isinstance(key, str) and not is_mapping:
+            model = models.get(key)
+            if model is not None or len(models) != 1:
+                continue
+            (model,) = models.values()
+        value = _item(value, key)
+        if value is MISSING:  # A missing field: its error belongs to the object around it.
+            return found
+        path = (*path, key)
+        if isinstance(key, int):
+            if skip_items:
+                found = path, False
+        elif model is None:
+            is_mapping = False
+        else:
+            name = attributes(model).get(key)
+            if name is None:
+                return found
+            field = model.model_fields[name]
+            notes = [note for note in field.metadata if isinstance(note, Wire)]
+            if any(note.on_error or (note.on_null and value is None) for note in notes):
+                found = path, field.is_required()
+            skip_items = any(note.skip_items for note in notes)
+            models, is_mapping = _inside(field.annotation)
+            model = None
+    return found
+
+
+def _item(value: Any, key: Any) -> Any:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).get(key, MISSING)
+    return cast("list[Any]", value)[key] if isinstance(value, list) and isinstance(key, int) else MISSING
+
+
+@cache
+def _inside(annotation: Any) -> tuple[dict[str, type[Record]], bool]:
+    """The models inside an annotation, by name, and whether a key of a mapping comes before them."""
+    return {model.__name__: model for model in _models(annotation)}, get_origin(annotation) is dict
+
+
+def _models(annotation: Any) -> Iterator[type[Record]]:
+    from typing_extensions import TypeAliasType
+
+    from acp_server.schema.base import Record
+
+    if isinstance(annotation, TypeAliasType):
+        yield from _models(annotation.__value__)
+    elif isinstance(annotation, type) and issubclass(annotation, Record):
+        yield annotation
+    else:
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            arguments = arguments[:1]
+        elif origin not in (list, dict, Union, UnionType):
+            return
+        for argument in arguments:
+            yield from _models(argument)
+
+
+def _without(data: Any, repairs: Repairs) -> Any:
+    by_key: defaultdict[str | int, Repairs] = defaultdict(dict)
+    for (key, *rest), empty in repairs.items():
+        by_key[key][tuple(rest)] = empty
+
+    def repaired(items: Any) -> Iterator[tuple[Any, Any]]:
+        for key, value in items:
+            below = by_key.get(key)
+            if below is None:
+                yield key, value
+            elif () not in below:
+                yield key, _without(value, below)
+            elif below[()]:
+                yield key, []
+
+    if isinstance(data, dict):
+        return dict(repaired(cast("dict[str, Any]", data).items()))
+    return [value for _, value in repaired(enumerate(data))]

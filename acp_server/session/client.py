@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import CapabilityMissing, MalformedResponse, RpcError
 from acp_server.peer.peer import Peer
-from acp_server.schema.params import read_result
+from acp_server.schema.reading import read_result
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.terminal import Terminal
 

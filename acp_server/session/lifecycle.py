@@ -19,7 +19,7 @@ from anyio import to_thread
 
 from acp_server.errors import RequestCancelled, ResourceNotFound
 from acp_server.peer.context import Call, Follower
-from acp_server.schema.params import absolute, read
+from acp_server.schema.reading import absolute, read
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.negotiation import ClientProfile, Login
 from acp_server.session.session import Session, log_unsaved

@@ -76,7 +76,7 @@ class Negotiation:
         if type(version) is not int or not 0 <= version <= 0xFFFF:
             # All else is forgiven by the schema; this it may have to refuse.
             from acp_server.schema.initialization import InitializeRequest
-            from acp_server.schema.params import read
+            from acp_server.schema.reading import read
 
             read(InitializeRequest, call.params)
         elif version > PROTOCOL_VERSION:
@@ -181,7 +181,7 @@ class Login:
     async def authenticate(self, call: Call) -> dict[str, Any]:
         """`authenticate`, which is `auth/login` in version 2. Raises InvalidParams."""
         from acp_server.schema.initialization import AuthenticateRequest
-        from acp_server.schema.params import problem, read
+        from acp_server.schema.reading import problem, read
 
         request = read(AuthenticateRequest, call.params)
         check = self._definition.authenticate.get(request.method_id)

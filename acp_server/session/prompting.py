@@ -23,7 +23,7 @@ from acp_server.errors import (
 )
 from acp_server.peer.context import Call, Follower
 from acp_server.peer.outcome import report_cancelled
-from acp_server.schema.params import problem, read
+from acp_server.schema.reading import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.state import TurnState

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from acp_server.errors import ResourceNotFound, SessionClosed
-from acp_server.schema.params import problem, read
+from acp_server.schema.reading import problem, read
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from acp_server.errors import InvalidRequest
 from acp_server.peer.limits import Limits
-from acp_server.schema.params import problem
+from acp_server.schema.reading import problem
 from acp_server.wire import codec
 
 if TYPE_CHECKING:

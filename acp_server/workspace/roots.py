@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from anyio import to_thread
 
-from acp_server.schema.params import problem
+from acp_server.schema.reading import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
 from acp_server.workspace.printable import Refusal, printable, quoted

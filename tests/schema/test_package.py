@@ -14,7 +14,6 @@ AREAS = sorted({area for name in dir(schema) if (area := schema.area_of(name))})
 FOLDER = Path(schema.__file__).parent
 MEANS = {"ByKey", "Expect", "Model", "OpenEnum", "Sparse", "Tagged", "Wire"}
 """What types are written with; not types of the protocol."""
-WITHOUT_TYPES = {"export", "forgive", "params"}
 
 
 def loaded_after(code: str) -> set[str]:
@@ -57,7 +56,7 @@ def test_the_package_offers_every_type_that_an_area_makes(area: str) -> None:
 
 def test_every_file_with_public_names_is_offered_to_type_checkers_too() -> None:
     source = (FOLDER / "__init__.py").read_text("utf-8")
-    assert {path.stem for path in FOLDER.glob("*.py")} == {*AREAS, *WITHOUT_TYPES, "__init__"}
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*AREAS, "export", "__init__"}
     for area in AREAS:
         assert f"    from acp_server.schema.{area} import *" in source
 

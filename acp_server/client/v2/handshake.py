@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import ConnectionClosed, RpcError
 from acp_server.schema import InitializeRequest, InitializeResponse, v2
-from acp_server.schema.params import read_result
+from acp_server.schema.reading import read_result
 from acp_server.schema.v2 import PROTOCOL_VERSION
 
 if TYPE_CHECKING:

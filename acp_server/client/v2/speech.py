@@ -32,7 +32,7 @@ from acp_server.schema import (
 from acp_server.schema.base import Record
 from acp_server.schema.methods import METHODS as METHODS_V1
 from acp_server.schema.methods import is_announced
-from acp_server.schema.params import read, read_result
+from acp_server.schema.reading import read, read_result
 from acp_server.schema.v2.methods import MEMBER_CAPABILITIES, METHODS
 
 if TYPE_CHECKING:

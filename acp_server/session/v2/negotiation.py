@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.errors import InvalidRequest, RpcError, UnsupportedProtocolVersion
 from acp_server.peer.route import Register, Route, Routes
-from acp_server.schema.params import problem, read
+from acp_server.schema.reading import problem, read
 from acp_server.session.negotiation import Greeting, as_v1, initialize
 
 if TYPE_CHECKING:

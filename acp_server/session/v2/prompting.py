@@ -18,7 +18,7 @@ import anyio
 from acp_server.errors import InvalidRequest, RequestCancelled, SessionClosed
 from acp_server.peer.context import Call, Follower
 from acp_server.peer.outcome import outcome
-from acp_server.schema.params import problem, read
+from acp_server.schema.reading import problem, read
 from acp_server.session import prompting as v1
 from acp_server.session.state import TurnState
 from acp_server.session.steering import inject

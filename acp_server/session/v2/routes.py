@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.peer.route import Notice, Route, Routes
-from acp_server.schema.params import problem, read, read_as
+from acp_server.schema.reading import problem, read
 from acp_server.session.settings import Choosing
 from acp_server.session.v2 import forms
 from acp_server.session.v2.prompting import Prompting
@@ -72,7 +72,7 @@ class Methods:
         another."""
         from acp_server.schema.v2.config_options import SetSessionConfigOptionRequest, UnknownSessionConfigValue
 
-        request = read_as(SetSessionConfigOptionRequest, call.params)
+        request = read(SetSessionConfigOptionRequest, call.params)
         if isinstance(request, UnknownSessionConfigValue):
             raise problem("type", "is not a kind of value that this agent knows")
         session = self._find(request.session_id)

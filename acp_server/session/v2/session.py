@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 import anyio
 
 from acp_server.errors import SessionClosed
-from acp_server.schema.params import problem, read
+from acp_server.schema.reading import problem, read
 from acp_server.session import client as client_v1
 from acp_server.session import lifecycle as lifecycle_v1
 from acp_server.session import session as session_v1

@@ -6,7 +6,7 @@ import pytest
 
 from acp_server.errors import InvalidParams
 from acp_server.schema import from_wire, v2
-from acp_server.schema.params import read
+from acp_server.schema.reading import read
 from tests.schema.v2.fragments import SESSION, TEXT
 
 UNKNOWN: dict[str, dict[str, Any]] = {
