@@ -14,29 +14,26 @@ from typing import Any, Literal
 import anyio
 from anyio.abc import TaskGroup
 
-from acp_server.gateway import errors, new_chat
-from acp_server.gateway.adopted import adopt
+from acp_server.gateway import errors
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bots
 from acp_server.gateway.chat_rows import Elsewhere, NotOurs, Occupied
-from acp_server.gateway.conversations import Conversations, Lease
+from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.drain import Drain
 from acp_server.gateway.errors import ApiError, Code, log_fault, outline
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
-from acp_server.gateway.late_ends import LateEnds
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import LiveChat
 from acp_server.gateway.messages import Message
-from acp_server.gateway.new_chat import NewChat
 from acp_server.gateway.nodes import ENDED, Node
 from acp_server.gateway.pool import Pool
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import CallType
 from acp_server.gateway.records import RUNNING, Chat, Status, Usage
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.steps import keep_steps
+from acp_server.gateway.steps import Steps, Taken
 from acp_server.gateway.store import Store
 
 logger = logging.getLogger("acp_server.gateway")
@@ -75,7 +72,7 @@ class Chats:
         self._elicitation: CallType = elicitation
         self._waiting = Waiting(limits)
         self._alive: dict[str, PromptTurn] = {}
-        self._late = LateEnds(store, node)
+        self._steps = Steps(store, ids, node, conversations, limits)
         self._admission = anyio.Lock()
         """Held while a chat is taken, so that no task works for what is in the store and not in `_alive`."""
         self._group: TaskGroup | None = None
@@ -117,17 +114,18 @@ class Chats:
         async with self._admission:
             self._check_running()
             try:
-                new = await self._late.do(self._add, caller, conversation_id, body, bot.name)
+                taken = await self._steps.begin(caller, conversation_id, body, bot.name)
             except Occupied:
                 raise ApiError(Code.OCCUPIED, errors.OCCUPIED) from None
             except NotOurs:
                 raise errors.not_taken() from None
-            prompt = new.given or [new.query] if new.query is not None else new.given
-            turn = self._turn(new.chat, new.query, new.lease, prompt, bot, new_chat.meta(new.chat, body))
-            listener = turn.live.feed.listen() if body.stream else None
-            turn.live.begin(new.running)
-            await self._start(turn)
-            return turn.live.chat.to_wire(), listener
+            more = {
+                "meta_data": body.meta_data,
+                "custom_variables": body.custom_variables,
+                "parameters": body.parameters,
+            }
+            said = {"user_id": body.user_id} | {key: value for key, value in more.items() if value}
+            return await self._start(taken, bot, said, body.stream)
 
     async def retrieve(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
         """One of the caller's chats. Raises ApiError 4001, for those of others as well."""
@@ -154,7 +152,11 @@ class Chats:
                 raise errors.not_waiting(chat.status)
             if node is not None:
                 raise Elsewhere(chat, node)
-            return await self._adopt(chat, body)
+            bot = self._bots.find(chat.bot_id, chat.owner)
+            async with self._admission:
+                self._check_running()
+                taken = await self._steps.take_up(chat, body.tool_outputs, bot.name)
+                return await self._start(taken, bot, {}, body.stream)
         except Occupied:
             raise ApiError(Code.OCCUPIED, errors.OCCUPIED) from None
         except NotOurs:
@@ -209,7 +211,7 @@ class Chats:
             else:
                 # It has ended. If that could not be stored, the store still has it as this node's.
                 await self._store.do(Rows.remove_chat, chat_id, self._node.id)
-                self._late.remove(chat_id)
+                self._steps.forget(chat_id)
         except Exception as error:
             # The conversation is gone, and nothing from here on can be refused.
             logger.info("chat %s of a deleted conversation: %s", chat_id, outline(error))
@@ -248,7 +250,7 @@ class Chats:
         async with self._admission:
             self.abandon()
             await self.ended()
-            self._late.clear()
+            self._steps.forget_all()
 
     async def ended(self) -> None:
         """Wait until all work that was stopped has ended."""
@@ -258,7 +260,8 @@ class Chats:
     async def tidy(self) -> None:
         """Store late what could not be stored, and leave what the store has as this node's and is not."""
         async with self._admission:
-            await self._late.do(Rows.leave_chats, self._node.id, ENDED, but=frozenset(self._alive))
+            leave = Rows.leave_chats
+            await self._steps.after_late_ends(leave, self._node.id, ENDED, but=frozenset(self._alive))
 
     # -- parts
 
@@ -276,55 +279,35 @@ class Chats:
         chat, node = await self._store.do(Rows.find_chat, id)
         if chat is None or chat.owner != caller.name or chat.conversation_id != conversation:
             raise ApiError(Code.BAD_CHAT, _UNKNOWN)
-        return self._late.latest(chat), node
+        return self._steps.latest(chat), node
 
-    def _add(self, rows: Rows, caller: Caller, conversation_id: str | None, body: ChatBody, bot: str) -> NewChat:
-        def refuse(rows: Rows) -> None:
-            if rows.busy(caller.name) >= self._limits.chats_of_one:
-                raise ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
+    async def _start(self, taken: Taken, bot: Pool, said: dict[str, Any], stream: bool) -> Begun:
+        """Let an agent work for a chat. `said`: what it is told of the chat beside the prompt and the ids."""
+        chat, query = taken.chat, taken.query
 
-        home, node = self._node.home(bot), self._node.id
-        return new_chat.add(rows, self._ids, self._conversations, caller, conversation_id, body, home, node, refuse)
-
-    async def _adopt(self, chat: Chat, body: SubmitBody) -> Begun:
-        bot = self._bots.find(chat.bot_id, chat.owner)
-        async with self._admission:
-            self._check_running()
-            home, node = self._node.home(bot.name), self._node.id
-            taken = await self._store.do(adopt, self._ids, chat, body.tool_outputs, home, node)
-            turn = self._turn(taken.chat, taken.query, taken.lease, taken.prompt, bot, new_chat.meta(chat))
-            listener = turn.live.go_on(taken.responses, body.stream)
-            await self._start(turn)
-            return turn.live.chat.to_wire(), listener
-
-    def _turn(
-        self, chat: Chat, query: Message | None, lease: Lease, prompt: list[Message], bot: Pool, meta: dict[str, Any]
-    ) -> PromptTurn:
         async def heard(session: str | None, most: int) -> tuple[list[str], list[Message]]:
             but = None if query is None else query.id
             place = chat.conversation_id, chat.section_id
             return await self._store.do(Rows.context, *place, session, but=but, most=most)
 
-        keep = keep_steps(self._store, self._conversations, self._node.id, query)
-        live = LiveChat(chat, self._ids, keep, self._limits.backlog, self._elicitation)
-        return PromptTurn(
-            live,
+        turn = PromptTurn(
+            LiveChat(taken.before, self._ids, self._steps.keep(query), self._limits.backlog, self._elicitation),
             bot,
-            lease,
+            taken.lease,
             self._conversations,
             self._waiting,
             self._limits,
             heard=heard,
-            prompt=prompt,
-            meta=meta,
+            prompt=taken.prompt,
+            meta={"chat_id": chat.id, "conversation_id": chat.conversation_id, "bot_id": chat.bot_id, **said},
         )
-
-    async def _start(self, turn: PromptTurn) -> None:
+        listener = turn.live.begin(chat, taken.responses, stream)
         if self._group is None:
             await turn.live.finish(Usage(), ENDED)
             raise errors.not_taken()
-        self._alive[turn.live.chat.id] = turn
+        self._alive[chat.id] = turn
         self._group.start_soon(self._run, turn)
+        return chat.to_wire(), listener
 
     async def _run(self, turn: PromptTurn) -> None:
         began = anyio.current_time()
@@ -339,7 +322,7 @@ class Chats:
             if live.discarded:
                 await self.purge(chat.conversation_id, chat.id)
             elif not live.stored:
-                self._late.add(chat)
+                self._steps.ended_late(chat)
 
     def _delete(self, rows: Rows, caller: Caller, id: str) -> list[tuple[str, int]]:
         self._conversations.delete(rows, caller, id)

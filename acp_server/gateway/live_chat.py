@@ -8,7 +8,7 @@ the chat ended.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from acp_server.gateway.messages import Message
 from acp_server.gateway.nodes import ENDED
 from acp_server.gateway.questions import CallType, Question
 from acp_server.gateway.records import Chat, Failure, Status, Usage
-from acp_server.gateway.reply import Pieces, Reply
+from acp_server.gateway.reply import Delta, Pieces, Reply
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.update_queue import Item, UpdateQueue
 from acp_server.schema import SessionUpdate
@@ -60,7 +60,7 @@ class LiveChat:
     """One chat that has not ended, or whose agent still works."""
 
     def __init__(self, chat: Chat, ids: Ids, keep: Keep, backlog: int, elicitation: CallType = "function") -> None:
-        """`chat` has just been created."""
+        """`chat` has just been created, or waits for tool outputs and is taken up."""
         self.chat = chat
         self.over = False
         """Whether nothing more will come of it, not even from a cancelled chat."""
@@ -86,17 +86,15 @@ class LiveChat:
 
     # -- what clients want
 
-    def begin(self, running: Chat) -> None:
-        """The chat is kept as it is in `running`, and its agent is about to work. Never waits."""
-        self.feed.emit(events.CREATED, self.chat.to_wire())
+    def begin(self, running: Chat, responses: Sequence[Message] = (), stream: bool = False) -> Listener | None:
+        """The chat is kept as it is in `running`, and its agent is about to work: what follows if `stream`.
+        `responses`: what was answered, if it goes on with that. Never waits."""
+        listener = self.feed.listen() if stream else None
+        if self.chat.status is Status.CREATED:
+            self.feed.emit(events.CREATED, self.chat.to_wire())
         self.chat = running
         self.feed.emit(events.IN_PROGRESS, running.to_wire())
-
-    def go_on(self, responses: list[Message], stream: bool) -> Listener | None:
-        """Like `begin`, for a chat that was taken up: what was answered, and what follows if `stream`."""
-        listener = self.feed.listen() if stream else None
-        self.feed.emit(events.IN_PROGRESS, self.chat.to_wire())
-        self._tell([*responses])
+        self._tell(responses)
         return listener
 
     async def cancel(self) -> None:
@@ -276,14 +274,12 @@ class LiveChat:
         await self._go_on([])
         return True
 
-    async def _go_on(self, responses: Pieces, stream: bool = False) -> Listener | None:
+    async def _go_on(self, responses: list[Message], stream: bool = False) -> Listener | None:
         moved = self.chat.moved(Status.IN_PROGRESS)
         assert moved is not None
-        await self._keep(Step(self.chat, moved, _messages(responses)))
-        self.chat, self._asked = moved, []
-        listener = self.feed.listen() if stream else None
-        self.feed.emit(events.IN_PROGRESS, moved.to_wire())
-        self._tell(responses)
+        await self._keep(Step(self.chat, moved, responses))
+        self._asked = []
+        listener = self.begin(moved, responses, stream)
         self._wake()
         return listener
 
@@ -297,12 +293,13 @@ class LiveChat:
 
     async def _write(self, moved: Chat | None = None, also: Also | None = None, done: bool = False) -> None:
         pieces, after = self._pieces, moved or self.chat
-        await self._keep(Step(self.chat, after, _messages(pieces), also, done))
+        messages = [piece for piece in pieces if isinstance(piece, Message)]
+        await self._keep(Step(self.chat, after, messages, also, done))
         self._pieces = []
         self.chat = after
         self._tell(pieces)
 
-    def _tell(self, pieces: Pieces) -> None:
+    def _tell(self, pieces: Sequence[Delta | Message]) -> None:
         for piece in pieces:
             if isinstance(piece, Message):
                 self.messages.append(piece)
@@ -317,10 +314,6 @@ class LiveChat:
 
 def _is_open(question: Question) -> bool:
     return not (question.answered.is_set() or question.withdrawn)
-
-
-def _messages(pieces: Pieces) -> list[Message]:
-    return [piece for piece in pieces if isinstance(piece, Message)]
 
 
 def check_outputs(outputs: list[ToolOutput], asked: list[str]) -> dict[str, str]:

@@ -96,7 +96,7 @@ class Reply:
         ]
         return [*self.close(), *calls, self._finished(_INTERRUPTED)]
 
-    def answered(self, outputs: list[str]) -> Pieces:
+    def answered(self, outputs: list[str]) -> list[Message]:
         """What it wanted is there."""
         return [self._message(TOOL_RESPONSE, output) for output in outputs]
 

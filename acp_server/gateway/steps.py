@@ -1,46 +1,212 @@
-"""How the steps of a chat are kept: each as one transaction, which changes nothing if the chat is another node's."""
+"""The steps of a chat in the store, each one transaction: it is begun, or taken up where another node has left it; it
+goes on; and an end that could not be stored is stored as soon as the store takes anything again.
+
+What the steps are is decided in `acp_server.gateway.live_chat`, and when one is taken in `acp_server.gateway.chats`.
+"""
 
 from __future__ import annotations
 
-from acp_server.gateway.conversations import Conversations
-from acp_server.gateway.live_chat import Keep, Step
-from acp_server.gateway.messages import Message
-from acp_server.gateway.records import Status
+from collections.abc import Callable, Sequence
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+
+from acp_server.gateway.auth import Caller
+from acp_server.gateway.bodies import ChatBody, ConversationBody, ToolOutput
+from acp_server.gateway.conversations import Conversations, Lease
+from acp_server.gateway.errors import ApiError, Code, not_waiting
+from acp_server.gateway.ids import Ids
+from acp_server.gateway.limits import Limits
+from acp_server.gateway.live_chat import Keep, Step, check_outputs
+from acp_server.gateway.messages import ANSWER, QUESTION, Message
+from acp_server.gateway.nodes import Node
+from acp_server.gateway.records import Chat, Conversation, Status
+from acp_server.gateway.reply import Reply
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Store, Unsure
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-def keep_steps(store: Store, conversations: Conversations, node: int, query: Message | None) -> Keep:
-    """Keeps the steps of a chat that this node works for. `query`: the message that it replies to, if that was in the
-    conversation before."""
 
-    async def keep(step: Step) -> None:
-        try:
-            await store.do(_keep, step)
-        except Unsure:
-            # What was done the first time is not done again.
-            await store.do(_keep, step)
+class Taken(NamedTuple):
+    """A chat that this node has taken, and what it goes on with."""
 
-    def _keep(rows: Rows, step: Step) -> None:
-        after = step.after
-        if not after.saved:
-            keep_unsaved(rows, step)
-            return
-        if step.messages and rows.has_place(after.conversation_id, step.messages[0].id):
-            return
-        rows.move_chat(step.before, after, node, done=step.done)
-        for message in step.messages:
-            rows.add_message(message)
-        if step.also is not None:
-            step.also(rows)
+    before: Chat
+    """As it was created, or as it waited."""
+    chat: Chat
+    """As it is in the store."""
+    lease: Lease
+    query: Message | None
+    """The message that it replies to, if that was there before."""
+    prompt: list[Message]
+    """What its agent is told. The last one is what it replies to."""
+    responses: Sequence[Message] = ()
+    """What is told of it."""
 
-    def keep_unsaved(rows: Rows, step: Step) -> None:
-        if step.done:
-            rows.remove_chat(step.after.id, node)
+
+class Steps:
+    """The steps of one node's chats."""
+
+    def __init__(self, store: Store, ids: Ids, node: Node, conversations: Conversations, limits: Limits) -> None:
+        self._store = store
+        self._ids = ids
+        self._node = node
+        self._conversations = conversations
+        self._limits = limits
+        self._late: dict[str, Chat] = {}
+        """Chats whose end could not be stored, as they have ended."""
+
+    # -- the first one
+
+    async def begin(self, caller: Caller, conversation_id: str | None, body: ChatBody, bot: str) -> Taken:
+        """Add a chat, in a new conversation without `conversation_id`. Raises ApiError, NotOurs, Occupied."""
+        return await self.after_late_ends(self._begin, caller, conversation_id, body, bot)
+
+    def _begin(self, rows: Rows, caller: Caller, conversation_id: str | None, body: ChatBody, bot: str) -> Taken:
+        conversations = self._conversations
+        conversation = conversations.find(rows, caller, conversation_id) if conversation_id else None
+        if conversation is not None:
+            rows.check_free(conversation.id)
+        # Once it is clear that the caller may know of the conversation.
+        if rows.busy(caller.name) >= self._limits.chats_of_one:
+            raise ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
+        query: Message | None = None
+        if not body.additional_messages:
+            query = _last_question(rows, conversation)
+        elif body.additional_messages[-1].role != "user":
+            raise ApiError(Code.BAD_PARAMETER, "additional_messages: the last one has to be the user's")
+        if conversation is None:
+            name = body.additional_messages[-1].content[:50]
+            conversation = conversations.create(rows, caller, ConversationBody(bot_id=body.bot_id, name=name))
+        chat = Chat(
+            id=self._ids.new(),
+            conversation_id=conversation.id,
+            section_id=conversation.section_id,
+            bot_id=body.bot_id,
+            owner=caller.name,
+            saved=body.auto_save_history,
+            query_id=None if query is None else query.id,
+            meta_data=body.meta_data,
+        )
+        running = chat.moved(Status.IN_PROGRESS)
+        assert running is not None
+        given = [conversations.message(conversation, message) for message in body.additional_messages]
+        for message in given:
+            message.chat_id, message.bot_id = chat.id, chat.bot_id
+        home = self._node.home(bot)
+        rows.add_chat(running, self._node.id)
+        if chat.saved:
+            lease = conversations.take_session(rows, conversation, home)
+            for message in given:
+                rows.add_message(message)
         else:
-            rows.move_chat(step.before, step.after, node)
-        if step.after.status is Status.CANCELED and query is not None:
-            # Of a chat that is not saved this is all that remains: there was no query, if it was cancelled.
-            conversations.forget_message(rows, query)
+            # In a session of its own, so that no later chat hears of it.
+            lease = Lease(conversation.id, conversation.section_id, home, conversation.revision, None)
+        return Taken(chat, running, lease, query, given if query is None else [query])
 
-    return keep
+    async def take_up(self, chat: Chat, outputs: list[ToolOutput], bot: str) -> Taken:
+        """Let this node have a chat that waits for tool outputs and was left by its node. Raises ApiError if the
+        outputs do not fit, NotOurs, Occupied.
+
+        The agent that asked is gone, so another one is told what was said, what was asked and what the answer is.
+        """
+        return await self._store.do(self._take_up, chat, outputs, bot)
+
+    def _take_up(self, rows: Rows, chat: Chat, outputs: list[ToolOutput], bot: str) -> Taken:
+        given = check_outputs(outputs, [call["id"] for call in chat.tool_calls])
+        moved = chat.moved(Status.IN_PROGRESS)
+        conversation = rows.conversation(chat.conversation_id)
+        if moved is None or conversation is None:
+            raise not_waiting(chat.status)
+        rows.adopt_chat(chat, moved, self._node.id)
+        said = [each for each in rows.messages_of(chat.id) if each.type in (QUESTION, ANSWER) and each.content]
+        query = None if chat.query_id is None else rows.message(conversation.id, chat.query_id)
+        responses = Reply(chat, self._ids).answered(list(given.values()))
+        for message in responses:
+            rows.add_message(message)
+        lease = Lease(conversation.id, chat.section_id, self._node.home(bot), conversation.revision, None)
+        prompt = [*([query] if query is not None else []), *said, self._explained(chat, given)]
+        return Taken(chat, moved, lease, query, prompt, responses)
+
+    def _explained(self, chat: Chat, given: dict[str, str]) -> Message:
+        parts = ["You were interrupted while you waited for an answer. Go on from there."]
+        for call in chat.tool_calls:
+            function = call["function"]
+            parts.append(f"You asked ({function['name']}): {function['arguments']}\nThe answer: {given[call['id']]}")
+        content = "\n\n".join(parts)
+        ids = self._ids.new(), chat.conversation_id, chat.section_id
+        return Message(*ids, role="user", type=QUESTION, content=content)
+
+    # -- those that follow
+
+    def keep(self, query: Message | None) -> Keep:
+        """Keeps the steps of a chat that this node works for: nothing changes if it is another node's. `query`: the
+        message that it replies to, if that was in the conversation before."""
+        node = self._node.id
+
+        async def keep(step: Step) -> None:
+            try:
+                await self._store.do(keep_saved if step.after.saved else keep_unsaved, step)
+            except Unsure:
+                # What was done the first time is not done again.
+                await self._store.do(keep_saved if step.after.saved else keep_unsaved, step)
+
+        def keep_saved(rows: Rows, step: Step) -> None:
+            if step.messages and rows.has_place(step.after.conversation_id, step.messages[0].id):
+                return
+            rows.move_chat(step.before, step.after, node, done=step.done)
+            for message in step.messages:
+                rows.add_message(message)
+            if step.also is not None:
+                step.also(rows)
+
+        def keep_unsaved(rows: Rows, step: Step) -> None:
+            if step.done:
+                rows.remove_chat(step.after.id, node)
+            else:
+                rows.move_chat(step.before, step.after, node)
+            if step.after.status is Status.CANCELED and query is not None:
+                # Of a chat that is not saved this is all that remains: there was no query, if it was cancelled.
+                self._conversations.forget_message(rows, query)
+
+        return keep
+
+    # -- ends that could not be stored
+
+    def ended_late(self, chat: Chat) -> None:
+        """This chat has ended, and the store does not know it."""
+        self._late[chat.id] = chat
+
+    def latest(self, chat: Chat) -> Chat:
+        """A chat of the store as it really is."""
+        return chat if chat.ended else self._late.get(chat.id, chat)
+
+    def forget(self, id: str) -> None:
+        """The chat is gone."""
+        self._late.pop(id, None)
+
+    def forget_all(self) -> None:
+        """The chats are another node's now."""
+        self._late.clear()
+
+    async def after_late_ends(self, work: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """See `Store.do`. The late ends are stored before the work, in the same transaction. Not for two tasks at
+        once."""
+        late = dict(self._late)
+
+        def both(rows: Rows) -> T:
+            for chat in late.values():
+                rows.end_late(chat, self._node.id)
+            return work(rows, *args, **kwargs)
+
+        done = await self._store.do(both)
+        for id in late:
+            self.forget(id)
+        return done
+
+
+def _last_question(rows: Rows, conversation: Conversation | None) -> Message:
+    if conversation is not None:
+        last = rows.last_said(conversation.id, conversation.section_id)
+        if last is not None and last.role == "user" and last.type == QUESTION:
+            return last
+    raise ApiError(Code.BAD_PARAMETER, "there is no message to reply to")
