@@ -34,8 +34,7 @@ from acp_server.gateway.bodies import (
 from acp_server.gateway.chat_rows import Elsewhere
 from acp_server.gateway.chats import Begun
 from acp_server.gateway.errors import ApiError, Code
-from acp_server.gateway.events import EventStream, Listener
-from acp_server.gateway.forward import FORWARDED, Forwarded
+from acp_server.gateway.events import FORWARDED, EventStream, Forwarded, Listener
 from acp_server.gateway.gateway import Gateway
 from acp_server.gateway.limits import PAGE
 from acp_server.gateway.messages import TooDeep, whole_json

@@ -21,8 +21,8 @@ from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.drain import Drain
 from acp_server.gateway.engines import Place as Kept
 from acp_server.gateway.engines import open_engine
+from acp_server.gateway.events import Forwarded
 from acp_server.gateway.everywhere import Everywhere
-from acp_server.gateway.forward import Forwarded
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.isolation import Isolation, Place
 from acp_server.gateway.limits import ONE, Limits, Size

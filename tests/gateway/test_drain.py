@@ -9,7 +9,7 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from acp_server.gateway.auth import one_token
 from acp_server.gateway.drain import LAST_LOOK, Drain
-from acp_server.gateway.forward import Forwarded
+from acp_server.gateway.events import Forwarded
 from acp_server.gateway.gateway import Gateway, Settings
 
 from .inside import HERE, begin, client_of, ended, ids
