@@ -5,14 +5,22 @@ Limits that have error codes of their own are checked here. Whether a thing is t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from acp_server.gateway import limits
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.ids import is_id
 from acp_server.gateway.messages import ANSWER, QUESTION, TEXT, check_content, check_said
+
+META_PAIRS: Final = 16
+META_KEY: Final = 64
+META_VALUE: Final = 512
+MESSAGES: Final = 100
+"""Messages that one request may bring."""
+NAME: Final = 100
+PAGE: Final = 50
+"""Messages and conversations that one page may have."""
 
 _Pairs = dict[str, str]
 _Id = Annotated[str, Field(min_length=1)]
@@ -68,7 +76,7 @@ class ToolOutput(_Body):
 class SubmitBody(_Body):
     """`POST /v3/chat/submit_tool_outputs`."""
 
-    tool_outputs: list[ToolOutput] = Field(min_length=1, max_length=limits.MESSAGES)
+    tool_outputs: list[ToolOutput] = Field(min_length=1, max_length=MESSAGES)
     stream: bool = False
 
 
@@ -83,7 +91,7 @@ class ConversationBody(_Body):
     """`POST /v1/conversation/create`."""
 
     bot_id: _BotId | None = None
-    name: str = Field(default="", max_length=limits.NAME)
+    name: str = Field(default="", max_length=NAME)
     messages: list[EnterMessage] = Field(default_factory=list[EnterMessage])
     meta_data: _Pairs = Field(default_factory=_Pairs)
     connector_id: str = Field(default="1024", max_length=64)
@@ -92,7 +100,7 @@ class ConversationBody(_Body):
 class RenameBody(_Body):
     """`PUT /v1/conversations/{id}`."""
 
-    name: str | None = Field(default=None, max_length=limits.NAME)
+    name: str | None = Field(default=None, max_length=NAME)
 
 
 class ListBody(_Body):
@@ -102,7 +110,7 @@ class ListBody(_Body):
     chat_id: str = ""
     before_id: str = ""
     after_id: str = ""
-    limit: int = Field(default=limits.PAGE, ge=1, le=limits.PAGE)
+    limit: int = Field(default=PAGE, ge=1, le=PAGE)
 
 
 class ModifyBody(_Body):
@@ -128,7 +136,7 @@ def read(kind: type[_B], data: Any) -> _B:
         raise ApiError(Code.BAD_PARAMETER, f"{where or 'body'}: {what}") from None
     meta_data = getattr(body, "meta_data", None)
     if meta_data:
-        limits.check_meta_data(meta_data)
+        _check_meta_data(meta_data)
     for name in ("additional_messages", "messages"):
         check_messages(getattr(body, name, []))
     if isinstance(body, EnterMessage):
@@ -143,11 +151,22 @@ def read(kind: type[_B], data: Any) -> _B:
 
 def check_messages(messages: list[EnterMessage]) -> None:
     """Raise ApiError for too many messages, or for one that cannot be read."""
-    if len(messages) > limits.MESSAGES:
-        raise ApiError(Code.TOO_MANY_MESSAGES, f"more than {limits.MESSAGES} messages")
+    if len(messages) > MESSAGES:
+        raise ApiError(Code.TOO_MANY_MESSAGES, f"more than {MESSAGES} messages")
     for message in messages:
-        limits.check_meta_data(message.meta_data)
+        _check_meta_data(message.meta_data)
         check_content(message.content, message.content_type)
+
+
+def _check_meta_data(meta_data: dict[str, str]) -> None:
+    """Raise ApiError 4003 for more pairs, or longer ones, than the API allows."""
+    if len(meta_data) > META_PAIRS:
+        raise ApiError(Code.BAD_META_DATA, f"meta_data has more than {META_PAIRS} pairs")
+    for key, value in meta_data.items():
+        if not 1 <= len(key) <= META_KEY:
+            raise ApiError(Code.BAD_META_DATA, f"a key of meta_data has to have 1 to {META_KEY} characters")
+        if not 1 <= len(value) <= META_VALUE:
+            raise ApiError(Code.BAD_META_DATA, f"a value of meta_data has to have 1 to {META_VALUE} characters")
 
 
 def known_id(text: str | None, missing: str, code: Code, unknown: str) -> str:

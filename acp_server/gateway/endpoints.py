@@ -21,6 +21,7 @@ from acp_server.gateway import errors
 from acp_server.gateway.access import CONTENT_TYPE
 from acp_server.gateway.auth import METRICS, Caller
 from acp_server.gateway.bodies import (
+    PAGE,
     CancelBody,
     ChatBody,
     ConversationBody,
@@ -36,7 +37,6 @@ from acp_server.gateway.chats import Begun
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import FORWARDED, EventStream, Forwarded, Listener
 from acp_server.gateway.gateway import Gateway
-from acp_server.gateway.limits import PAGE
 from acp_server.gateway.messages import TooDeep, whole_json
 from acp_server.gateway.nodes import url_of
 from acp_server.gateway.rows import Rows

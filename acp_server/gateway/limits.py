@@ -1,26 +1,15 @@
 """How much of everything there may be. Times in seconds, sizes in bytes unless said otherwise.
 
-The documented limits of the API are constants; the gateway's own can be set.
+These are the gateway's own, which can be set. The documented ones of the API are in `acp_server.gateway.bodies`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, NamedTuple, TypeVar
 
 from acp_server.errors import UsageError
-from acp_server.gateway.errors import ApiError, Code
-
-META_PAIRS: Final = 16
-META_KEY: Final = 64
-META_VALUE: Final = 512
-MESSAGES: Final = 100
-"""Messages that one request may bring."""
-NAME: Final = 100
-PAGE: Final = 50
-"""Messages and conversations that one page may have."""
 
 
 class Size(NamedTuple):
@@ -108,14 +97,3 @@ class Limits:
             value: float = getattr(self, each.name)
             if not math.isfinite(value) or value < each.metadata["least"]:
                 raise UsageError(f"{each.name} cannot be {value:g}")
-
-
-def check_meta_data(meta_data: Mapping[str, str]) -> None:
-    """Raise ApiError 4003 for more pairs, or longer ones, than the API allows."""
-    if len(meta_data) > META_PAIRS:
-        raise ApiError(Code.BAD_META_DATA, f"meta_data has more than {META_PAIRS} pairs")
-    for key, value in meta_data.items():
-        if not 1 <= len(key) <= META_KEY:
-            raise ApiError(Code.BAD_META_DATA, f"a key of meta_data has to have 1 to {META_KEY} characters")
-        if not 1 <= len(value) <= META_VALUE:
-            raise ApiError(Code.BAD_META_DATA, f"a value of meta_data has to have 1 to {META_VALUE} characters")
