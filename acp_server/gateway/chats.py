@@ -20,7 +20,6 @@ from acp_server.gateway.bodies import ChatBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bots
 from acp_server.gateway.chat_rows import Elsewhere, NotOurs, Occupied
 from acp_server.gateway.conversations import Conversations
-from acp_server.gateway.drain import Drain
 from acp_server.gateway.errors import ApiError, Code, log_fault, outline
 from acp_server.gateway.events import Listener
 from acp_server.gateway.ids import Ids
@@ -78,8 +77,9 @@ class Chats:
         self._group: TaskGroup | None = None
         self.on_end: Callable[[Status, float], object] | None = None
         """Is told of each chat that is over: how it ended, and after how many seconds."""
-        self.drain: Drain | None = None
-        """Set when the gateway is to end: it begins no chats, and takes up none that another one has left."""
+        self.refusal: Callable[[], ApiError] | None = None
+        """Set when the gateway is to end: it begins no chats, and takes up none that another one has left. Makes what
+        a client is told instead."""
 
     def use(self, group: TaskGroup) -> None:
         """Let the work be done by tasks of this group."""
@@ -266,8 +266,8 @@ class Chats:
     # -- parts
 
     def _check_running(self) -> None:
-        if self.drain is not None:
-            raise self.drain.refusal()
+        if self.refusal is not None:
+            raise self.refusal()
         if self._group is None:
             raise errors.not_taken()
         if self.working >= self._limits.chats:

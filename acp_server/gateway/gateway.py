@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -18,9 +20,7 @@ from acp_server.gateway.auth import Tokens
 from acp_server.gateway.bots import Bots
 from acp_server.gateway.chats import Cancel, Chats
 from acp_server.gateway.conversations import Conversations
-from acp_server.gateway.drain import Drain
-from acp_server.gateway.engines import Place as Kept
-from acp_server.gateway.engines import open_engine
+from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Forwarded
 from acp_server.gateway.everywhere import Everywhere
 from acp_server.gateway.ids import Ids
@@ -32,9 +32,13 @@ from acp_server.gateway.program import Program
 from acp_server.gateway.questions import CallType
 from acp_server.gateway.records import KnownSession, Status
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.store import Store
+from acp_server.gateway.store import Location, Store, open_engine
 
 _PATIENCE = Patience(closed=2, terminated=1)
+
+LAST_LOOK: Final = 2.0
+"""Seconds for which an idle gateway stays: clients poll every second for the end of their chats, and proxies look as
+often whether the gateway is ready."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +55,7 @@ class Settings:
     """How many processes the agent of a bot has."""
     isolation: Isolation | None = None
     """Where agents of their own, one for each name of tokens, work; None: all share the same agents."""
-    store: Kept | None = None
+    store: Location | None = None
     """Where conversations are kept; None: in memory."""
     url: str = ""
     """Where other gateways that share the store reach this one."""
@@ -82,6 +86,8 @@ class Gateway:
         self.allow_origins = settings.allow_origins
         self._engine = engine = open_engine(settings.store)
         self.store = store = Store(engine)
+        self._drain: Drain | None = None
+        """Set when it is to end."""
         self.forwarded: set[Forwarded] = set()
         """The streams of chats of other nodes that this one hands on now."""
         with ExitStack() as opened, engine.explained():
@@ -169,16 +175,17 @@ class Gateway:
         they send until they see that this gateway is not ready would be lost.
         """
         is_awaited = self._engine.shared or self._is_working
-        self.chats.drain = Drain(self.limits.drain if is_awaited else 0)
+        self._drain = Drain(self.limits.drain if is_awaited else 0)
+        self.chats.refusal = self._drain.refusal
 
     @property
     def is_draining(self) -> bool:
         """Whether there are no new chats any more."""
-        return self.chats.drain is not None
+        return self._drain is not None
 
     def has_drained(self) -> bool:
         """Whether it is to end. Asked again and again."""
-        return self.chats.drain is not None and self.chats.drain.is_over(self._is_working)
+        return self._drain is not None and self._drain.is_over(self._is_working)
 
     @property
     def _is_working(self) -> bool:
@@ -192,6 +199,32 @@ class Gateway:
         """End now: the agents get no time for it. Never waits."""
         self.stop()
         self._bots.kill()
+
+
+class Drain:
+    """The time from SIGTERM to the end: what runs comes to its end, and proxies see that the gateway is not ready."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """It lasts for so many seconds at most."""
+        self._clock = clock
+        self._ends = clock() + seconds
+        self._idle_until = math.inf
+
+    @property
+    def left(self) -> float:
+        """Seconds until its end at the latest."""
+        return self._ends - self._clock()
+
+    def refusal(self) -> ApiError:
+        """What a new chat is told, with HTTP status 503: a proxy gives it to another gateway."""
+        retry_after = max(1, math.ceil(self.left))
+        return ApiError(Code.BUSY, "the gateway is ending; try again later", retry_after=retry_after)
+
+    def is_over(self, is_working: bool) -> bool:
+        """Whether the gateway is to end. Asked again and again, with whether the gateway still works for a client."""
+        now = self._clock()
+        self._idle_until = math.inf if is_working else min(self._idle_until, now + LAST_LOOK)
+        return now >= min(self._ends, self._idle_until)
 
 
 class _Present:

@@ -1,8 +1,8 @@
 """The gateway on a socket: where it listens, what signals do, and how it ends.
 
-SIGTERM lets the chats that run come to their end first (`acp_server.gateway.drain`), Ctrl-C does not; the second signal
-waits for nothing at all.
-SIGHUP has the tokens and the bots read again. The exit code is the one that a shell expects.
+SIGTERM lets the chats that run come to their end first (`Drain` in `acp_server.gateway.gateway`), Ctrl-C does not; the
+second signal waits for nothing at all. SIGHUP has the tokens and the bots read again. The exit code is the one that a
+shell expects.
 """
 
 from __future__ import annotations

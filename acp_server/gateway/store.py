@@ -1,4 +1,5 @@
-"""Where conversations, chats and messages are kept, whatever the engine: in a file, or in memory.
+"""Where conversations, chats and messages are kept: in a file, in memory, or on a database server
+(`acp_server.gateway.postgres_engine`).
 
 What was answered for is kept, whatever then becomes of the process: every change is committed before a client is told
 of it.
@@ -10,17 +11,71 @@ same code works on asyncio and on trio.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+import sqlite3
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 import anyio
 from anyio import to_thread
 
+from acp_server.errors import UsageError
 from acp_server.gateway.rows import Rows
+from acp_server.store.sqlite_file import PROBLEMS, Format, make_private, migrate, reason, transaction
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+Location = Path | str
+"""A file, or the URL of a database server."""
+
+_FORMAT: Final = Format(
+    0x41435047,  # "ACPG"
+    (
+        (
+            """CREATE TABLE conversations (
+                id TEXT PRIMARY KEY, owner TEXT NOT NULL, bot_id TEXT, deleted INTEGER NOT NULL, doc TEXT NOT NULL
+            ) WITHOUT ROWID""",
+            "CREATE INDEX conversations_of ON conversations (owner, id)",
+            """CREATE TABLE chats (
+                id TEXT PRIMARY KEY, conversation_id TEXT NOT NULL, query_id TEXT, status TEXT NOT NULL,
+                doc TEXT NOT NULL
+            ) WITHOUT ROWID""",
+            "CREATE INDEX chats_of ON chats (conversation_id)",
+            "CREATE INDEX cancelled_for ON chats (query_id) WHERE status = 'canceled'",
+            "CREATE INDEX chats_in ON chats (status) WHERE status IN ('created', 'in_progress', 'requires_action')",
+            """CREATE TABLE messages (
+                seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, conversation_id TEXT NOT NULL,
+                section_id TEXT NOT NULL, chat_id TEXT, type TEXT NOT NULL, known_to TEXT, doc TEXT NOT NULL
+            )""",
+            "CREATE INDEX messages_of ON messages (conversation_id, seq)",
+            "CREATE INDEX messages_in ON messages (chat_id, seq) WHERE chat_id IS NOT NULL",
+        ),
+        (
+            "CREATE TABLE purged (id TEXT NOT NULL)",
+            "INSERT INTO purged VALUES ('0')",
+        ),
+        (
+            """CREATE TABLE nodes (
+                id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL, url TEXT NOT NULL, channel TEXT NOT NULL,
+                ends REAL NOT NULL
+            )""",
+            """CREATE TABLE commands (
+                id INTEGER PRIMARY KEY AUTOINCREMENT, node INTEGER NOT NULL, asker INTEGER NOT NULL, doc TEXT NOT NULL,
+                answer TEXT
+            )""",
+            "ALTER TABLE chats ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+            "ALTER TABLE chats ADD COLUMN node INTEGER",
+            """CREATE UNIQUE INDEX running_in ON chats (conversation_id)
+                WHERE node IS NOT NULL AND status IN ('created', 'in_progress')""",
+            "CREATE INDEX chats_at ON chats (node) WHERE node IS NOT NULL",
+            "CREATE INDEX busy_of ON chats (owner) WHERE node IS NOT NULL",
+        ),
+    ),
+)
+_CLOCK: Final = "(julianday('now') - 2440587.5) * 86400.0"
 
 
 class Unsure(Exception):
@@ -90,3 +145,69 @@ class Store:
         for each in afterwards:
             each()
         return value
+
+
+class SqliteEngine:
+    """The engine that needs nothing: one SQLite file, or memory. One gateway at a time has a file. See Engine."""
+
+    at_once = 1
+    shared = False
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Open the file, or memory for None. Raises UsageError if it cannot be used."""
+        self._path = path
+        self._lock = threading.Lock()
+        with ExitStack() as opened, self.explained():
+            if path is not None:
+                make_private(path)
+            # What waits for another process would hold up every chat, so nothing does. The lock parts the threads.
+            self._db = sqlite3.connect(
+                ":memory:" if path is None else path, timeout=0, isolation_level=None, check_same_thread=False
+            )
+            opened.callback(self.close)
+            self._prepare()
+            opened.pop_all()
+
+    def _prepare(self) -> None:
+        db = self._db
+        _FORMAT.check(db)
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("PRAGMA journal_mode = WAL")
+        # The end of the process loses nothing then; the machine's may lose the last moment.
+        db.execute("PRAGMA synchronous = NORMAL")
+        with transaction(db):  # takes the lock of the file, also if its tables are new enough
+            migrate(db, _FORMAT)
+
+    def transact(self, work: Callable[[Rows], T]) -> T:
+        """See Engine."""
+        # The file is this program's alone, so a transaction that only reads needs no lock of it.
+        with self._lock, transaction(self._db, "BEGIN"):
+            return work(Rows(self._db.execute, _CLOCK))
+
+    def listen(self, channel: str) -> Ear:
+        """See Engine."""
+        raise NotImplementedError("there is no other gateway")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def explained(self) -> Generator[None]:
+        """Raise UsageError for a file that fails."""
+        try:
+            yield
+        except PROBLEMS as error:
+            raise UsageError(f"{self._path} cannot be used: {reason(error) or error}") from None
+
+
+def open_engine(place: Location | None) -> Engine:
+    """Open what keeps the chats at this place; in memory for None. Raises UsageError if it cannot be used."""
+    if place is None or isinstance(place, Path):
+        return SqliteEngine(place)
+    try:
+        from acp_server.gateway.postgres_engine import PostgresEngine
+    except ImportError as error:
+        raise UsageError(f"this --store needs {error.name}: pip install 'acp-server[postgres]'") from None
+    return PostgresEngine(place)

@@ -13,7 +13,6 @@ from acp_server.client import Handlers, Patience, RemoteAgent, connect_agent, sp
 from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import read_tokens
 from acp_server.gateway.chats import Cancel
-from acp_server.gateway.engines import Place as Kept
 from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.isolation import Isolation, Place
@@ -21,6 +20,7 @@ from acp_server.gateway.limits import ONE, Limits, Size
 from acp_server.gateway.pool import Pool
 from acp_server.gateway.program import Program
 from acp_server.gateway.questions import CallType
+from acp_server.gateway.store import Location
 from acp_server.testing import memory_pair
 
 from .agents import busy
@@ -37,7 +37,7 @@ async def gateway_in(
     folder: Path,
     agent: list[str] | None = HERE,
     bots: dict[str, list[str]] | None = None,
-    store: Kept | None = None,
+    store: Location | None = None,
     cancel: Cancel = "stop",
     patience: Patience = PATIENT,
     allow_origins: Sequence[str] = (),

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from acp_server.gateway.chat_rows import NotOurs, Occupied
-from acp_server.gateway.engines import open_engine
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.nodes import ENDED, Node, _remove
 from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Status, Usage
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.store import Store
+from acp_server.gateway.store import Store, open_engine
 
 CONVERSATIONS = ["1", "2"]
 LATE = Failure(5000, "late")

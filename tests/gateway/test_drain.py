@@ -8,9 +8,8 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from acp_server.gateway.auth import one_token
-from acp_server.gateway.drain import LAST_LOOK, Drain
 from acp_server.gateway.events import Forwarded
-from acp_server.gateway.gateway import Gateway, Settings
+from acp_server.gateway.gateway import LAST_LOOK, Drain, Gateway, Settings
 
 from .inside import HERE, begin, client_of, ended, ids
 from .serving import PATIENCE, TOKEN

@@ -8,11 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server.gateway.engines import open_engine
 from acp_server.gateway.messages import Message
 from acp_server.gateway.records import Chat, Conversation, Failure, KnownSession, Status, Usage
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.store import Engine, Store
+from acp_server.gateway.store import Engine, Store, open_engine
 
 Open = Callable[[], Engine]
 

@@ -15,7 +15,7 @@ from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import one_token
 from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.sqlite_engine import SqliteEngine
+from acp_server.gateway.store import SqliteEngine
 
 from .inside import HERE
 from .serving import PATIENCE, TOKEN

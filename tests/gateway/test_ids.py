@@ -12,7 +12,7 @@ from acp_server.gateway import ids
 from acp_server.gateway.ids import Ids, is_id
 from acp_server.gateway.records import Conversation
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.sqlite_engine import SqliteEngine
+from acp_server.gateway.store import SqliteEngine
 
 from .inside import Api, listed, say
 from .serving import OTHER_TOKEN, TOKEN

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_server.gateway.records import Chat, Status
-from acp_server.gateway.sqlite_engine import SqliteEngine
+from acp_server.gateway.store import SqliteEngine
 
 from .inside import Api, Counting, begin, ended, ids, listed, say
 from .serving import BUSY

@@ -9,9 +9,9 @@ import anyio
 import httpx
 import pytest
 
-from acp_server.gateway.engines import open_engine
 from acp_server.gateway.nodes import ENDED, Node
 from acp_server.gateway.rows import Rows
+from acp_server.gateway.store import open_engine
 
 from .inside import begin, ended, gateway_in, ids, listed, say
 from .postgres import Server

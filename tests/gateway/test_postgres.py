@@ -11,12 +11,11 @@ import httpx
 import pytest
 
 from acp_server.errors import UsageError
-from acp_server.gateway.engines import open_engine
 from acp_server.gateway.everywhere import _add
 from acp_server.gateway.nodes import _remove
 from acp_server.gateway.records import Conversation
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.store import Unsure
+from acp_server.gateway.store import Unsure, open_engine
 
 from .postgres import Server, postgres
 from .serving import PATIENCE, TOKEN, ask, client, cozepy, serving, until

@@ -11,7 +11,7 @@ from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.messages import Message
 from acp_server.gateway.records import Chat, Conversation
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.sqlite_engine import SqliteEngine
+from acp_server.gateway.store import SqliteEngine
 
 
 def conversation(id: str) -> Conversation:
