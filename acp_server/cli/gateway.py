@@ -223,8 +223,8 @@ def _is_any(host: str) -> bool:
 
 def _settings(given: Mapping[str, Any]) -> Settings:
     from acp_server.gateway import server
+    from acp_server.gateway.bots import Isolation
     from acp_server.gateway.gateway import Settings
-    from acp_server.gateway.isolation import Isolation
 
     host: str = given["host"]
     if given["token_file"] is None and not server.is_loopback(host):
@@ -274,7 +274,7 @@ def _check(settings: Settings) -> int:
     import anyio
 
     from acp_server.agent.log import entry
-    from acp_server.gateway.check import check_agent
+    from acp_server.gateway.program import check_agent
 
     other = {} if settings.agent is None else {"every bot" if not settings.bots else "every other bot": settings.agent}
     good = True

@@ -1,16 +1,27 @@
 """The bots that clients name, and the pools of processes that are their agents: one for each bot or, where tokens are
-isolated, one for each bot and each name of tokens."""
+isolated, one for each bot and each name of tokens, in a place of its own."""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 from anyio.abc import TaskGroup
 
+from acp_server.errors import UsageError
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.pool import Pool
+from acp_server.gateway.program import Place
 from acp_server.gateway.records import KnownSession
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None
 
 EVERY_OTHER: Final = "every other"
 """The name of the bot for all ids that have no bot of their own. No id has a space in it, so no id is that name."""
@@ -87,3 +98,60 @@ class Bots:
             if self._group is not None and not self._group.cancel_scope.cancel_called:
                 pool.use(self._group)
         return self._pools[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """Places below one folder, one for each name of tokens: a folder and, where the gateway may, a user of its own.
+
+    The owner of the folder is what is known of a name's user. So it stays the same in the next run of the gateway, and
+    for other gateways of this machine.
+    """
+
+    cwd: str
+    users: range | None = None
+    """The ids that users may have; None: there are no users of their own."""
+
+    def __post_init__(self) -> None:
+        """Raises UsageError if the gateway may not start programs as other users."""
+        if self.users is not None and (fcntl is None or os.geteuid() != 0):
+            raise UsageError("only root can start agents as other users")
+
+    def place(self, name: str) -> Place:
+        """The place of this name, made if it is new. Waits for the disk. Raises OSError."""
+        # "." and ".." are names, and "/" may be in one.
+        folder = os.path.join(self.cwd, quote(name, safe="").replace(".", "%2E"))
+        if self.users is None:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            _check(folder)
+            return Place(folder)
+        return Place(folder, user := self._owned(folder, self.users), {"HOME": folder, "USER": str(user)})
+
+    def _owned(self, folder: str, users: range) -> int:
+        assert fcntl is not None
+        # Not the folder itself: agents can open that, and what they lock they could keep from all others. No name has a
+        # dot in its folder's name.
+        lock = os.open(os.path.join(self.cwd, ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            # Two tokens that come at once, or to two gateways, get two users.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            owner = _check(folder)
+            if owner not in users:
+                taken = {entry.stat(follow_symlinks=False).st_uid for entry in os.scandir(self.cwd)}
+                owner = next((user for user in users if user not in taken), None)
+                if owner is None:
+                    raise OSError(f"all users from {users.start} to {users.stop - 1} are taken")
+                os.chmod(folder, 0o700)
+                os.chown(folder, owner, owner)
+            return owner
+        finally:
+            os.close(lock)
+
+
+def _check(folder: str) -> int:
+    """The owner of a folder. Raises OSError if it is something else."""
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(f"{folder} is not a folder")
+    return found.st_uid

@@ -17,24 +17,21 @@ from anyio.abc import TaskGroup, TaskStatus
 from acp_server.client import Patience
 from acp_server.gateway.access import Metrics
 from acp_server.gateway.auth import Tokens
-from acp_server.gateway.bots import Bots
+from acp_server.gateway.bots import Bots, Isolation
 from acp_server.gateway.chats import Cancel, Chats
 from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Forwarded
 from acp_server.gateway.everywhere import Everywhere
 from acp_server.gateway.ids import Ids
-from acp_server.gateway.isolation import Isolation, Place
 from acp_server.gateway.limits import ONE, Limits, Size
 from acp_server.gateway.nodes import Node
 from acp_server.gateway.pool import Lives, Pool
-from acp_server.gateway.program import Program
+from acp_server.gateway.program import PATIENCE, Place, Program
 from acp_server.gateway.questions import CallType
 from acp_server.gateway.records import KnownSession, Status
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Location, Store, open_engine
-
-_PATIENCE = Patience(closed=2, terminated=1)
 
 LAST_LOOK: Final = 2.0
 """Seconds for which an idle gateway stays: clients poll every second for the end of their chats, and proxies look as
@@ -70,7 +67,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     allow_origins: Sequence[str] = ()
     """The origins whose pages may read answers in a browser (CORS); `*` for all."""
-    patience: Patience = _PATIENCE
+    patience: Patience = PATIENCE
     """How long agents may take to end."""
     protocol: Literal[1, 2] = 2
     """The highest version of the protocol that agents are asked for."""

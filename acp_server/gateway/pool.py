@@ -22,10 +22,9 @@ from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import ONE, Limits, Size
 from acp_server.gateway.process import Changes, OpenSession, Process
-from acp_server.gateway.program import Program
+from acp_server.gateway.program import Program, Trust
 from acp_server.gateway.records import KnownSession
 from acp_server.gateway.sessions import SessionKeys
-from acp_server.gateway.trust import Trust
 
 logger = logging.getLogger("acp_server.gateway")
 
@@ -226,7 +225,7 @@ class Pool:
             self._start_soon(process.end, session, self._limits.start_seconds)
 
     def distrust(self, process: Process, why: str, *, at_once: bool = False) -> None:
-        """See `acp_server.gateway.trust.Distrust`."""
+        """See `acp_server.gateway.program.Distrust`."""
         if at_once:
             logger.warning("bot %s: the agent %s; it is ended", self.name, why)
             self._end(process, "distrusted")

@@ -12,13 +12,13 @@ import httpx
 from acp_server.client import Handlers, Patience, RemoteAgent, connect_agent, spawn_agent
 from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import read_tokens
+from acp_server.gateway.bots import Isolation
 from acp_server.gateway.chats import Cancel
 from acp_server.gateway.gateway import Gateway, Settings
 from acp_server.gateway.ids import Ids
-from acp_server.gateway.isolation import Isolation, Place
 from acp_server.gateway.limits import ONE, Limits, Size
 from acp_server.gateway.pool import Pool
-from acp_server.gateway.program import Program
+from acp_server.gateway.program import Place, Program
 from acp_server.gateway.questions import CallType
 from acp_server.gateway.store import Location
 from acp_server.testing import memory_pair
@@ -70,7 +70,9 @@ async def gateway_in(
 
 
 @asynccontextmanager
-async def spawn(command: Sequence[str], handlers: Handlers, **options: Any) -> AsyncGenerator[RemoteAgent]:
+async def spawn(
+    command: Sequence[str], handlers: Handlers | None = None, **options: Any
+) -> AsyncGenerator[RemoteAgent]:
     """Stands in for `spawn_agent`."""
     if command != HERE:
         async with spawn_agent(command, handlers, **options) as agent:

@@ -14,8 +14,9 @@ from click.testing import CliRunner
 
 from acp_server.cli.gateway import gateway
 from acp_server.errors import UsageError
-from acp_server.gateway.isolation import Isolation, Place
+from acp_server.gateway.bots import Isolation
 from acp_server.gateway.limits import Size
+from acp_server.gateway.program import Place
 
 from .inside import Api, Counting, begin, ended, say
 from .serving import BUSY, OTHER_TOKEN, PATIENCE, TOKEN
