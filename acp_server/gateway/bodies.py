@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from acp_server.gateway.errors import ApiError, Code
-from acp_server.gateway.ids import is_id
 from acp_server.gateway.messages import ANSWER, QUESTION, TEXT, check_content, check_said
+from acp_server.gateway.records import is_id
 
 META_PAIRS: Final = 16
 META_KEY: Final = 64

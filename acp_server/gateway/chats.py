@@ -22,7 +22,6 @@ from acp_server.gateway.chat_rows import Elsewhere, NotOurs, Occupied
 from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.errors import ApiError, Code, log_fault, outline
 from acp_server.gateway.events import Listener
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import LiveChat
 from acp_server.gateway.messages import Message
@@ -30,7 +29,7 @@ from acp_server.gateway.nodes import ENDED, Node
 from acp_server.gateway.pool import Pool
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import CallType
-from acp_server.gateway.records import RUNNING, Chat, Status, Usage
+from acp_server.gateway.records import RUNNING, Chat, Ids, Status, Usage
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.steps import Steps, Taken
 from acp_server.gateway.store import Store

@@ -15,10 +15,9 @@ from functools import partial
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import NAME, ConversationBody, EnterMessage, ListBody, ModifyBody, known_id
 from acp_server.gateway.errors import ApiError, Code
-from acp_server.gateway.ids import Ids, is_id
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.messages import Message, check_content, check_links, check_said
-from acp_server.gateway.records import Conversation, KnownSession
+from acp_server.gateway.records import Conversation, Ids, KnownSession, is_id
 from acp_server.gateway.rows import Rows
 
 _UNKNOWN = "the conversation does not exist"

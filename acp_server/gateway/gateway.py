@@ -23,13 +23,12 @@ from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Forwarded
 from acp_server.gateway.everywhere import Everywhere
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import ONE, Limits, Size
 from acp_server.gateway.nodes import Node
 from acp_server.gateway.pool import Lives, Pool
 from acp_server.gateway.program import PATIENCE, Place, Program
 from acp_server.gateway.questions import CallType
-from acp_server.gateway.records import KnownSession, Status
+from acp_server.gateway.records import Ids, KnownSession, Status
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Location, Store, open_engine
 

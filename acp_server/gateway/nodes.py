@@ -20,8 +20,7 @@ from typing import Final
 import anyio
 
 from acp_server.gateway.errors import Code, log_fault
-from acp_server.gateway.ids import SLOTS, Ids
-from acp_server.gateway.records import Failure, KnownSession
+from acp_server.gateway.records import SLOTS, Failure, Ids, KnownSession
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Store
 

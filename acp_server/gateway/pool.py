@@ -19,11 +19,10 @@ from anyio.abc import TaskGroup
 
 from acp_server.client import SessionTaken
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import ONE, Limits, Size
 from acp_server.gateway.process import Changes, OpenSession, Process
 from acp_server.gateway.program import Program, Trust
-from acp_server.gateway.records import KnownSession
+from acp_server.gateway.records import Ids, KnownSession
 from acp_server.gateway.sessions import SessionKeys
 
 logger = logging.getLogger("acp_server.gateway")

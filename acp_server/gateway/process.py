@@ -18,10 +18,9 @@ import anyio
 from acp_server.client import Handlers, RemoteAgent, RemoteSession
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError, RequestTimeout
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.questions import FormQuestion, PermissionQuestion, Question, UrlQuestion
-from acp_server.gateway.records import KnownSession
+from acp_server.gateway.records import Ids, KnownSession
 from acp_server.gateway.sessions import Sessions
 from acp_server.schema import (
     CreateElicitationResponse,

@@ -11,9 +11,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import ANSWER, Message, whole
-from acp_server.gateway.records import Chat
+from acp_server.gateway.records import Chat, Ids
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,

@@ -13,12 +13,11 @@ from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, ConversationBody, ToolOutput
 from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import ApiError, Code, not_waiting
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import Keep, Step, check_outputs
 from acp_server.gateway.messages import ANSWER, QUESTION, Message
 from acp_server.gateway.nodes import Node
-from acp_server.gateway.records import Chat, Conversation, Status
+from acp_server.gateway.records import Chat, Conversation, Ids, Status
 from acp_server.gateway.reply import Reply
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Store, Unsure

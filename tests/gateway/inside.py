@@ -15,11 +15,11 @@ from acp_server.gateway.auth import read_tokens
 from acp_server.gateway.bots import Isolation
 from acp_server.gateway.chats import Cancel
 from acp_server.gateway.gateway import Gateway, Settings
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import ONE, Limits, Size
 from acp_server.gateway.pool import Pool
 from acp_server.gateway.program import Place, Program
 from acp_server.gateway.questions import CallType
+from acp_server.gateway.records import Ids
 from acp_server.gateway.store import Location
 from acp_server.testing import memory_pair
 

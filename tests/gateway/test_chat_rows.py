@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from acp_server.gateway.chat_rows import NotOurs, Occupied
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.nodes import ENDED, Node, _remove
-from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Status, Usage
+from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Ids, Status, Usage
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Store, open_engine
 

@@ -1,5 +1,6 @@
 """Ids are new whatever the clock says, and a row never takes the place of another one."""
 
+import secrets
 import sys
 import time
 from collections.abc import Callable
@@ -8,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_server.gateway import ids
-from acp_server.gateway.ids import Ids, is_id
-from acp_server.gateway.records import Conversation
+from acp_server.gateway.records import Conversation, Ids, is_id
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import SqliteEngine
 
@@ -90,7 +89,7 @@ async def test_nobody_gets_the_conversation_of_somebody_else_when_the_clock_star
     api: Api, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As at a start before the machine has asked for the time, and with the same luck each time.
-    monkeypatch.setattr(ids.secrets, "randbits", lambda _bits: 3)
+    monkeypatch.setattr(secrets, "randbits", lambda _bits: 3)
     found: list[str] = []
     for text, token in ("echo my secret", TOKEN), ("echo hello", OTHER_TOKEN), ("echo again", OTHER_TOKEN):
         clock(EPOCH + 1)

@@ -19,13 +19,12 @@ from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.conversations import Lease
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Listener
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import LiveChat, Step
 from acp_server.gateway.messages import Message, whole
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import Question
-from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Status, Usage
+from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Ids, Status, Usage
 from acp_server.gateway.update_queue import Item
 from acp_server.schema import (
     AgentMessageChunk,

@@ -10,12 +10,11 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits, Size
 from acp_server.gateway.pool import Lives, NoRoom, Pool
 from acp_server.gateway.process import OpenSession, Process
 from acp_server.gateway.questions import Question
-from acp_server.gateway.records import KnownSession
+from acp_server.gateway.records import Ids, KnownSession
 from tests.client.talking import EVERYTHING, Scripted, talking
 
 from .inside import PATIENT, Api, begin, ended, pool_of, say

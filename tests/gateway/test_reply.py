@@ -2,9 +2,8 @@
 
 import pytest
 
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.messages import Message
-from acp_server.gateway.records import Chat
+from acp_server.gateway.records import Chat, Ids
 from acp_server.gateway.reply import Delta, Reply
 from acp_server.schema import (
     AgentMessageChunk,

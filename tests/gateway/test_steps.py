@@ -5,9 +5,8 @@ import pytest
 
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.errors import ApiError
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.live_chat import UNSTORED, LiveChat, Step
-from acp_server.gateway.records import Chat, Status, Usage
+from acp_server.gateway.records import Chat, Ids, Status, Usage
 from acp_server.schema import AgentMessageChunk, TextContent, ToolCall
 
 from .test_live_chat import Choice

@@ -10,12 +10,11 @@ import pytest
 
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.conversations import Lease
-from acp_server.gateway.ids import Ids
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import LiveChat, kept_nowhere
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import Question
-from acp_server.gateway.records import Chat, Status, Usage
+from acp_server.gateway.records import Chat, Ids, Status, Usage
 from acp_server.gateway.update_queue import Item
 from acp_server.schema import (
     AgentMessageChunk,
