@@ -17,8 +17,7 @@ import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from acp_server.gateway import access
-from acp_server.gateway.errors import ApiError, Code, failure
+from acp_server.gateway.errors import LOGID, ApiError, Code, failure, new_logid
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.listener import Places
 
@@ -140,9 +139,9 @@ class Connection(H11Protocol):
         """Answer what is not HTTP in the API's envelope, unless the connection has seen an answer already."""
         cycle: Any = self.cycle  # None before the first request
         if cycle is None or not cycle.response_started:
-            logid = access.new_logid()
+            logid = new_logid()
             body = failure(ApiError(Code.BAD_PARAMETER, "the request is not HTTP"), logid)
-            self.transport.write(_HEAD % (len(body), access.HEADER, logid.encode()) + body)
+            self.transport.write(_HEAD % (len(body), LOGID, logid.encode()) + body)
             logger.info("a request that is not HTTP: HTTP 400, code %s, logid %s", Code.BAD_PARAMETER, logid)
         self.transport.close()
 

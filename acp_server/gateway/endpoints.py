@@ -1,9 +1,6 @@
-"""What the gateway answers: `/v3/chat` and below it, `/v1/conversation...` and below it, health probes and metrics.
+"""What the API answers: `/v3/chat` and below it, `/v1/conversation...` and below it.
 
 `endpoint` makes what starlette calls; a handler gets a `Call`: who calls, the parameters, the body.
-
-Health probes need no token: a stranger cannot use what they say. Metrics need a token that permits `metrics`, also for
-requests from this machine: behind a proxy, all requests come from there.
 """
 
 from __future__ import annotations
@@ -14,12 +11,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from acp_server.gateway import errors
-from acp_server.gateway.access import CONTENT_TYPE
-from acp_server.gateway.auth import METRICS, Caller
+from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import (
     PAGE,
     CancelBody,
@@ -301,22 +297,3 @@ async def delete_message(call: Call) -> Answer:
     conversations = call.gateway.conversations
     removed = await call.kept(conversations.delete_message, call.query("conversation_id"), call.query("message_id"))
     return Answer(removed.to_wire())
-
-
-def probes(gateway: Gateway) -> list[BaseRoute]:
-    """Their routes."""
-
-    async def healthz(_request: Request) -> Response:
-        return PlainTextResponse("ok")
-
-    async def readyz(_request: Request) -> Response:
-        return PlainTextResponse("ending", 503) if gateway.is_draining else PlainTextResponse("ok")
-
-    async def metrics(request: Request) -> Response:
-        try:
-            gateway.tokens.caller(request.headers.get("authorization")).need(METRICS)
-        except ApiError as error:
-            return PlainTextResponse(error.msg, 401 if error.code == Code.UNAUTHENTICATED else 403)
-        return Response(gateway.metrics.text(), media_type=CONTENT_TYPE)
-
-    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import sqlite3
+import time
 from enum import IntEnum
 from typing import Any, Final
 
@@ -94,6 +96,15 @@ def log_fault(error: Exception, what: str, *args: object) -> None:
     """Log that something went wrong in the gateway itself: what and where, and the `outline` of the error."""
     logger.error(what, *args, exc_info=Outlined(outline(error)).with_traceback(error.__traceback__))
     logger.debug("this error with its text", exc_info=error)
+
+
+LOGID: Final = b"x-tt-logid"
+"""The header that every answer has its log id in."""
+
+
+def new_logid() -> str:
+    """The time, and something that nothing else has."""
+    return time.strftime("%Y%m%d%H%M%S") + secrets.token_hex(10).upper()
 
 
 def success(data: Any, logid: str, **more: Any) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from acp_server.client import Patience
-from acp_server.gateway.access import Metrics
 from acp_server.gateway.auth import Tokens
 from acp_server.gateway.bots import Bots, Isolation
 from acp_server.gateway.chats import Cancel, Chats
@@ -28,7 +26,7 @@ from acp_server.gateway.nodes import Node
 from acp_server.gateway.pool import Lives, Pool
 from acp_server.gateway.program import PATIENCE, Place, Program
 from acp_server.gateway.questions import CallType
-from acp_server.gateway.records import Ids, KnownSession, Status
+from acp_server.gateway.records import Ids, KnownSession
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Location, Store, open_engine
 
@@ -98,7 +96,7 @@ class Gateway:
                 shared_sessions=settings.shared_sessions,
             )
             node.joined(*engine.transact(node.join))
-            lives = Lives()
+            self.lives = lives = Lives()
 
             def pool(name: str, command: Sequence[str], owner: str | None) -> Pool:
                 place = partial(_place, settings.isolation, settings.cwd, owner)
@@ -112,21 +110,19 @@ class Gateway:
                 )
                 return Pool(name, program, ids, limits=settings.limits, size=settings.agents, lives=lives)
 
-            self._bots = Bots(pool, isolated=settings.isolation is not None)
-            self._bots.set(settings.bots, settings.agent)
+            self.bots = Bots(pool, isolated=settings.isolation is not None)
+            self.bots.set(settings.bots, settings.agent)
             self.conversations = Conversations(ids, self._release, self.limits, settings.file_urls)
             self.chats = Chats(
                 store,
                 ids,
                 node,
                 self.conversations,
-                self._bots,
+                self.bots,
                 self.limits,
                 cancel=settings.cancel,
                 elicitation=settings.elicitation,
             )
-            self.metrics = Metrics(_Present(self.chats, self._bots, lives))
-            self.chats.on_end = self.metrics.ended
             self.everywhere = Everywhere(store, engine, node, self.chats)
             node.stop_work = self.chats.abandon
             node.work_stopped = self.chats.abandoned
@@ -136,7 +132,7 @@ class Gateway:
     def _release(self, owner: str, session: KnownSession) -> None:
         own = self.node.own(session)
         if own is not None:
-            self._bots.release(owner, own)
+            self.bots.release(owner, own)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -145,7 +141,7 @@ class Gateway:
             async with anyio.create_task_group() as outer:
                 # A group of its own, so that stopping the work does not cancel the task that waits in the block.
                 group = await outer.start(_hold)
-                self._bots.use(group)
+                self.bots.use(group)
                 self.chats.use(group)
                 outer.start_soon(self.node.run)
                 outer.start_soon(self.everywhere.run)
@@ -162,7 +158,7 @@ class Gateway:
     def reload(self, tokens: Tokens, bots: Mapping[str, Sequence[str]], agent: Sequence[str] | None) -> None:
         """Go on with these. Chats that have begun are not touched: each keeps its agent. Never waits."""
         self.tokens = tokens
-        self._bots.set(bots, agent, tokens.names)
+        self.bots.set(bots, agent, tokens.names)
 
     def drain(self) -> None:
         """Take no new chats from now on, and end when those that run have ended. Never waits.
@@ -194,7 +190,7 @@ class Gateway:
     def hurry(self) -> None:
         """End now: the agents get no time for it. Never waits."""
         self.stop()
-        self._bots.kill()
+        self.bots.kill()
 
 
 class Drain:
@@ -221,21 +217,6 @@ class Drain:
         now = self._clock()
         self._idle_until = math.inf if is_working else min(self._idle_until, now + LAST_LOOK)
         return now >= min(self._ends, self._idle_until)
-
-
-class _Present:
-    """See `acp_server.gateway.access.Present`."""
-
-    def __init__(self, chats: Chats, bots: Bots, lives: Lives) -> None:
-        self.lives = lives
-        self._chats = chats
-        self._bots = bots
-
-    def chats(self) -> Counter[Status]:
-        return self._chats.statuses()
-
-    def agents(self) -> Mapping[str, tuple[int, int]]:
-        return self._bots.running()
 
 
 def _place(isolation: Isolation | None, cwd: str, owner: str | None) -> Place:
