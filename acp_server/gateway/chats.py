@@ -282,24 +282,11 @@ class Chats:
 
     async def _start(self, taken: Taken, bot: Pool, said: dict[str, Any], stream: bool) -> Begun:
         """Let an agent work for a chat. `said`: what it is told of the chat beside the prompt and the ids."""
-        chat, query = taken.chat, taken.query
-
-        async def heard(session: str | None, most: int) -> tuple[list[str], list[Message]]:
-            but = None if query is None else query.id
-            place = chat.conversation_id, chat.section_id
-            return await self._store.do(Rows.context, *place, session, but=but, most=most)
-
-        turn = PromptTurn(
-            LiveChat(taken.before, self._ids, self._steps.keep(query), self._limits.backlog, self._elicitation),
-            bot,
-            taken.lease,
-            self._conversations,
-            self._waiting,
-            self._limits,
-            heard=heard,
-            prompt=taken.prompt,
-            meta={"chat_id": chat.id, "conversation_id": chat.conversation_id, "bot_id": chat.bot_id, **said},
-        )
+        chat = taken.chat
+        keep = self._steps.keep(taken.query)
+        live = LiveChat(taken.before, self._ids, keep, self._limits.backlog, self._elicitation)
+        meta = {"chat_id": chat.id, "conversation_id": chat.conversation_id, "bot_id": chat.bot_id, **said}
+        turn = PromptTurn(live, bot, taken, self._steps, self._waiting, self._limits, meta)
         listener = turn.live.begin(chat, taken.responses, stream)
         if self._group is None:
             await turn.live.finish(Usage(), ENDED)

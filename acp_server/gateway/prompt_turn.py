@@ -6,7 +6,6 @@ What that means for the chat is decided in `acp_server.gateway.live_chat`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, cast
 
 import anyio
@@ -15,7 +14,6 @@ import anyio.lowlevel
 from acp_server.client import AgentExited, RemoteTurn
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RequestCancelled, RpcError
 from acp_server.gateway.chat_rows import NotOurs, Occupied
-from acp_server.gateway.conversations import Conversations, Lease
 from acp_server.gateway.errors import OCCUPIED, Code, log_fault, outline
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import UNSTORED, LiveChat
@@ -25,6 +23,7 @@ from acp_server.gateway.process import OpenSession
 from acp_server.gateway.questions import Question
 from acp_server.gateway.records import Failure, KnownSession, Status, Usage
 from acp_server.gateway.rows import Rows
+from acp_server.gateway.steps import Steps, Taken
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
 from acp_server.tasks.grace import grace
 
@@ -46,27 +45,21 @@ class PromptTurn:
         self,
         live: LiveChat,
         bot: Pool,
-        lease: Lease,
-        conversations: Conversations,
+        taken: Taken,
+        steps: Steps,
         waiting: Waiting,
         limits: Limits,
-        *,
-        heard: Callable[[str | None, int], Awaitable[tuple[list[str], list[Message]]]],
-        prompt: Sequence[Message],
         meta: dict[str, Any],
     ) -> None:
         self.done = anyio.Event()
         """Set when the agent works no more for this chat, as far as one can know."""
         self.live = live
         self._bot = bot
-        self._lease = lease
-        self._conversations = conversations
+        self._lease = taken.lease
+        self._taken = taken
+        self._steps = steps
         self._waiting = waiting
         self._limits = limits
-        self._heard = heard
-        """What of the conversation a session has to be told: of all of it, or of what the session does not know. The
-        ids of what does not fit into so many bytes, and the messages that do."""
-        self._prompt = prompt
         self._meta = meta
         self._scope = anyio.CancelScope()
         self._whole = anyio.CancelScope()
@@ -173,20 +166,21 @@ class PromptTurn:
         An agent knows a command only as the whole prompt (ACP, Slash Commands); so what was said before stays untold
         until the next prompt that is not a command.
         """
-        query = blocks(self._prompt[-1])
+        prompt = self._taken.prompt
+        query = blocks(prompt[-1])
         if is_command(query, held.session.available_commands):
-            self._told = [self._prompt[-1].id]
+            self._told = [prompt[-1].id]
             return query
         room = self._limits.context_bytes
         brought: list[Message] = []
-        for message in reversed(self._prompt[:-1]):
+        for message in reversed(prompt[:-1]):
             room -= len(as_context(message).encode())
             if room < 0:
                 break
             brought.insert(0, message)
-        left_out, earlier = await self._heard(None if held.is_new else held.key, room)
-        self._told = [*left_out, *(message.id for message in (*earlier, *self._prompt))]
-        lost = len(left_out) + len(self._prompt) - 1 - len(brought)
+        left_out, earlier = await self._steps.context(self._taken, None if held.is_new else held.key, room)
+        self._told = [*left_out, *(message.id for message in (*earlier, *prompt))]
+        lost = len(left_out) + len(prompt) - 1 - len(brought)
         if lost:
             id, most = self.live.chat.id, self._limits.context_bytes
             logger.warning("chat %s: of what was said, %s messages do not fit into %s bytes", id, lost, most)
@@ -243,16 +237,16 @@ class PromptTurn:
             return
         held.process.end_turn(held.session, self)
         held.session.on_update = None
-        taken = False
+        given_back = False
 
         def give_back(rows: Rows) -> None:
-            nonlocal taken
+            nonlocal given_back
             known = KnownSession(self._lease.bot, held.session.id, held.key)
-            taken = self._conversations.give_back(rows, self._lease, known, self._told, self.live.chat.id)
+            given_back = self._steps.give_back(rows, self._taken, known, self._told)
 
         # With the end of the chat, so that the next one finds both.
         await self.live.finish(self._usage, failure, give_back)
-        if taken and self.live.chat.status is Status.COMPLETED:
+        if given_back and self.live.chat.status is Status.COMPLETED:
             held.process.idle(held.key)
         else:
             self._bot.discard(held)

@@ -17,7 +17,7 @@ from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import Keep, Step, check_outputs
 from acp_server.gateway.messages import ANSWER, QUESTION, Message
 from acp_server.gateway.nodes import Node
-from acp_server.gateway.records import Chat, Conversation, Ids, Status
+from acp_server.gateway.records import Chat, Conversation, Ids, KnownSession, Status
 from acp_server.gateway.reply import Reply
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Store, Unsure
@@ -168,6 +168,19 @@ class Steps:
                 self._conversations.forget_message(rows, query)
 
         return keep
+
+    # -- what its agent's session knows
+
+    async def context(self, taken: Taken, session: str | None, most: int) -> tuple[list[str], list[Message]]:
+        """What of the conversation a session has to be told: of all of it, or of what the session does not know. The
+        ids of what does not fit into so many bytes, and the messages that do."""
+        chat, but = taken.chat, None if taken.query is None else taken.query.id
+        where = chat.conversation_id, chat.section_id
+        return await self._store.do(Rows.context, *where, session, but=but, most=most)
+
+    def give_back(self, rows: Rows, taken: Taken, known: KnownSession, told: list[str]) -> bool:
+        """See `Conversations.give_back`."""
+        return self._conversations.give_back(rows, taken.lease, known, told, taken.chat.id)
 
     # -- ends that could not be stored
 

@@ -25,6 +25,7 @@ from acp_server.gateway.messages import Message, whole
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import Question
 from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Ids, Status, Usage
+from acp_server.gateway.steps import Taken
 from acp_server.gateway.update_queue import Item
 from acp_server.schema import (
     AgentMessageChunk,
@@ -349,12 +350,11 @@ class Works(Lives):
     def begin(self, saved: bool, stream: bool) -> None:
         super().begin(saved, stream)
         nobody: Any = None
-        lease = Lease("2", "3", "4", 0, None)
+        taken = Taken(self.life.chat, self.life.chat, Lease("2", "3", "4", 0, None), None, [])
 
         async def make() -> PromptTurn:
             limits = Limits()
-            waiting = Waiting(limits)
-            return PromptTurn(self.life, nobody, lease, nobody, waiting, limits, heard=nobody, prompt=[], meta={})
+            return PromptTurn(self.life, nobody, taken, nobody, Waiting(limits), limits, meta={})
 
         # It makes a scope, which belongs to an event loop. It is never entered here.
         self.work = self.loop.run(make())

@@ -15,6 +15,7 @@ from acp_server.gateway.live_chat import LiveChat, kept_nowhere
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import Question
 from acp_server.gateway.records import Chat, Ids, Status, Usage
+from acp_server.gateway.steps import Taken
 from acp_server.gateway.update_queue import Item
 from acp_server.schema import (
     AgentMessageChunk,
@@ -64,10 +65,8 @@ class Box:
         nobody: Any = None
         self.chat = Spied()
         limits = Limits()
-        lease = Lease("2", "3", "4", 0, None)
-        self.turn = PromptTurn(
-            self.chat, nobody, lease, nobody, Waiting(limits), limits, heard=nobody, prompt=[], meta={}
-        )
+        taken = Taken(self.chat.chat, self.chat.chat, Lease("2", "3", "4", 0, None), None, [])
+        self.turn = PromptTurn(self.chat, nobody, taken, nobody, Waiting(limits), limits, meta={})
 
     @classmethod
     async def waiting(cls) -> Self:
