@@ -92,16 +92,14 @@ class Subject:
         raise AssertionError("unreachable")
 
     def settle(self) -> None:
-        """Return when the agent has read everything sent before and has run what was ready to run.
+        """Return when the agent has read everything sent before, has begun it, and has run what was ready to run.
 
-        Requests are taken in order of arrival, so the answer to a later one is a barrier; the second one
-        waits for tasks that the first one only saw started.
+        Requests with a handler begin in order of arrival, so the answer to a later one is a barrier; the second one
+        waits for tasks that the first one only saw started. A request for an unknown method would not do: an agent may
+        refuse it as it reads, ahead of handlers that have not begun.
         """
         for _ in range(2):
-            wanted = self.request("_bench/barrier", {})
-            for message in self.messages():
-                if message.get("id") == wanted and "method" not in message:
-                    break
+            self.call("session/new", {"cwd": "/project", "mcpServers": []})
 
     def result(self, answer: Message) -> Message:
         if "result" not in answer:

@@ -221,6 +221,7 @@ def one_cancel(command: Command, counts: Counts) -> Costs:
     with talk.started(command) as subject:
         sessions = talk.sessions(subject, counts.waiting)
         prompts = {session: talk.prompt(subject, session, "hang") for session in sessions}
+        subject.settle()
         times: list[float] = []
 
         def work(amount: int) -> None:
