@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio.lowlevel
 
@@ -21,7 +21,7 @@ from acp_server.peer.writer import Writer
 from acp_server.tasks.scopes import Pair, Scopes
 from acp_server.tasks.signal import Bell
 from acp_server.tasks.spawn import Spawner
-from acp_server.tasks.tree import Node
+from acp_server.tasks.tree import NOTHING, Node
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -31,12 +31,14 @@ _SLICE: Final = 0.002
 _AT_ONCE: Final = 25
 """Tasks that are started in one round of the event loop for requests that may well wait, or answer with much."""
 
-Serve = Callable[[Call, Pair | None], Coroutine[Any, Any, None]]
+Over: TypeAlias = Callable[[Call, Any, BaseException | None], None]
+"""Takes what a handler has returned, or `NOTHING`, and what it raised, see `Node.run`; also for a request that was
+answered before it began. It never raises."""
 
 
 class Dispatcher:
-    """The requests that may run. `serve` runs and answers one, in scopes that are there or, with None, in its own; it
-    never raises. None begins while the peer leaves more than `unread` bytes of `writer` unread, but for urgent ones."""
+    """The requests that may run; `over` answers each. None begins while the peer leaves more than `unread` bytes of
+    `writer` unread, but for urgent ones."""
 
     __slots__ = (
         "_closing",
@@ -47,11 +49,11 @@ class Dispatcher:
         "_handing_over",
         "_idle",
         "_most_due",
+        "_over",
         "_parked",
         "_ready",
         "_root",
         "_scopes",
-        "_serve",
         "_serving",
         "_spawner",
         "_unparking",
@@ -60,12 +62,12 @@ class Dispatcher:
         "start",
     )
 
-    def __init__(self, root: Node, spawner: Spawner, scopes: Scopes, writer: Writer, unread: int, serve: Serve) -> None:
+    def __init__(self, root: Node, spawner: Spawner, scopes: Scopes, writer: Writer, unread: int, over: Over) -> None:
         self._root = root
         self._spawner = spawner
         self._writer = writer
         self._unread = unread
-        self._serve = serve
+        self._over = over
         self._scopes = scopes
         self._context: Context | None = None
         """What handlers begin with: the context in which the first request arrived."""
@@ -138,13 +140,14 @@ class Dispatcher:
         if self._may_begin(group):
             while (call := self._next()) is not None and call.node.closed:
                 # Answered before it began.
-                await self._serve(call, None)
+                self._over(call, NOTHING, None)
         if not self._due:
             # The last one of this round of the loop has those behind it begin in the next.
             self._spawn_some()
         if call is not None:
             call.task = self._spawner.current()
-            await self._serve(call, None)
+            value, error = await call.node.run(call.handler, call)
+            self._over(call, value, error)
 
     async def _run(self, group: int) -> None:
         """Run what is ready, and what comes, until a request has left something behind. While one waits, this task is
@@ -167,8 +170,16 @@ class Dispatcher:
                     while (self._ready or self._parked) and (call := self._next()) is not None:
                         call.task = task
                         self._serving = True
-                        await self._serve(call, pair)
+                        try:
+                            value, error = await call.node.run_in(pair, call.handler, call)
+                        except GeneratorExit as closed:
+                            # See `Spawner`: what the handler awaited has failed with this.
+                            self._over(call, NOTHING, closed)
+                            raise
                         self._serving = False
+                        if error is None and pair.nested:
+                            error = RuntimeError("a cancel scope was entered and not left")
+                        self._over(call, value, error)
                         if (
                             pair.cancelled
                             or pair.inner.shield

@@ -20,7 +20,6 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.route import Routes
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import program_end
-from acp_server.tasks.scopes import Pair
 from acp_server.tasks.tree import NOTHING, Node
 from acp_server.wire.messages import Params, Request, is_request_id
 
@@ -49,7 +48,7 @@ class Inbound:
         self._has_told = False
         self._queue: OrderedDict[Call, None] = OrderedDict()
         """Those that wait for another to end."""
-        self.dispatcher: Final = Dispatcher(peer.tree, peer.work, peer.scopes, peer.writer, limits.unread, self._serve)
+        self.dispatcher: Final = Dispatcher(peer.tree, peer.work, peer.scopes, peer.writer, limits.unread, self._over)
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
@@ -65,6 +64,8 @@ class Inbound:
             return
         self._held += request.size + _OVERHEAD
         handler = route.handler if route.direct and route.handler is not None else self._resolve
+        if (tracing := self._peer.tracing) is not None:
+            handler = partial(tracing.request, handler)
         node = Node(self._peer.tree, request.method)
         call = request.call = Call(self._peer, request, handler, route.urgent, node, self)
         if call.node.cause is not None:
@@ -90,29 +91,15 @@ class Inbound:
             if is_request_id(id) and (request := self._endpoint.incoming.get(id)) is not None and request.call:
                 request.call.node.cancel(Cause.PEER)
 
-    async def _serve(self, call: Call, pair: Pair | None) -> None:
-        """Run the handler of a request, in these scopes or in its own, and answer. Never raises."""
-        try:
-            if not call.node.closed:
-                handler = call.handler
-                if (tracing := self._peer.tracing) is not None:
-                    handler = partial(tracing.request, handler)
-                try:
-                    value, error = await (
-                        call.node.run(handler, call) if pair is None else call.node.run_in(pair, handler, call)
-                    )
-                except GeneratorExit as closed:
-                    # See `Spawner`: what the handler awaited has failed with this.
-                    value, error = NOTHING, closed
-                if error is None and pair is not None and pair.nested:
-                    error = RuntimeError("a cancel scope was entered and not left")
-                self._finish(call, value, error)
-        finally:
-            self._running -= 1
-            if self._queue and self._running < self._most_running:
-                self._running += 1
-                self.dispatcher.start(self._queue.popitem(last=False)[0])
-                self.dispatcher.get_on()
+    def _over(self, call: Call, value: Any, error: BaseException | None) -> None:
+        """A request that might run is through, or was answered before it began. Never raises."""
+        if not call.node.closed:
+            self._finish(call, value, error)
+        self._running -= 1
+        if self._queue and self._running < self._most_running:
+            self._running += 1
+            self.dispatcher.start(self._queue.popitem(last=False)[0])
+            self.dispatcher.get_on()
 
     def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
         """The handler is through: answer, unless that has happened, and take the node out of the tree."""
