@@ -31,7 +31,7 @@ from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
-from acp_server.tasks.spawn import Spawner, Steps
+from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class _Program:
         code = 0
         deadline = Deadline()
         # The deadline of an end that the loop does not get to know of, since it is held.
-        watch = LoopWatch(Steps.current(), self._is_gone, lambda: self._ending.outside(deadline))
+        watch = LoopWatch(self._is_gone, lambda: self._ending.outside(deadline))
         try:
             watch.start()
             async with self._watching(signals):

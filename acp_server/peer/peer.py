@@ -24,7 +24,7 @@ from acp_server.tasks.cause import Cause
 from acp_server.tasks.failure import is_cancellation, program_end
 from acp_server.tasks.grace import Watchdog
 from acp_server.tasks.scopes import Scopes
-from acp_server.tasks.spawn import Spawner, Steps
+from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.threads import Threads
 from acp_server.tasks.tree import Node
 from acp_server.wire.state_machine import Endpoint
@@ -39,7 +39,7 @@ class Peer(ABC):
         self._threads = Threads.current()
         self.tracing: Final = tracing()
         # What the peer has us do, what we do after it, and what all that needs.
-        self.work: Final = Spawner(self._crashed, Steps.current())
+        self.work: Final = Spawner(self._crashed)
         """The tasks of what runs for the peer; each must run inside a node of the tree, where a cancel reaches it."""
         self.lasting: Final = Spawner(self._crashed)
         """The tasks of what outlives requests; each must run inside a node of `outlasting`."""

@@ -4,91 +4,36 @@ Tasks of our own are started here and nowhere else. On asyncio one costs 2 us wh
 (CPython 3.11). And no task group can be left while one of its tasks refuses to end, which a bounded shutdown must be
 able to do. It cancels nothing: the task tree does.
 
-The steps of tasks, from one await to the next, are noted so that another thread can see one that holds the event loop.
-No step is delayed. A task that is kept from its next step for the sake of others must be told of a cancel in between,
-and must not lose what it had waited for. It was tried, and cancels were lost.
+No step of a task is delayed. A task that is kept from its next step for the sake of others must be told of a cancel in
+between, and must not lose what it had waited for. It was tried, and cancels were lost.
 """
 
 from __future__ import annotations
 
 import contextvars
 import sys
-import threading
-import types
-from collections.abc import Callable, Coroutine, Generator
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 import anyio.lowlevel
 import sniffio
-from anyio.lowlevel import RunVar
 
 if TYPE_CHECKING:
     import asyncio
-
-T = TypeVar("T")
 
 Function: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
 _Work: TypeAlias = "tuple[Function, tuple[Any, ...], contextvars.Context]"
 
-_current: RunVar[Steps] = RunVar("acp_server steps")
-
-
-class Steps:
-    """The steps of the tasks of one event loop."""
-
-    __slots__ = ("begun", "home")
-
-    def __init__(self) -> None:
-        self.home: Final = threading.get_ident()
-        """The loop's thread."""
-        self.begun = 0.0
-        """When the present step began, by `time.perf_counter`; 0 between two steps. For other threads."""
-
-    @classmethod
-    def current(cls) -> Steps:
-        """Those of the loop that is running."""
-        try:
-            return _current.get()
-        except LookupError:
-            steps = cls()
-            _current.set(steps)
-            return steps
-
-    @types.coroutine
-    def run(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Execute `work` in this task. Returns and raises what it does."""
-        step: Callable[[Any], Any] = work.send
-        value: Any = None
-        while True:
-            self.begun = perf_counter()
-            try:
-                wanted = step(value)
-            except StopIteration as end:
-                return end.value
-            finally:
-                self.begun = 0.0
-                # An error that was thrown in refers to this frame: both would be left to the garbage collector.
-                value = None
-            try:
-                step, value = work.send, (yield wanted)
-            except GeneratorExit:
-                work.close()
-                raise
-            except BaseException as error:
-                step, value = work.throw, error
-
 
 class Spawner:
-    """The tasks of one connection. `steps`: what they do may take long between two awaits, see there."""
+    """Tasks of one connection."""
 
-    __slots__ = ("_count", "_idle", "_info", "_loop", "_on_crash", "_steps", "_tasks", "_trio", "time")
+    __slots__ = ("_count", "_idle", "_info", "_loop", "_on_crash", "_tasks", "_trio", "time")
 
-    def __init__(self, on_crash: Callable[[BaseException], None], steps: Steps | None = None) -> None:
+    def __init__(self, on_crash: Callable[[BaseException], None]) -> None:
         self._on_crash = on_crash
-        self._steps = steps
         self._trio = sniffio.current_async_library() == "trio"
         self._loop: Any = anyio.lowlevel.current_token().native_token
         self.time: Callable[[], float] = sys.modules["trio"].current_time if self._trio else self._loop.time
@@ -157,10 +102,7 @@ class Spawner:
     async def _guard(self, unbegun: list[_Work]) -> None:
         function, args, _ = unbegun.pop()
         try:
-            if self._steps is None:
-                await function(*args)
-            else:
-                await self._steps.run(function(*args))
+            await function(*args)
         except GeneratorExit:
             # What was awaited has failed with it. asyncio throws that in from outside, where it closes one coroutine
             # after the other from the inside out: each has had its chance to end in order.
