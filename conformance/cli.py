@@ -85,7 +85,10 @@ def client(**arguments: Any) -> None:
     main(**arguments)
 
 
-@main.command(context_settings={**CONTEXT, "allow_interspersed_args": False})
+@main.command(
+    context_settings={**CONTEXT, "allow_interspersed_args": False},
+    short_help="Write a profile for the agent that COMMAND starts.",
+)
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -105,7 +108,7 @@ def init(**arguments: Any) -> None:
     init(**arguments)
 
 
-@main.command(context_settings=CONTEXT)
+@main.command(context_settings=CONTEXT, short_help="Tell what changed between runs, or show them in a table.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--table",

@@ -117,4 +117,7 @@ def finish(
                 import_module(f"conformance.report.{name}").write(run, path)
             except OSError as error:
                 raise click.UsageError(f"cannot write {path}: {error}") from error
+    if baseline is not None:
+        new = run.broken(Level(require), known)
+        click.echo(f"New since {baseline}: {', '.join(new) or 'nothing that counts as a failure'}")
     sys.exit(run.exit_code(Level(require), known))

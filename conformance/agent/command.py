@@ -86,6 +86,7 @@ def init(
         click.echo(text, nl=False)
     else:
         output.write_text(text, "utf-8")
-    if missing := profiles.SITUATIONS.keys() - watched.situations.keys():
-        listed = "; ".join(f"{name}: {what}" for name, what in profiles.SITUATIONS.items() if name in missing)
-        click.echo(f"no prompt was seen for: {listed}", err=True)
+    if missing := [name for name in profiles.SITUATIONS if name not in watched.situations]:
+        width = max(map(len, missing))
+        lines = [f"  {name:{width}}  a turn that {profiles.SITUATIONS[name]}" for name in missing]
+        click.echo("\n".join(["No prompt was seen for these; try some with --prompt:", *lines]), err=True)

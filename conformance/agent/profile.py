@@ -43,7 +43,7 @@ SITUATIONS: Mapping[str, str] = {
     "nested": "has one request to the client in flight until it is cancelled",
     "tool": "reports tool calls",
     "plan": "reports a plan",
-    "fails": "fails: the turn ends with an error",
+    "fails": "ends with an error",
     "reports": "reports what else it can: its usage, a title, another mode or option",
     "cancellable": "runs a tool call that can be cancelled by itself, until it is cancelled (version 2)",
     "shell": "runs a command in a terminal of its own, until it is cancelled (version 2)",

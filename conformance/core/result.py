@@ -115,6 +115,11 @@ class Run:
         """The versions of the protocol that were judged. The subject may have answered another one: see `subject`."""
         return sorted({case.protocol for case in self.cases})
 
+    def broken(self, require: Level = Level.MUST, known: Container[str] = ()) -> Sequence[str]:
+        """The ids of the cases that count as failed; for the arguments see `exit_code`."""
+        broken = (Verdict.FAIL,) if require is Level.MUST else (Verdict.FAIL, Verdict.WARN)
+        return [case.id for case in self.cases if case.verdict in broken and case.id not in known]
+
     def exit_code(self, require: Level = Level.MUST, known: Container[str] = ()) -> int:
         """What the process that made the run ends with.
 
@@ -128,8 +133,7 @@ class Run:
         if self.interrupted:
             return 130
         counts = self.counts()
-        broken = (Verdict.FAIL,) if require is Level.MUST else (Verdict.FAIL, Verdict.WARN)
-        if any(case.verdict in broken and case.id not in known for case in self.cases):
+        if self.broken(require, known):
             return 1
         if counts[Verdict.SUITE_ERROR]:
             return 3

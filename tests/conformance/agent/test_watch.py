@@ -1,5 +1,6 @@
 """A profile by watching: what is seen of a turn tells what its prompt is for, and the file can be read again."""
 
+import re
 import sys
 import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -81,7 +82,7 @@ def test_a_conversation_with_an_agent_makes_a_profile(tmp_path: Path) -> None:
         "read": "read",
         "fails": "fails",
     }
-    assert "plan: reports a plan" in done.stderr
+    assert re.search(r"^  plan +a turn that reports a plan$", done.stderr, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
