@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from conformance.core.case import Outcome, Verdict, fail
@@ -33,11 +33,14 @@ class Observed:
     """The transcript of the conversation that broke the rule."""
     guilty: str = ""
     """The line in it."""
+    failed: Container[str] = ()
+    """The ids of the cases that have failed."""
 
-    def forbid(self, *rules: Rule, protocol: int = 1) -> None:
+    def forbid(self, *rules: Rule, protocol: int = 1, told_by: Container[str] = ()) -> None:
         """Fail if any message of any conversation on this version of the protocol broke one of these rules.
 
-        A later version than 1 is not judged where the agent never agreed on it.
+        A later version than 1 is not judged where the agent never agreed on it. What a case of `told_by` has failed
+        for in its own conversation is not told again.
         """
         if protocol != 1 and not any(each.agreed for each in self.conversations if each.protocol == protocol):
             raise Outcome(Verdict.UNREACHED, f"it did not answer {protocol}", root="v2-negotiation/answers")
@@ -47,6 +50,9 @@ class Observed:
             for violation in conduct.violations
             if violation.rule in rules and conduct.protocol == protocol
         ]
+        told = [each.name for each, _ in found if each.name in told_by and each.name in self.failed]
+        if found and len(told) == len(found):
+            raise Outcome(Verdict.UNREACHED, "all that was seen of it is told there", root=told[0])
         if found:
             conduct, violation = found[0]
             self.exhibit, self.guilty = conduct.transcript, violation.line

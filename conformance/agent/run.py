@@ -199,9 +199,9 @@ class AgentRun:
                     tasks.start_soon(alone, case)
             for cases in shared.values():
                 tasks.start_soon(together, deque(cases))
-        for case in chosen:
-            if case.whole_run:
-                await alone(case)
+        self.observed.failed = {id for id, result in self._results.items() if result.verdict is Verdict.FAIL}
+        for case in filter(lambda case: case.whole_run, chosen):
+            await alone(case)
 
     def _open(self, *, first: bool = False) -> AbstractAsyncContextManager[Agent]:
         return open_agent(

@@ -121,6 +121,12 @@ def test_what_serves_an_id_of_a_wrong_type_is_shown_its_answer() -> None:
     assert all(f'"id": {id}' in reason(run, case) for case, id in (("ids/array", "["), ("ids/object", "{")))
 
 
+def test_what_serves_a_line_that_is_no_text_is_shown_its_answer() -> None:
+    run, _ = judge(command("sys.stdin.reconfigure(errors='replace'); serve()"), ["bad-input/invalid-utf-8"], SHORT)
+    assert verdicts(run) == {"bad-input/invalid-utf-8": Verdict.WARN}
+    assert reason(run, "bad-input/invalid-utf-8").startswith('the answer is {"jsonrpc": "2.0", "id": 77, "error"')
+
+
 def test_what_ends_late_is_too_slow_and_breaks_no_rule() -> None:
     run, _ = judge(command("serve(); time.sleep(4)"), ["closing/exits"], timeout=6)
     assert verdicts(run) == {"closing/exits": Verdict.SLOW}

@@ -30,6 +30,8 @@ async def _refused(agent: Agent, line: bytes, *codes: int, id: int | None = None
 
     answer = await agent.comes(find)
     if answer is None:
+        for other in agent.unasked(since):
+            fail(f"the answer is {other.line[:300].decode('utf-8', 'replace')}", at=other.position)
         fail("there is no answer")
     error = answer.get("error")
     code = error.get("code") if isinstance(error, dict) else None

@@ -8,12 +8,12 @@ individual messages, these rules bind as those of JSON-RPC only under `--strict`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from conformance.agent.exchange import code_of
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent
-from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable
+from conformance.core.case import CHOICE, MUST, SHOULD, belongs_to, choice, fail, not_applicable
 
 RPC = "JSON-RPC 2.0"
 BATCH = "6 Batch"
@@ -43,6 +43,12 @@ def _refusal(answers: list[Any]) -> bool:
             return True
         case _:
             return False
+
+
+def _silence() -> NoReturn:
+    """End the case because nothing was answered: if arrays are not answered at all, that is told once."""
+    with belongs_to("batch/one-array"):
+        fail("there is no answer")
 
 
 async def _taken(agent: Agent, batch: Sequence[object]) -> list[Any]:
@@ -128,7 +134,7 @@ async def one_array(agent: Agent) -> None:
 async def each_request(agent: Agent) -> None:
     """The array has one response for each request, with its id."""
     batch = [_request(agent) for _ in range(3)]
-    answers = await _taken(agent, batch)
+    answers = await _taken(agent, batch) or _silence()
     array = answers[0] if answers and isinstance(answers[0], list) else []
     ids = sorted(str(each.get("id")) for each in array if isinstance(each, dict))
     if ids != sorted(str(each["id"]) for each in batch):
@@ -146,7 +152,7 @@ async def each_request(agent: Agent) -> None:
 )
 async def no_response_to_notifications(agent: Agent) -> None:
     """In an array of requests and notifications, only the requests have a response."""
-    answers = await _taken(agent, [NOTE, _request(agent), NOTE])
+    answers = await _taken(agent, [NOTE, _request(agent), NOTE]) or _silence()
     array = answers[0] if answers and isinstance(answers[0], list) else []
     if len(array) != 1:
         fail(f"one request and two notifications are answered with {answers!r:.300}")
@@ -171,9 +177,9 @@ async def only_notifications(agent: Agent) -> None:
 async def empty(agent: Agent) -> None:
     """An empty array is answered with one -32600, which is not an array."""
     await agent.initialize()
-    answers = await _answered(agent, [])
+    answers = await _answered(agent, []) or _silence()
     if not _refusal(answers):
-        fail(f"the answer is {answers!r:.300}" if answers else "there is no answer")
+        fail(f"the answer is {answers!r:.300}")
 
 
 @case(

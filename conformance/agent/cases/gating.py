@@ -78,7 +78,8 @@ async def nothing_announced(agent: Agent) -> None:
 @case("gating/never-unannounced", level=MUST, source=ACP, section=CAPABILITIES, whole_run=True)
 async def never_unannounced(observed: Observed) -> None:
     """Nothing that the agent sends needs a capability that the client has not announced."""
-    observed.forbid("capability")
+    own = ("read", "write", "terminal", "nothing-announced")
+    observed.forbid("capability", told_by=[f"gating/{name}" for name in own])
 
 
 @case("gating/terminal-authentication", level=MUST, source=ACP, section="Authentication, Terminal authentication")

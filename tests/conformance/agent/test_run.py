@@ -122,6 +122,18 @@ def test_one_fault_is_one_accusation_and_the_other_cases_say_because_of_what() -
     assert set(verdicts.values()) == {(Verdict.UNREACHED, "batch/survives")}
 
 
+@pytest.mark.parametrize(("name", "verdict"), [("gating/write", Verdict.UNREACHED), ("tests/a-case", Verdict.FAIL)])
+def test_what_a_case_fails_for_is_not_told_again_by_that_of_the_whole_run(name: str, verdict: Verdict) -> None:
+    async def writes(agent: Agent) -> None:
+        await agent.initialize(fs={})
+        await (await agent.prompt(await agent.session(), "write")).answer()
+        fail("it writes")
+
+    run = judge([a_case(writes, id=name), *load().matching(["gating/never-unannounced"])])
+    assert [case.verdict for case in run.cases] == [Verdict.FAIL, verdict]
+    assert run.cases[1].root == (name if verdict is Verdict.UNREACHED else "")
+
+
 def test_without_the_case_that_stands_for_it_a_case_speaks_for_itself() -> None:
     run = judge(load().matching(["batch/empty"]), Started(DiesAtAnArray))
     assert [(case.verdict, case.root) for case in run.cases] == [(Verdict.WARN, "")]
