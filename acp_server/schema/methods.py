@@ -5,8 +5,8 @@ say what a method does: the classes it names do.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 from acp_server import schema
 
@@ -34,6 +34,14 @@ class Method(NamedTuple):
     A path of wire names from the parameters or the result of `initialize`: `agentCapabilities.loadSession`.
     """
 
+    package = cast("ModuleType", schema)
+    """The package of its types."""
+
+    @classmethod
+    def request(cls, name: str, receiver: Side, does: str, capability: str | None = None) -> Self:
+        """A request whose types are named after what it does."""
+        return cls(name, receiver, f"{does}Request", f"{does}Response", capability)
+
     @property
     def is_request(self) -> bool:
         """Whether it is answered."""
@@ -41,13 +49,13 @@ class Method(NamedTuple):
 
     @property
     def params_type(self) -> Any:
-        """The class of its parameters; for `elicitation/create` a union of classes."""
-        return getattr(schema, self.params)
+        """The class of its parameters, or a union of classes."""
+        return getattr(self.package, self.params)
 
     @property
     def result_type(self) -> Any:
-        """The class of its result; for `elicitation/create` a union of classes. None for a notification."""
-        return None if self.result is None else getattr(schema, self.result)
+        """The class of its result, or a union of classes. None for a notification."""
+        return None if self.result is None else getattr(self.package, self.result)
 
     def read_params(self, data: Any) -> "Record":
         """Read received parameters; None stands for none. Raises `pydantic.ValidationError`."""
@@ -58,38 +66,33 @@ class Method(NamedTuple):
         return schema.from_wire(self.result_type, data)
 
 
-def _request(name: str, receiver: Side, does: str, capability: str | None = None) -> Method:
-    """A request whose types are named after what it does."""
-    return Method(name, receiver, f"{does}Request", f"{does}Response", capability)
-
-
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         method.name: method
         for method in (
-            _request("initialize", "agent", "Initialize"),
-            _request("authenticate", "agent", "Authenticate"),
-            _request("logout", "agent", "Logout", "agentCapabilities.auth.logout"),
-            _request("session/new", "agent", "NewSession"),
-            _request("session/load", "agent", "LoadSession", "agentCapabilities.loadSession"),
-            _request("session/resume", "agent", "ResumeSession", "agentCapabilities.sessionCapabilities.resume"),
-            _request("session/list", "agent", "ListSessions", "agentCapabilities.sessionCapabilities.list"),
-            _request("session/close", "agent", "CloseSession", "agentCapabilities.sessionCapabilities.close"),
-            _request("session/delete", "agent", "DeleteSession", "agentCapabilities.sessionCapabilities.delete"),
-            _request("session/set_mode", "agent", "SetSessionMode"),
-            _request("session/set_config_option", "agent", "SetSessionConfigOption"),
-            _request("session/prompt", "agent", "Prompt"),
+            Method.request("initialize", "agent", "Initialize"),
+            Method.request("authenticate", "agent", "Authenticate"),
+            Method.request("logout", "agent", "Logout", "agentCapabilities.auth.logout"),
+            Method.request("session/new", "agent", "NewSession"),
+            Method.request("session/load", "agent", "LoadSession", "agentCapabilities.loadSession"),
+            Method.request("session/resume", "agent", "ResumeSession", "agentCapabilities.sessionCapabilities.resume"),
+            Method.request("session/list", "agent", "ListSessions", "agentCapabilities.sessionCapabilities.list"),
+            Method.request("session/close", "agent", "CloseSession", "agentCapabilities.sessionCapabilities.close"),
+            Method.request("session/delete", "agent", "DeleteSession", "agentCapabilities.sessionCapabilities.delete"),
+            Method.request("session/set_mode", "agent", "SetSessionMode"),
+            Method.request("session/set_config_option", "agent", "SetSessionConfigOption"),
+            Method.request("session/prompt", "agent", "Prompt"),
             Method("session/cancel", "agent", "CancelNotification"),
             Method("session/update", "client", "SessionNotification"),
-            _request("session/request_permission", "client", "RequestPermission"),
-            _request("fs/read_text_file", "client", "ReadTextFile", "clientCapabilities.fs.readTextFile"),
-            _request("fs/write_text_file", "client", "WriteTextFile", "clientCapabilities.fs.writeTextFile"),
-            _request("terminal/create", "client", "CreateTerminal", "clientCapabilities.terminal"),
-            _request("terminal/output", "client", "TerminalOutput", "clientCapabilities.terminal"),
-            _request("terminal/wait_for_exit", "client", "WaitForTerminalExit", "clientCapabilities.terminal"),
-            _request("terminal/kill", "client", "KillTerminal", "clientCapabilities.terminal"),
-            _request("terminal/release", "client", "ReleaseTerminal", "clientCapabilities.terminal"),
-            _request("elicitation/create", "client", "CreateElicitation", "clientCapabilities.elicitation"),
+            Method.request("session/request_permission", "client", "RequestPermission"),
+            Method.request("fs/read_text_file", "client", "ReadTextFile", "clientCapabilities.fs.readTextFile"),
+            Method.request("fs/write_text_file", "client", "WriteTextFile", "clientCapabilities.fs.writeTextFile"),
+            Method.request("terminal/create", "client", "CreateTerminal", "clientCapabilities.terminal"),
+            Method.request("terminal/output", "client", "TerminalOutput", "clientCapabilities.terminal"),
+            Method.request("terminal/wait_for_exit", "client", "WaitForTerminalExit", "clientCapabilities.terminal"),
+            Method.request("terminal/kill", "client", "KillTerminal", "clientCapabilities.terminal"),
+            Method.request("terminal/release", "client", "ReleaseTerminal", "clientCapabilities.terminal"),
+            Method.request("elicitation/create", "client", "CreateElicitation", "clientCapabilities.elicitation"),
             Method(
                 "elicitation/complete",
                 "client",

@@ -6,7 +6,6 @@ when the agent lists a way to authenticate; no capability says so.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from acp_server.schema import v2
 from acp_server.schema.methods import Method as MethodV1
@@ -22,49 +21,29 @@ class Method(MethodV1):
 
     __slots__ = ()
 
-    @property
-    def params_type(self) -> Any:
-        """The class of its parameters, or a union of classes."""
-        return getattr(v2, self.params)
-
-    @property
-    def result_type(self) -> Any:
-        """The class of its result, or a union of classes. None for a notification."""
-        return None if self.result is None else getattr(v2, self.result)
+    package = v2
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         method.name: method
         for method in (
-            Method("initialize", "agent", "InitializeRequest", "InitializeResponse"),
-            Method("auth/login", "agent", "LoginAuthRequest", "LoginAuthResponse"),
-            Method("auth/logout", "agent", "LogoutAuthRequest", "LogoutAuthResponse"),
-            Method("session/new", "agent", "NewSessionRequest", "NewSessionResponse", SESSION),
-            Method("session/resume", "agent", "ResumeSessionRequest", "ResumeSessionResponse", SESSION),
-            Method("session/list", "agent", "ListSessionsRequest", "ListSessionsResponse", SESSION),
-            Method("session/close", "agent", "CloseSessionRequest", "CloseSessionResponse", SESSION),
-            Method("session/delete", "agent", "DeleteSessionRequest", "DeleteSessionResponse", f"{SESSION}.delete"),
-            Method(
-                "session/set_config_option",
-                "agent",
-                "SetSessionConfigOptionRequest",
-                "SetSessionConfigOptionResponse",
-                SESSION,
-            ),
-            Method("session/prompt", "agent", "PromptRequest", "PromptResponse", SESSION),
+            Method.request("initialize", "agent", "Initialize"),
+            Method.request("auth/login", "agent", "LoginAuth"),
+            Method.request("auth/logout", "agent", "LogoutAuth"),
+            Method.request("session/new", "agent", "NewSession", SESSION),
+            Method.request("session/resume", "agent", "ResumeSession", SESSION),
+            Method.request("session/list", "agent", "ListSessions", SESSION),
+            Method.request("session/close", "agent", "CloseSession", SESSION),
+            Method.request("session/delete", "agent", "DeleteSession", f"{SESSION}.delete"),
+            Method.request("session/set_config_option", "agent", "SetSessionConfigOption", SESSION),
+            Method.request("session/prompt", "agent", "Prompt", SESSION),
             Method("session/cancel", "agent", "CancelSessionNotification", None, SESSION),
-            Method("tool_call/cancel", "agent", "CancelToolCallRequest", "CancelToolCallResponse", SESSION),
-            Method("terminal/cancel", "agent", "CancelTerminalRequest", "CancelTerminalResponse", SESSION),
+            Method.request("tool_call/cancel", "agent", "CancelToolCall", SESSION),
+            Method.request("terminal/cancel", "agent", "CancelTerminal", SESSION),
             Method("session/update", "client", "UpdateSessionNotification"),
-            Method("session/request_permission", "client", "RequestPermissionRequest", "RequestPermissionResponse"),
-            Method(
-                "elicitation/create",
-                "client",
-                "CreateElicitationRequest",
-                "CreateElicitationResponse",
-                "clientCapabilities.elicitation",
-            ),
+            Method.request("session/request_permission", "client", "RequestPermission"),
+            Method.request("elicitation/create", "client", "CreateElicitation", "clientCapabilities.elicitation"),
             Method(
                 "elicitation/complete",
                 "client",
