@@ -17,6 +17,8 @@ Everything public is here by its name, and is loaded when it is first used: a pr
 `initialize` and nothing else loads only what that takes. Nothing in here does any input or output.
 """
 
+import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,21 @@ if TYPE_CHECKING:
     from acp_server.schema.tool_call import *  # noqa: F403
     from acp_server.schema.types import *  # noqa: F403
     from acp_server.schema.updates import *  # noqa: F403
+
+
+def offer(package: str, areas: Mapping[str, str]) -> tuple[Callable[[str], str | None], Any, Callable[[], list[str]]]:
+    """`area_of`, `__getattr__` and `__dir__` of a package, from its areas with their public names."""
+    module, found = sys.modules[package], {name: area for area, names in areas.items() for name in names.split()}
+
+    def load(name: str) -> Any:
+        if name not in found:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{found[name]}"), name)
+        setattr(module, name, value)
+        return value
+
+    return found.get, load, lambda: sorted({*vars(module), *found})
+
 
 # The areas and their public names. This is the one list of them: an area has no `__all__`.
 _NAMES = {
@@ -101,23 +118,8 @@ _NAMES = {
         "UnstructuredCommandInput UsageUpdate UserMessageChunk"
     ),
 }
-_AREA_OF = {name: area for area, names in _NAMES.items() for name in names.split()}
-
-
-def area_of(name: str) -> str | None:
-    """The area that a public name belongs to; None if there is no such name."""
-    return _AREA_OF.get(name)
-
+# `area_of` tells the area that a public name belongs to, and None if there is no such name.
+area_of, _load, __dir__ = offer(__name__, _NAMES)
 
 if not TYPE_CHECKING:  # A type checker that saw this would take every name for a public one.
-
-    def __getattr__(name: str) -> Any:
-        area = _AREA_OF.get(name)
-        if area is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{area}"), name)
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_AREA_OF})
+    __getattr__ = _load

@@ -16,8 +16,9 @@ The draft may change. As in `acp_server.schema`, a name is loaded when it is fir
 input or output. A type that version 1 has with the same meaning is the same class.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from acp_server.schema import offer
 
 if TYPE_CHECKING:
     from acp_server.schema.v2.config_options import *  # noqa: F403
@@ -102,23 +103,7 @@ _NAMES = {
         "UnknownSessionUpdate UpdateSessionNotification UsageUpdate UserMessage UserMessageChunk"
     ),
 }
-_AREA_OF = {name: area for area, names in _NAMES.items() for name in names.split()}
+area_of, _load, __dir__ = offer(__name__, _NAMES)
 
-
-def area_of(name: str) -> str | None:
-    """The area that a public name belongs to; None if there is no such name."""
-    return _AREA_OF.get(name)
-
-
-if not TYPE_CHECKING:  # A type checker that saw this would take every name for a public one.
-
-    def __getattr__(name: str) -> Any:
-        area = _AREA_OF.get(name)
-        if area is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{area}"), name)
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_AREA_OF})
+if not TYPE_CHECKING:  # As in version 1.
+    __getattr__ = _load
