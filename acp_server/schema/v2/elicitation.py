@@ -23,6 +23,7 @@ from acp_server.schema.elicitation import (
     MultiSelectPropertySchema,
     NumberPropertySchema,
     UnknownElicitationAction,
+    UnknownPropertySchema,
     with_scopes,
 )
 from acp_server.schema.elicitation import CompleteElicitationNotification as CompleteElicitationNotification
@@ -50,12 +51,6 @@ class StringPropertySchema(v1.StringPropertySchema):
     """The values to choose from."""
     one_of: Annotated[list[EnumOption], Field(min_length=1)] | None = None
     """The values to choose from, with titles."""
-
-
-class UnknownPropertySchema(Unknown):
-    """A kind of field that this version does not have."""
-
-    type: str
 
 
 ElicitationPropertySchema = TypeAliasType(

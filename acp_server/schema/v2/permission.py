@@ -7,7 +7,7 @@ from typing_extensions import TypeAliasType
 
 from acp_server.schema import tool_call as v1
 from acp_server.schema.base import Lenient, Model, Sent, Unknown
-from acp_server.schema.tool_call import SelectedPermissionOutcome
+from acp_server.schema.tool_call import SelectedPermissionOutcome, UnknownPermissionOutcome
 from acp_server.schema.types import OpenEnum, Tagged
 from acp_server.schema.v2.tool_call import ToolCallUpdate
 from acp_server.schema.v2.types import AbsolutePath, PermissionOptionId, SessionId, TerminalId, ToolCallId
@@ -85,12 +85,6 @@ class CancelledPermissionOutcome(Model):
     """The question ended before the user chose."""
 
     outcome: Sent[Literal["cancelled"]] = "cancelled"
-
-
-class UnknownPermissionOutcome(Unknown):
-    """An outcome that this version does not have; it approves nothing."""
-
-    outcome: str
 
 
 RequestPermissionOutcome = TypeAliasType(

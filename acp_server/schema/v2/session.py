@@ -13,7 +13,7 @@ from acp_server.schema.session import CloseSessionRequest as CloseSessionRequest
 from acp_server.schema.session import CloseSessionResponse as CloseSessionResponse
 from acp_server.schema.session import DeleteSessionRequest as DeleteSessionRequest
 from acp_server.schema.session import DeleteSessionResponse as DeleteSessionResponse
-from acp_server.schema.session import EnvVariable, HttpHeader
+from acp_server.schema.session import EnvVariable, HttpHeader, UnknownMcpServer
 from acp_server.schema.types import Tagged, Uri
 from acp_server.schema.v2.config_options import SessionConfigOption
 from acp_server.schema.v2.types import AbsolutePath, SessionId, SessionListCursor, Timestamp
@@ -43,12 +43,6 @@ class McpServerHttp(Sparse, Model):
     """Where it is."""
     headers: NullIsDefault[list[HttpHeader]] = Field(default_factory=list[HttpHeader])
     """Headers to send with every request."""
-
-
-class UnknownMcpServer(Unknown):
-    """An MCP server with a transport that this version does not have."""
-
-    type: str
 
 
 McpServer = TypeAliasType(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
+from acp_server.schema.tool_call import UnknownToolCallContent
 from acp_server.schema.types import Int64, OpenEnum, Tagged
 from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.types import (
@@ -149,12 +150,6 @@ class Terminal(Model):
     type: Sent[Literal["terminal"]] = "terminal"
     terminal_id: TerminalId
     """The terminal; `terminal_update` says what is in it."""
-
-
-class UnknownToolCallContent(Unknown):
-    """A kind of tool output that this version does not have."""
-
-    type: str
 
 
 ToolCallContent = TypeAliasType(

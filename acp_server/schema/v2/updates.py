@@ -6,12 +6,13 @@ may have the same. A session may have several plans, by id. Tool calls and termi
 
 from typing import Annotated, Literal
 
-from pydantic import Field
 from typing_extensions import TypeAliasType
 
+from acp_server.schema import updates as v1
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
 from acp_server.schema.types import OpenEnum, Tagged, UInt64
-from acp_server.schema.updates import CompactionStatus, Cost, NoticeSeverity
+from acp_server.schema.updates import CompactionStatus, Cost, UnknownSessionUpdate
+from acp_server.schema.updates import NoticeSeverity as NoticeSeverity
 from acp_server.schema.v2.config_options import SessionConfigOption
 from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.session import AvailableCommand
@@ -241,16 +242,8 @@ class UsageUpdate(Patch):
     """The cost of the session so far."""
 
 
-class Notice(Model):
+class Notice(v1.Notice):
     """The session update `notice`: tells the user something that is not part of the session's history."""
-
-    session_update: Sent[Literal["notice"]] = "notice"
-    severity: NoticeSeverity
-    """How to show it."""
-    title: str = Field(min_length=1)
-    """Plain text that can stand alone."""
-    description: Lenient[str | None] = None
-    """More of it, plain text."""
 
 
 class CompactionUpdate(Patch):
@@ -275,12 +268,6 @@ class CompactionSummaryChunk(Model):
     """The compaction."""
     content: ContentBlock
     """The block to append."""
-
-
-class UnknownSessionUpdate(Unknown):
-    """A kind of update that this version does not have."""
-
-    session_update: str
 
 
 SessionUpdate = TypeAliasType(
