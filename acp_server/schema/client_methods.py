@@ -68,13 +68,17 @@ class CreateTerminalResponse(Model):
     """The terminal it runs in."""
 
 
-class TerminalOutputRequest(Model):
-    """Parameters of `terminal/output`."""
+class _OfTerminal(Model):
+    """What every request about a terminal has."""
 
     session_id: SessionId
     """The session that asks."""
     terminal_id: TerminalId
     """The terminal."""
+
+
+class TerminalOutputRequest(_OfTerminal):
+    """Parameters of `terminal/output`."""
 
 
 class TerminalExitStatus(Model):
@@ -97,44 +101,24 @@ class TerminalOutputResponse(Model):
     """How the command ended; None while it runs."""
 
 
-class WaitForTerminalExitRequest(Model):
+class WaitForTerminalExitRequest(_OfTerminal):
     """Parameters of `terminal/wait_for_exit`."""
 
-    session_id: SessionId
-    """The session that asks."""
-    terminal_id: TerminalId
-    """The terminal."""
 
-
-class WaitForTerminalExitResponse(Model):
+class WaitForTerminalExitResponse(TerminalExitStatus):
     """Result of `terminal/wait_for_exit`: the command has ended."""
 
-    exit_code: Lenient[UInt32 | None] = None
-    """Its exit status; None if a signal ended it."""
-    signal: Lenient[str | None] = None
-    """The signal that ended it; None if it ended by itself."""
 
-
-class KillTerminalRequest(Model):
+class KillTerminalRequest(_OfTerminal):
     """Parameters of `terminal/kill`: end the command, keep the terminal and its output."""
-
-    session_id: SessionId
-    """The session that asks."""
-    terminal_id: TerminalId
-    """The terminal."""
 
 
 class KillTerminalResponse(Model):
     """Result of `terminal/kill`."""
 
 
-class ReleaseTerminalRequest(Model):
+class ReleaseTerminalRequest(_OfTerminal):
     """Parameters of `terminal/release`: end the command if it runs, and free the terminal."""
-
-    session_id: SessionId
-    """The session that asks."""
-    terminal_id: TerminalId
-    """The terminal."""
 
 
 class ReleaseTerminalResponse(Model):

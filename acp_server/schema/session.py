@@ -47,28 +47,27 @@ class McpServerStdio(Model):
     """Variables added to its environment."""
 
 
-class McpServerHttp(Model):
+class _Remote(Model):
+    """What every MCP server has that is not started."""
+
+    name: str
+    """A name for the user."""
+    url: str
+    """Where it is."""
+    headers: Sent[NullIsDefault[list[HttpHeader]]] = Field(default_factory=list[HttpHeader])
+    """Headers to send with every request."""
+
+
+class McpServerHttp(_Remote):
     """An MCP server reached over streamable HTTP. Only if the agent announced `http`."""
 
     type: Sent[Literal["http"]] = "http"
-    name: str
-    """A name for the user."""
-    url: str
-    """Where it is."""
-    headers: Sent[NullIsDefault[list[HttpHeader]]] = Field(default_factory=list[HttpHeader])
-    """Headers to send with every request."""
 
 
-class McpServerSse(Model):
+class McpServerSse(_Remote):
     """An MCP server reached over HTTP with server-sent events. Only if the agent announced `sse`."""
 
     type: Sent[Literal["sse"]] = "sse"
-    name: str
-    """A name for the user."""
-    url: str
-    """Where it is."""
-    headers: Sent[NullIsDefault[list[HttpHeader]]] = Field(default_factory=list[HttpHeader])
-    """Headers to send with every request."""
 
 
 class UnknownMcpServer(Unknown):
@@ -83,6 +82,15 @@ McpServer = TypeAliasType(
 """An MCP server, told apart by `type`; without one it is started over stdio."""
 
 
+class _Opened(Model):
+    """What a session offers that was made or taken up."""
+
+    modes: Lenient[SessionModeState | None] = None
+    """Its modes, if it has any."""
+    config_options: LenientItems[list[SessionConfigOption] | None] = None
+    """Its configuration options, if it has any."""
+
+
 class NewSessionRequest(Sparse, Model):
     """Parameters of `session/new`."""
 
@@ -94,15 +102,11 @@ class NewSessionRequest(Sparse, Model):
     """The MCP servers to connect to."""
 
 
-class NewSessionResponse(Model):
+class NewSessionResponse(_Opened):
     """Result of `session/new`."""
 
     session_id: SessionId
     """The new session."""
-    modes: Lenient[SessionModeState | None] = None
-    """Its modes, if it has any."""
-    config_options: LenientItems[list[SessionConfigOption] | None] = None
-    """Its configuration options, if it has any."""
 
 
 class LoadSessionRequest(Sparse, Model):
@@ -118,13 +122,8 @@ class LoadSessionRequest(Sparse, Model):
     """The MCP servers to connect to."""
 
 
-class LoadSessionResponse(Model):
+class LoadSessionResponse(_Opened):
     """Result of `session/load`: everything of the session has been replayed as updates."""
-
-    modes: Lenient[SessionModeState | None] = None
-    """Its modes, if it has any."""
-    config_options: LenientItems[list[SessionConfigOption] | None] = None
-    """Its configuration options, if it has any."""
 
 
 class ResumeSessionRequest(Sparse, Model):
@@ -140,13 +139,8 @@ class ResumeSessionRequest(Sparse, Model):
     """The MCP servers to connect to."""
 
 
-class ResumeSessionResponse(Model):
+class ResumeSessionResponse(_Opened):
     """Result of `session/resume`."""
-
-    modes: Lenient[SessionModeState | None] = None
-    """Its modes, if it has any."""
-    config_options: LenientItems[list[SessionConfigOption] | None] = None
-    """Its configuration options, if it has any."""
 
 
 class ListSessionsRequest(Model):
