@@ -9,7 +9,7 @@ from pydantic import Discriminator, GetJsonSchemaHandler, Tag, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Expect, JsonObject, Lenient, LenientItems, Model, Sent, Unknown
+from acp_server.schema.base import Expect, JsonObject, Lenient, LenientItems, Model, Record, Sent, Unknown, attributes
 from acp_server.schema.types import (
     Bool,
     OpenEnum,
@@ -84,15 +84,21 @@ class SessionConfigSelectGroup(Model):
     """The values, in order."""
 
 
-def _grouping(value: Any) -> str | None:
-    if not isinstance(value, list):
-        return None
-    first = cast("list[Any]", value)[:1]
-    if any(
-        isinstance(item, SessionConfigSelectGroup) or (isinstance(item, dict) and "group" in item) for item in first
-    ):
-        return "SessionConfigSelectGroup"
-    return "SessionConfigSelectOption"
+def by_first_item(key: str) -> Discriminator:
+    """Tells a list of groups, whose items have `key`, from a list of options: by the first item."""
+
+    def tag(value: Any) -> str | None:
+        if not isinstance(value, list):
+            return None
+        for item in cast("list[Any]", value)[:1]:
+            keys = attributes(type(item)) if isinstance(item, Record) else item
+            if isinstance(keys, dict) and key in keys:
+                return "SessionConfigSelectGroup"
+        return "SessionConfigSelectOption"
+
+    return Discriminator(
+        tag, custom_error_type="expected", custom_error_message="Input should be a list of options or of groups"
+    )
 
 
 SessionConfigSelectOptions = TypeAliasType(
@@ -100,11 +106,7 @@ SessionConfigSelectOptions = TypeAliasType(
     Annotated[
         Annotated[list[SessionConfigSelectOption], Tag("SessionConfigSelectOption")]
         | Annotated[list[SessionConfigSelectGroup], Tag("SessionConfigSelectGroup")],
-        Discriminator(
-            _grouping,
-            custom_error_type="expected",
-            custom_error_message="Input should be a list of options or of groups",
-        ),
+        by_first_item("group"),
     ],
 )
 """The values to choose from: all under headings, or none."""

@@ -1,12 +1,12 @@
 """Settings of a session that the user can change (ACP v2, session config options). Modes are options here."""
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field, Tag
 from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
-from acp_server.schema.config_options import SessionConfigOptionCategory, SessionConfigSelectOption
+from acp_server.schema.config_options import SessionConfigOptionCategory, SessionConfigSelectOption, by_first_item
 from acp_server.schema.types import Bool, Tagged
 from acp_server.schema.v2.types import SessionConfigGroupId, SessionConfigId, SessionConfigValueId, SessionId
 
@@ -23,27 +23,12 @@ class SessionConfigSelectGroup(Model):
     """The values, in order."""
 
 
-def _grouping(value: Any) -> str | None:
-    if not isinstance(value, list):
-        return None
-    first = cast("list[Any]", value)[:1]
-    if any(
-        isinstance(item, SessionConfigSelectGroup) or (isinstance(item, dict) and "groupId" in item) for item in first
-    ):
-        return "SessionConfigSelectGroup"
-    return "SessionConfigSelectOption"
-
-
 SessionConfigSelectOptions = TypeAliasType(
     "SessionConfigSelectOptions",
     Annotated[
         Annotated[list[SessionConfigSelectOption], Field(min_length=1), Tag("SessionConfigSelectOption")]
         | Annotated[list[SessionConfigSelectGroup], Field(min_length=1), Tag("SessionConfigSelectGroup")],
-        Discriminator(
-            _grouping,
-            custom_error_type="expected",
-            custom_error_message="Input should be a list of options or of groups",
-        ),
+        by_first_item("groupId"),
     ],
 )
 """The values to choose from: all under headings, or none."""
