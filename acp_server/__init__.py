@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session as Session
     from acp_server.session.terminal import Terminal as Terminal
     from acp_server.session.turn import Turn as Turn
+    from acp_server.store.history import Message as Message
     from acp_server.store.memory import MemoryStore as MemoryStore
     from acp_server.store.memory import SessionStore as SessionStore
-    from acp_server.store.messages import Message as Message
     from acp_server.store.records import ToolResult as ToolResult
     from acp_server.store.sqlite_store import SqliteStore as SqliteStore
     from acp_server.tasks.cause import Cause as Cause
@@ -97,7 +97,7 @@ _NAMES = {
     "session.terminal": "Terminal",
     "session.turn": "Turn",
     "store.memory": "MemoryStore SessionStore",
-    "store.messages": "Message",
+    "store.history": "Message",
     "store.records": "ToolResult",
     "store.sqlite_store": "SqliteStore",
     "tasks.cause": "Cause",

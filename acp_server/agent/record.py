@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, cast
 
 from acp_server.errors import UsageError
 from acp_server.peer.stream import Stream
-from acp_server.store.private import lax_rights
+from acp_server.store import lax_rights
 from acp_server.wire import codec
 from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Line, LineFramer, TooLong
 

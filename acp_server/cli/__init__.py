@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from acp_server.agent.log import LogHandler, LogStream, UnblockedLog, drain, entry, standard_error
 from acp_server.agent.standard_io import StandardIO
 from acp_server.errors import UsageError
-from acp_server.store.private import lax_rights
+from acp_server.store import lax_rights
 
 if TYPE_CHECKING:
     from acp_server.agent.app import Agent

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from acp_server.errors import EncodeError, UsageError
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
-from acp_server.store.messages import Message
+from acp_server.store.history import Message
 from acp_server.store.records import TurnRecord
 
 logger = logging.getLogger("acp_server.integrations")

@@ -20,7 +20,7 @@ from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History
 from acp_server.integrations.model import in_words
 from acp_server.session.turn import Turn
-from acp_server.store.messages import Message
+from acp_server.store.history import Message
 from acp_server.tasks.native import run_native
 
 _DELTAS: Final = {

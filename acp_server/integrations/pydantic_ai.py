@@ -19,7 +19,7 @@ from acp_server.integrations.messages import History, cut
 from acp_server.integrations.model import find_model, in_words
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 from acp_server.session.turn import OwnStopReason, Turn
-from acp_server.store.messages import Message
+from acp_server.store.history import Message
 from acp_server.store.records import ToolResult
 from acp_server.tasks.native import run_native
 

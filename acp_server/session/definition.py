@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.session.turn import Turn
+    from acp_server.store.history import Message
     from acp_server.store.memory import SessionStore
-    from acp_server.store.messages import Message
 
 PromptHandler: TypeAlias = "Callable[[Turn], Awaitable[None]]"
 SessionHandler: TypeAlias = "Callable[[Session], Awaitable[None]]"

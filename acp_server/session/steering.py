@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import InvalidRequest
 from acp_server.session.state import TurnState
-from acp_server.store.messages import Message
+from acp_server.store.history import Message
 
 if TYPE_CHECKING:
     from acp_server.peer.context import Call

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from acp_server.errors import AcpError, RpcError
 from acp_server.peer.peer import Peer
 from acp_server.schema.reading import read_result
-from acp_server.store.terminals import note
+from acp_server.store.history import note
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from acp_server.errors import RequestCancelled, ToolCancelled, ToolFailed, ToolR
 from acp_server.peer.outcome import refusal
 from acp_server.session.state import TurnState
 from acp_server.session.turn_updates import PACE, TurnUpdates, too_late
-from acp_server.store.messages import Message, messages_with_tools
+from acp_server.store.history import Message, messages_with_tools
 from acp_server.store.records import TurnError, TurnRecord, Usage
 from acp_server.tasks.cause import Cause
 
@@ -123,7 +123,7 @@ class Turn(TurnUpdates):
 
         Each is a pair of a `role`, `user` or `assistant`, and its `content`, content blocks in their wire form.
         `tools`: with the tool calls and their results, as blocks `tool_use` and `tool_result` in the shapes of MCP
-        (`acp_server.store.messages`); `acp_server.integrations.messages` turns them into those of models' APIs.
+        (`acp_server.store.history`); `acp_server.integrations.messages` turns them into those of models' APIs.
         """
         turns = [turn for turn in self.session.record.context(cancelled=cancelled) if turn is not self.record]
         said = [messages_with_tools(turn.contents) if tools else turn.messages() for turn in turns]

@@ -15,8 +15,7 @@ from time import time
 from typing import Any, Final, Literal, NamedTuple
 
 from acp_server.errors import EncodeError, UsageError
-from acp_server.store.messages import Message, messages_of
-from acp_server.store.terminals import TERMINAL, shown
+from acp_server.store.history import TERMINAL, Message, messages_of, shown
 from acp_server.store.transcript import MOST, RESULT, Transcript
 from acp_server.wire import codec
 
@@ -176,7 +175,7 @@ class TurnRecord:
         (self._transcript or self._begin()).note(note)
 
     def add_terminal(self, note: dict[str, Any]) -> None:
-        """Keep what a terminal showed in the end, see `acp_server.store.terminals.note`. A terminal that outlives its
+        """Keep what a terminal showed in the end, see `acp_server.store.history.note`. A terminal that outlives its
         turn is not kept."""
         if self._packed is None:
             (self._transcript or self._begin()).note(note)
@@ -228,7 +227,7 @@ class TurnRecord:
         return prompt, [event for event in said if event.get("sessionUpdate") not in _NOTES]
 
     def messages(self) -> list[Message]:
-        """What was said, for a model; see `acp_server.store.messages.messages_of`."""
+        """What was said, for a model; see `acp_server.store.history.messages_of`."""
         prompt, events = self._contents()
         results = self.tool_results if self.status == "canceled" else []
         found = [f"{each.name}: {each.message}" for each in results if each.status == "cancelled" and each.message]
@@ -278,7 +277,7 @@ class TurnRecord:
     def replay(self, *, as_terminals: bool = False) -> Iterator[dict[str, Any]]:
         """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's
         part says so in its `_meta`, and no tool call is shown as one that still runs. `as_terminals`: see
-        `acp_server.store.terminals.shown`."""
+        `acp_server.store.history.shown`."""
         prompt, said, *_ = codec.decode(self.contents)
         events = shown((event for event in said if event.get("sessionUpdate") != RESULT), as_terminals=as_terminals)
         if self.status not in ("failed", "canceled"):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from acp_server.store.private import lax_rights, tighten
+from acp_server.store import lax_rights, tighten
 
 logger = logging.getLogger("acp_server.session")
 

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled, ToolFailed
-from acp_server.store.terminals import ESCAPE
+from acp_server.store.history import ESCAPE
 from acp_server.tools.markdown import code
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from acp_server import Agent, ToolContext, Turn
 from acp_server.integrations.messages import anthropic_messages, openai_messages
 from acp_server.schema import TextContent, ToolCall, ToolCallProgress
 from acp_server.schema.tool_call import Content
-from acp_server.store.messages import Message
+from acp_server.store.history import Message
 from tests.session.editor import CANCELLED, END_TURN, editing
 
 pytestmark = pytest.mark.anyio

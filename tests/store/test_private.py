@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_server.store.private import lax_rights, tighten
+from acp_server.store import lax_rights, tighten
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from acp_server.store.history import note
 from acp_server.store.records import TurnRecord
-from acp_server.store.terminals import note
 
 
 def call(*content: dict[str, Any]) -> dict[str, Any]:
