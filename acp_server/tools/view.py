@@ -18,7 +18,7 @@ from acp_server.errors import SessionClosed, TurnEnded
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, Diff, Terminal, ToolCall, ToolCallLocation, ToolCallProgress
 from acp_server.session.turn import Turn
-from acp_server.tools.markdown import block
+from acp_server.tools.approval import block
 
 if TYPE_CHECKING:
     from acp_server.schema.tool_call import ToolCallContent

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled, ToolFailed
 from acp_server.store.history import ESCAPE
-from acp_server.tools.markdown import code
+from acp_server.tools.approval import code
 
 if TYPE_CHECKING:
     from acp_server.tools.context import ToolContext

@@ -18,8 +18,8 @@ from anyio import to_thread
 from acp_server.errors import MalformedResponse, RequestCancelled, RpcError, TurnEnded
 from acp_server.session.turn import Turn
 from acp_server.tasks.grace import grace
+from acp_server.tools.approval import block, code
 from acp_server.tools.context import ToolContext
-from acp_server.tools.markdown import block, code
 from acp_server.workspace.batches import Batches
 from acp_server.workspace.matcher import Matcher
 from acp_server.workspace.printable import Refusal, printable, quoted

@@ -12,9 +12,8 @@ import anyio
 
 from acp_server.errors import AcpError, ConnectionClosed
 from acp_server.processes.command import Command, Output, open_command
-from acp_server.tools.approval import Approval
+from acp_server.tools.approval import Approval, block
 from acp_server.tools.context import ToolContext
-from acp_server.tools.markdown import block
 from acp_server.workspace.disk import reason_of
 from acp_server.workspace.printable import Printed, Refusal, is_end, quoted
 
