@@ -66,11 +66,11 @@ if TYPE_CHECKING:
     from acp_server.tasks.native import run_native as run_native
     from acp_server.tools.approval import Approval as Approval
     from acp_server.tools.approval import UserAction as UserAction
+    from acp_server.tools.assistant import AssistantTool as AssistantTool
     from acp_server.tools.assistant.functions import ApprovalRequest as ApprovalRequest
     from acp_server.tools.assistant.functions import PreviewButton as PreviewButton
     from acp_server.tools.assistant.manifest import Manifest as Manifest
     from acp_server.tools.assistant.manifest import ManifestError as ManifestError
-    from acp_server.tools.assistant.tool import AssistantTool as AssistantTool
     from acp_server.tools.context import ToolContext as ToolContext
     from acp_server.tools.editor import BlockingEditor as BlockingEditor
     from acp_server.tools.editor import Editor as Editor
@@ -106,7 +106,7 @@ _NAMES = {
     "tools.approval": "Approval UserAction",
     "tools.assistant.functions": "ApprovalRequest PreviewButton",
     "tools.assistant.manifest": "Manifest ManifestError",
-    "tools.assistant.tool": "AssistantTool",
+    "tools.assistant": "AssistantTool",
     "tools.context": "ToolContext",
     "tools.editor": "BlockingEditor EditResult Editor FileOperation ReplaceInstruction",
     "tools.permission": "Approvals SessionApprovals",

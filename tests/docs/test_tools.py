@@ -8,10 +8,10 @@ import pytest
 
 from acp_server import Approval, ToolContext, ToolResult, UserAction
 from acp_server.tasks import threads
+from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.assistant.functions import ApprovalRequest
 from acp_server.tools.assistant.manifest import Manifest
 from acp_server.tools.assistant.manifest_parameter import Parameter
-from acp_server.tools.assistant.tool import AssistantTool
 from acp_server.tools.editor import BlockingEditor, Editor, EditResult, FileOperation, ReplaceInstruction
 from tests.session.editor import CANCELLED, END_TURN, editing
 

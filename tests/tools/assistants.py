@@ -8,7 +8,7 @@ from typing import Any
 from acp_server import Agent, Turn
 from acp_server.store.records import ToolResult
 from acp_server.tools.approval import UserAction
-from acp_server.tools.assistant.tool import AssistantTool
+from acp_server.tools.assistant import AssistantTool
 from tests.session import editor as session_editor
 from tests.session.editor import editing
 

@@ -12,7 +12,7 @@ import pytest
 
 from acp_server import Agent, Limits, ToolContext, ToolResult, Turn
 from acp_server.tasks.threads import in_loop
-from acp_server.tools.assistant.tool import AssistantTool
+from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.editor import BlockingEditor
 from tests.session.editor import CALM, END_TURN, Editor, editing
 from tests.tools.assistants import PLAIN

@@ -10,7 +10,7 @@ import pytest
 from acp_server import Agent
 from acp_server.errors import InvalidParams, ToolFailed, UsageError
 from acp_server.tools.approval import UserAction
-from acp_server.tools.assistant.tool import AssistantTool
+from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.editor import EditResult
 from tests.tools.assistants import LOCATION, PLAIN, Case, located
 

@@ -10,7 +10,7 @@ import pytest
 from acp_server import Agent, Turn
 from acp_server.store.records import ToolResult
 from acp_server.tasks.threads import in_loop
-from acp_server.tools.assistant.tool import AssistantTool
+from acp_server.tools.assistant import AssistantTool
 from tests.session.editor import editing
 from tests.tools.assistants import PLAIN, Case, statuses
 

@@ -8,8 +8,8 @@ import pytest
 
 from acp_server import UsageError
 from acp_server.tools.approval import CONFIRMED, UserAction
+from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.assistant.manifest import Manifest
-from acp_server.tools.assistant.tool import AssistantTool
 from acp_server.tools.editor import Editor
 from tests.session.editor import END_TURN
 from tests.tools.assistants import ASK, EDIT, LOCATION, PLAIN, READ, WRITE, Case, statuses

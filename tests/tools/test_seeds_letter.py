@@ -3,7 +3,7 @@
 import pytest
 
 from acp_server import Agent, Turn
-from acp_server.tools.assistant.tool import AssistantTool
+from acp_server.tools.assistant import AssistantTool
 from tests.session.editor import END_TURN, editing
 from tests.tools.assistants import ASK, EDIT, LOCATION, Case
 from tests.tools.test_seeds_approval import ALLOW, FOUND, Location, approval_request, locating

@@ -1,7 +1,7 @@
 """`assistant_tool.json`: how a tool presents itself, what it takes, and whether a user has to approve it.
 
 It reads and checks the manifest, and arguments against it. What the keys bring about is decided in
-`acp_server.tools.assistant.tool`.
+`acp_server.tools.assistant`.
 """
 
 from __future__ import annotations
