@@ -27,8 +27,7 @@ from acp_server.workspace.commands import (
     parse_command,
     wrong,
 )
-from acp_server.workspace.printable import Refusal
-from acp_server.workspace.roots import entitle, open_roots
+from acp_server.workspace.roots import Refusal, entitle, open_roots
 
 if TYPE_CHECKING:
     from acp_server.tools.tool import Tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from acp_server.workspace.printable import Refusal, quoted
+from acp_server.workspace.roots import Refusal, quoted
 
 # Between quotation marks a backslash takes the next character with it, so that one of them can be inside.
 _QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1|\\).)*)\1""", re.DOTALL)

@@ -27,10 +27,8 @@ from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output
 from acp_server.workspace import change, report
 from acp_server.workspace.batches import Batches
-from acp_server.workspace.disk import read_text
-from acp_server.workspace.printable import Refusal
-from acp_server.workspace.read import Passage, Reading
-from acp_server.workspace.roots import Roots, entitle, open_roots
+from acp_server.workspace.read import Passage, Reading, read_text
+from acp_server.workspace.roots import Refusal, Roots, entitle, open_roots
 from acp_server.workspace.run import ask_run, execute, run_title
 from acp_server.workspace.search import Hit, Search
 from acp_server.workspace.walk import Skipped, files_below

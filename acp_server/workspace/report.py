@@ -21,12 +21,10 @@ from acp_server.tasks.grace import grace
 from acp_server.tools.approval import block, code
 from acp_server.tools.context import ToolContext
 from acp_server.workspace.batches import Batches
-from acp_server.workspace.matcher import Matcher
-from acp_server.workspace.printable import Refusal, printable, quoted
 from acp_server.workspace.read import Passage, Reading
-from acp_server.workspace.roots import Roots
+from acp_server.workspace.roots import Refusal, Roots, printable, quoted
 from acp_server.workspace.scan import Scan
-from acp_server.workspace.search import Hit, Search
+from acp_server.workspace.search import Hit, Matcher, Search
 
 if TYPE_CHECKING:
     from acp_server.schema.updates import PlanEntryStatus

@@ -3,24 +3,60 @@
 Confinement is decided on the path with every symbolic link resolved. It guards against mistakes and against
 crafted trees, not against a process that swaps a directory for a link between the check and the use. It reads
 no files.
+
+Users, files and names may hold anything: what is shown of them is made `printable`, and a request that cannot be
+carried out is a `Refusal`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import shorten
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from anyio import to_thread
 
+from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled, ToolFailed
 from acp_server.schema.reading import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
-from acp_server.workspace.printable import Refusal, printable, quoted
+from acp_server.tools.approval import code
+
+if TYPE_CHECKING:
+    from acp_server.tools.context import ToolContext
+
+# Control characters move cursors and hide text; lone surrogates cannot be written as UTF-8. A tab is only a
+# tab.
+_UNFIT = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
+_LONGEST_QUOTE = 200
+
+
+def printable(text: str) -> str:
+    """The text on one line. U+FFFD stands for each character that must not be shown."""
+    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def quoted(text: str) -> str:
+    """What a user typed, to be named in a message, as code: `printable`, and cut if it is very long."""
+    return code(printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"))
+
+
+class Refusal(ToolFailed):
+    """A request that cannot be carried out.
+
+    Its text is a sentence for the user, in Markdown; it names what the user typed and nothing else of the system.
+    """
+
+
+def is_end(error: AcpError, call: ToolContext) -> bool:
+    """Whether what was asked of the client failed because the call or the connection ends, and not for what it was."""
+    return isinstance(error, ConnectionClosed) or (isinstance(error, RequestCancelled) and call.is_cancelled)
+
 
 # Linux opens no longer ones, and resolving them would take a while.
 LONGEST_PATH = 4096

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import logging
 import os
+import re
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -12,10 +15,11 @@ import anyio
 
 from acp_server.errors import AcpError, ConnectionClosed
 from acp_server.processes.command import Command, Output, open_command
+from acp_server.store.history import ESCAPE
 from acp_server.tools.approval import Approval, block
 from acp_server.tools.context import ToolContext
-from acp_server.workspace.disk import reason_of
-from acp_server.workspace.printable import Printed, Refusal, is_end, quoted
+from acp_server.workspace.read import reason_of
+from acp_server.workspace.roots import Refusal, is_end, quoted
 
 if TYPE_CHECKING:
     import anyio.abc
@@ -118,6 +122,26 @@ async def _here(command: str, call: ToolContext) -> Ended:
         running.reading.cancel()
         await running.end()
     return Ended(*running.exit, running.output.text)
+
+
+# As what `printable` does not show, apart from line breaks.
+_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_LONGEST_ESCAPE = 256
+
+
+class Printed:
+    """What a program prints, piece by piece, as lines of text without what is meant for a terminal."""
+
+    def __init__(self) -> None:
+        self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+        self._held = ""
+
+    def feed(self, data: bytes, final: bool = False) -> str:
+        """What can be shown now; `final`: no more will come."""
+        text = ESCAPE.sub("", self._held + self._decoder.decode(data, final))
+        begun = -1 if final else text.rfind("\x1b", -_LONGEST_ESCAPE)
+        self._held = "" if begun < 0 else text[begun:]
+        return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text if begun < 0 else text[:begun])
 
 
 class _Running(Command):

@@ -15,7 +15,7 @@ from acp_server.workspace.commands import (
     parse_command,
     replacement,
 )
-from acp_server.workspace.printable import Refusal
+from acp_server.workspace.roots import Refusal
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from acp_server.workspace import disk
-from acp_server.workspace.disk import replace_text
+from acp_server.workspace import change
+from acp_server.workspace.change import replace_text
 from tests.session.editor import CANCELLED, END_TURN
 
 from .client import FILES, PERMISSION, READ, WRITE, Buffers, asked, chosen
@@ -191,7 +191,7 @@ async def test_a_cancel_before_a_file_is_replaced_prevents_it_and_the_last_words
 ) -> None:
     reached, go_on = threading.Event(), threading.Event()
 
-    def stuck(path: str, old: str | None, new: str, commit: disk.Commit) -> None:
+    def stuck(path: str, old: str | None, new: str, commit: change.Commit) -> None:
         if moment == "after":
             replace_text(path, old, new, commit)
         reached.set()
@@ -199,7 +199,7 @@ async def test_a_cancel_before_a_file_is_replaced_prevents_it_and_the_last_words
         if moment == "before":
             replace_text(path, old, new, commit)
 
-    monkeypatch.setattr(disk, "replace_text", stuck)
+    monkeypatch.setattr(change, "replace_text", stuck)
     async with talking() as talk:
         talk.client.answer(PERMISSION, chosen("allow_once"))
         session = await talk.open(str(project))

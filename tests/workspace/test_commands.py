@@ -17,7 +17,7 @@ from acp_server.workspace.commands import (
     help_text,
     parse_command,
 )
-from acp_server.workspace.printable import Refusal
+from acp_server.workspace.roots import Refusal
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acp_server.workspace import matcher as matcher_module
-from acp_server.workspace.disk import Block
-from acp_server.workspace.matcher import Match, Matcher, Sight, SlowLine, sight
-from acp_server.workspace.printable import Refusal
+from acp_server.workspace import search as module
+from acp_server.workspace.read import Block
+from acp_server.workspace.roots import Refusal
+from acp_server.workspace.search import Match, Matcher, Sight, SlowLine, sight
 
 # No way to match this line is found quickly: each comma doubles the work.
 CATASTROPHE = r"(?:.*?,){20}P"
@@ -110,7 +110,7 @@ def test_a_line_that_takes_too_long_is_left_out_and_the_others_are_not(sight_is:
 
 
 def test_a_slow_expression_is_soon_tried_on_single_lines_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "TIME_LIMIT", 0.02)
+    monkeypatch.setattr(module, "TIME_LIMIT", 0.02)
     matcher = Matcher(CATASTROPHE)
     for _ in range(3):
         list(matcher.find(Block(DREADFUL_LINE)))
@@ -138,7 +138,7 @@ def test_other_threads_run_while_a_line_takes_long() -> None:
 
 
 def test_a_search_that_finds_nothing_lets_its_caller_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "_SECONDS_BETWEEN_PULSES", 0.0)
+    monkeypatch.setattr(module, "_SECONDS_BETWEEN_PULSES", 0.0)
     assert list(Matcher(r"\Anothing").find(Block("a\nb\nc"))) == [None, None, None]
 
 
@@ -203,7 +203,7 @@ def test_each_over_long_line_is_judged_anew() -> None:
 
 
 def test_an_over_long_line_on_which_the_expression_is_slow_is_left_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "TIME_LIMIT", 0.02)
+    monkeypatch.setattr(module, "TIME_LIMIT", 0.02)
     matcher = Matcher(CATASTROPHE)
     found = [item for block in pieces(DREADFUL_LINE * 3, 80, 160) for item in matcher.find(block)]
     assert found == [SlowLine(0)]

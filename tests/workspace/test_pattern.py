@@ -2,8 +2,8 @@
 
 import pytest
 
-from acp_server.workspace.matcher import Sight, compile_pattern, sight
-from acp_server.workspace.printable import Refusal
+from acp_server.workspace.roots import Refusal
+from acp_server.workspace.search import Sight, compile_pattern, sight
 
 
 @pytest.mark.parametrize(

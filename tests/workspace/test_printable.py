@@ -2,7 +2,8 @@
 
 import pytest
 
-from acp_server.workspace.printable import Printed, printable, quoted
+from acp_server.workspace.roots import printable, quoted
+from acp_server.workspace.run import Printed
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from acp_server.workspace import read as read_module
-from acp_server.workspace.disk import BLOCK_BYTES
-from acp_server.workspace.printable import Refusal
-from acp_server.workspace.read import Passage, Reading
-from acp_server.workspace.roots import OutsideRoots, Roots
+from acp_server.workspace.read import BLOCK_BYTES, Passage, Reading
+from acp_server.workspace.roots import OutsideRoots, Refusal, Roots
 
 from .trees import plant
 

@@ -10,7 +10,6 @@ import pytest
 from acp_server import Limits
 from acp_server.peer.writer import HIGH_WATER
 from acp_server.workspace import batches as batches_module
-from acp_server.workspace import matcher as matcher_module
 from acp_server.workspace import search as search_module
 from tests.session.editor import CANCELLED, END_TURN
 
@@ -101,7 +100,7 @@ async def test_a_file_whose_name_is_no_unicode_is_found_and_shown(project: Path)
 async def test_a_pattern_that_is_too_slow_gives_partial_results_that_say_so(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matcher_module, "TIME_LIMIT", 0.01)
+    monkeypatch.setattr(search_module, "TIME_LIMIT", 0.01)
     plant(project, {"a": "1," * 20 + "P", **{f"b{n:02}": ("1," * 40 + "\n") * 3 for n in range(20)}})
     async with talking() as talk:
         told = await talk.tell(await talk.open(str(project)), "/search (?:.*?,){20}P")

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_server.workspace.printable import Refusal
-from acp_server.workspace.roots import OutsideRoots, Roots
+from acp_server.workspace.roots import OutsideRoots, Refusal, Roots
 
 from .trees import plant
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_server.workspace.printable import Refusal
-from acp_server.workspace.roots import OutsideRoots, Roots
+from acp_server.workspace.roots import OutsideRoots, Refusal, Roots
 from acp_server.workspace.scan import Scan, Tally, Todo
 
 from .trees import plant

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from acp_server.workspace import matcher as matcher_module
-from acp_server.workspace.disk import BLOCK_BYTES
-from acp_server.workspace.printable import Refusal
-from acp_server.workspace.roots import OutsideRoots, Roots
+from acp_server.workspace import search as module
+from acp_server.workspace.read import BLOCK_BYTES
+from acp_server.workspace.roots import OutsideRoots, Refusal, Roots
 from acp_server.workspace.search import Hit, Search
 
 from .trees import plant
@@ -184,7 +183,7 @@ def test_a_file_that_is_replaced_by_a_link_meanwhile_is_not_followed(tmp_path: P
 def test_a_slow_line_is_skipped_and_named_and_the_search_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matcher_module, "TIME_LIMIT", 0.01)
+    monkeypatch.setattr(module, "TIME_LIMIT", 0.01)
     plant(tmp_path, {"a": "1\n" + "1," * 40 + "\n" + "1," * 20 + "P", "b": "1," * 20 + "P"})
     search = Search(Roots(tmp_path), r"(?:.*?,){20}P")
     assert [(Path(hit.path).name, hit.line) for hit in hits_of(search)] == [("a", 3), ("b", 1)]
@@ -193,7 +192,7 @@ def test_a_slow_line_is_skipped_and_named_and_the_search_goes_on(
 
 
 def test_a_pattern_that_is_slow_everywhere_ends_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "TIME_LIMIT", 0.01)
+    monkeypatch.setattr(module, "TIME_LIMIT", 0.01)
     plant(tmp_path, {"a": "1," * 20 + "P", **{f"b{n:02}": ("1," * 40 + "\n") * 3 for n in range(20)}})
     search = Search(Roots(tmp_path), r"(?:.*?,){20}P")
     assert len(hits_of(search)) == 1

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acp_server.workspace import disk
-from acp_server.workspace.disk import BinaryFile, Block, blocks
+from acp_server.workspace import read as module
+from acp_server.workspace.read import BinaryFile, Block, blocks
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="files as POSIX has them")
 
@@ -78,7 +78,7 @@ def test_blocks_hold_the_lines_of_the_file_wherever_they_are_cut(
     content = b"".join(b"\xff" if piece == "\xff" else piece.encode() for piece in pieces)
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disk, "BLOCK_BYTES", size)
+        patch.setattr(module, "BLOCK_BYTES", size)
         found = list(blocks(str(path)))
     lines: list[str] = []
     for block, following in zip_longest(found, found[1:]):

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_server.workspace.printable import Refusal
-from acp_server.workspace.roots import OutsideRoots, Roots
+from acp_server.workspace.roots import OutsideRoots, Refusal, Roots
 from acp_server.workspace.walk import Skipped, files_below, walk
 
 from .trees import git, git_files, paths, plant
