@@ -7,7 +7,6 @@ it (`Entry`; FORMAT.md of the registry), and the icon.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import tomllib
@@ -21,7 +20,7 @@ import click
 
 from acp_server.cli.doctor import Examination
 from acp_server.cli.screen import Screen, use_standard_output
-from acp_server.cli.target import AgentCommand, agent_command
+from acp_server.cli.target import AgentCommand, agent_command, python_path
 from acp_server.errors import UsageError
 
 
@@ -81,9 +80,8 @@ def _command_of(project: Project, folder: Path) -> AgentCommand:
     """The project's command, which need not be installed: where projects have their modules, they are found."""
     module, _, attribute = project.target.partition(":")
     source = f"import sys; from {module} import {attribute.partition('.')[0]}; sys.exit({attribute}())"
-    before = os.environ.get("PYTHONPATH")
-    places = [str(folder.absolute()), str(folder.absolute() / "src"), *([before] if before else [])]
-    return AgentCommand([sys.executable, "-c", source], project.script, {"PYTHONPATH": os.pathsep.join(places)})
+    env = python_path(str(folder.absolute()), str(folder.absolute() / "src"))
+    return AgentCommand([sys.executable, "-c", source], project.script, env)
 
 
 def _read(icon: Path) -> str | None:

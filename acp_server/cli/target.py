@@ -69,7 +69,7 @@ def agent_command(words: Sequence[str]) -> AgentCommand:
         # A path is one of the folder that the user is in; a name is found again.
         return AgentCommand([os.path.abspath(program) if os.path.dirname(first) else first, *rest], first)
     if _MODULE.fullmatch(first) and (":" in first or _is_module(first)):
-        return AgentCommand([*COMMAND, first, *rest], first, _with_this_folder())
+        return AgentCommand([*COMMAND, first, *rest], first, python_path(os.getcwd()))
     raise UsageError(f"{first} cannot be started: {_why_not(first)}")
 
 
@@ -99,9 +99,10 @@ def _is_module(name: str) -> bool:
     return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
 
 
-def _with_this_folder() -> dict[str, str]:
+def python_path(*folders: str) -> dict[str, str]:
+    """The variable by which Python finds modules in these folders, too, and first there."""
     before = os.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join([os.getcwd(), *([before] if before else [])])}
+    return {"PYTHONPATH": os.pathsep.join([*folders, *([before] if before else [])])}
 
 
 def _why_not(word: str) -> str:

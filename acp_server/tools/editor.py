@@ -248,7 +248,7 @@ class Editor:
         target = os.path.normpath(os.path.join(self._cwd, path))
         # Links are followed for the decision only: the editor knows the file by the name that the user gave it.
         real = os.path.realpath(target)
-        if not any(_is_inside(real, root) for root in self._roots):
+        if not any(is_inside(real, root) for root in self._roots):
             raise InvalidParams(f"Outside of the session's directories: {path!r}")
         return target
 
@@ -339,6 +339,7 @@ def _missing(path: str) -> EditResult:
     return EditResult(f"{path} does not exist")
 
 
-def _is_inside(path: str, root: str) -> bool:
+def is_inside(path: str, root: str) -> bool:
+    """Whether a path without links is that of a folder, or of something in it."""
     path, root = os.path.normcase(path), os.path.normcase(root)
     return path == root or path.startswith(root if root.endswith(os.sep) else root + os.sep)

@@ -26,6 +26,7 @@ from acp_server.schema.reading import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
 from acp_server.tools.approval import code
+from acp_server.tools.editor import is_inside
 
 if TYPE_CHECKING:
     from acp_server.tools.context import ToolContext
@@ -107,14 +108,14 @@ class Roots:
         """
         real = _real_path(os.path.join(self.cwd, _plausible(text)), text)
         for root in self._roots:
-            if _is_inside(real, root.real):
+            if is_inside(real, root.real):
                 return Path(_join(root.given, real[len(root.real) :]))
         raise OutsideRoots(f"Outside of the session's directories: {quoted(text)}")
 
     def display(self, path: str | os.PathLike[str]) -> str:
         """How to show a path of ours: relative to `cwd` where it is below it, with `/`, fit to be shown."""
         text = os.fspath(path)
-        if _is_inside(text, self.cwd):
+        if is_inside(text, self.cwd):
             text = text[len(self.cwd) :].lstrip(os.sep) or "."
         if os.sep != "/":
             text = text.replace(os.sep, "/")
@@ -161,11 +162,6 @@ def _real_path(path: str, text: str) -> str:
             raise Refusal(f"The symbolic links of this path go in a circle: {quoted(text)}") from None
         # Missing or not to be entered: what is known of it still says whether it leads out.
         return os.path.realpath(path)
-
-
-def _is_inside(path: str, directory: str) -> bool:
-    path, directory = os.path.normcase(path), os.path.normcase(directory)
-    return path == directory or path.startswith(directory if directory.endswith(os.sep) else directory + os.sep)
 
 
 def _join(directory: str, rest: str) -> str:
