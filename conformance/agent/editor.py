@@ -57,8 +57,10 @@ class Terminal:
 class Editor:
     """The client side's files, terminals and permissions."""
 
-    def __init__(self, cwd: Path) -> None:
+    def __init__(self, cwd: Path, answers: Mapping[str, Any] | None = None) -> None:
         self.cwd = cwd
+        self.answers = answers
+        """What its user fills into the fields of forms, by their names; None: it shows no forms."""
         self.files: dict[str, str] = {}
         """By absolute path: what was written, and what a case puts there."""
         self.terminals: dict[str, Terminal] = {}
@@ -74,6 +76,14 @@ class Editor:
             "terminal/kill": self._kill,
             "terminal/release": self._release,
         }
+        if answers is not None:
+            self._handlers["elicitation/create"] = self._form
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """The `clientCapabilities` that it announces."""
+        announced: dict[str, Any] = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
+        return announced if self.answers is None else {**announced, "elicitation": {"form": {}}}
 
     def handle(self, request: Incoming) -> object:
         """The result of a request, or `HOLD`. Its params are held against the schema before anything is done.
@@ -94,6 +104,15 @@ class Editor:
                 if option["kind"] == kind:
                     return {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
         return {"outcome": {"outcome": "cancelled"}}
+
+    def _form(self, request: Incoming) -> object:
+        if request.params["mode"] != "form":
+            raise Refuse(-32602, "the client shows forms only")
+        wanted = request.params["requestedSchema"]
+        answers = self.answers or {}
+        if any(name not in answers for name in wanted.get("required") or ()):
+            return {"action": "decline"}
+        return {"action": "accept", "content": {k: answers[k] for k in wanted.get("properties") or {} if k in answers}}
 
     def _read(self, request: Incoming) -> object:
         text = self._text(self._path(request))

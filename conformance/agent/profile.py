@@ -8,6 +8,7 @@
     mode = "code"                         # session/set_mode after each session/new
     options = {model = "scripted"}        # session/set_config_option after each session/new
     authenticate = "api-key"              # the method of `authenticate` after each initialize
+    answers = {color = "red"}             # what the user fills into the forms of elicitations
 
     [situations.read]
     prompt = "read {cwd}/a.txt"           # `{cwd}` is the working directory of the session
@@ -75,6 +76,8 @@ class Profile:
     """Values of config options, set in each session."""
     authenticate: str | None = None
     """The way to log in, where sessions want that."""
+    answers: Mapping[str, Any] | None = None
+    """What the user fills into forms, by the names of their fields; without it the client shows no forms."""
 
 
 def load(name: str) -> Profile:
@@ -100,6 +103,7 @@ def parse(data: Mapping[str, Any], *, where: str = "profile") -> Profile:
         "mode": tables.text,
         "options": tables.strings,
         "authenticate": tables.text,
+        "answers": tables.table,
     }
     setup = tables.read(top.get("setup", {}), keys, f"{where}: [setup]")
     situations: dict[str, Situation] = {}

@@ -62,8 +62,6 @@ FENCE = "_conformance/fence"
 SPEECH = frozenset({"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"})
 """Updates that a turn brings forth; others may come at any time."""
 
-CLIENT_CAPABILITIES: Mapping[str, Any] = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
-
 
 class Agent(Conversation):
     """A conversation with one fresh agent process, not yet initialized."""
@@ -78,7 +76,9 @@ class Agent(Conversation):
         start_patience: float,
         fence_method: str = FENCE,
     ) -> None:
-        super().__init__(process, Checker("agent"), Editor(cwd), patience=patience, start_patience=start_patience)
+        super().__init__(
+            process, Checker("agent"), Editor(cwd, profile.answers), patience=patience, start_patience=start_patience
+        )
         self.profile = profile
         self.cwd = cwd
         """An absolute directory with the profile's `cwd_files`: the working directory of the sessions."""
@@ -118,10 +118,10 @@ class Agent(Conversation):
 
         Args:
             version: The `protocolVersion`.
-            capabilities: The whole `clientCapabilities`; default is files and terminals.
+            capabilities: The whole `clientCapabilities`; default is what the editor has.
             members: Further members of the parameters; None leaves a default one out.
         """
-        announced_here = CLIENT_CAPABILITIES if capabilities is None else capabilities
+        announced_here = self.editor.capabilities if capabilities is None else capabilities
         self.checker.client_capabilities = announced_here
         params: dict[str, Any] = {
             "protocolVersion": version,
@@ -144,7 +144,7 @@ class Agent(Conversation):
         if self.initialized is not None and not capabilities:
             return self.initialized
         with belongs_to("initialize/answers"):
-            pending = await self.ask_initialize(capabilities={**CLIENT_CAPABILITIES, **capabilities})
+            pending = await self.ask_initialize(capabilities={**self.editor.capabilities, **capabilities})
             result = await pending.result()
         self.initialized = result if isinstance(result, dict) else {}
         await self.log_in()

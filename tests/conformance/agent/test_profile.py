@@ -13,6 +13,7 @@ name = "mine"
 cwd_files = {"a/b.txt" = "hello"}
 env = {MODE = "test"}
 mode = "code"
+answers = {color = "red", count = 3}
 [situations]
 quick.prompt = "hi"
 read = {prompt = "read {cwd}/a/b.txt", mode = "auto", says = "hello", hold = ["fs/read_text_file"]}
@@ -26,6 +27,7 @@ def test_a_profile_says_how_to_bring_an_agent_into_situations(tmp_path: Path) ->
     assert profile.name == "mine"
     assert profile.situations["quick"] == Situation("hi")
     assert profile.situations["read"] == Situation("read {cwd}/a/b.txt", "auto", ("fs/read_text_file",), "hello")
+    assert profile.answers == {"color": "red", "count": 3}
     assert (profile.cwd_files, profile.env, profile.mode) == ({"a/b.txt": "hello"}, {"MODE": "test"}, "code")
 
 

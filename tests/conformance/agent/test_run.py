@@ -108,6 +108,38 @@ def test_params_that_do_not_fit_are_refused_before_the_editor_acts_on_them(param
     assert case.verdict is Verdict.PASS, case
 
 
+FORM = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "answer"),
+    [
+        ({"color": "red", "count": 3}, {"mode": "form"}, '"result":{"action":"accept","content":{"color":"red"}}'),
+        ({"count": 3}, {"mode": "form"}, '"result":{"action":"decline"}'),
+        ({"color": "red"}, {"mode": "url", "elicitationId": "1", "url": "https://a.example"}, '"code":-32602'),
+        (None, {"mode": "form"}, '"code":-32601'),
+    ],
+)
+def test_the_profile_says_what_the_user_fills_into_forms(
+    answers: Mapping[str, Any] | None, asked: Mapping[str, Any], answer: str
+) -> None:
+    class AsksForms(SmallAgent):
+        def _prompt(self, id: Any, session: str, params: Any) -> Iterator[Any]:
+            question = {**asked, "message": "Which?", "requestedSchema": FORM}
+            yield self._ask(id, session, "elicitation/create", question)
+
+    async def asks(agent: Agent) -> None:
+        await (await agent.prompt(await agent.session(), "quick")).answer()
+        sent = [line["text"] for line in agent.transcript.lines() if line["from"] == "suite"]
+        assert ('"elicitation":{"form":{}}' in sent[0]) is (answers is not None)
+        assert answer in sent[-1]
+
+    known = replace(PROFILE, answers=answers)
+    run = AgentRun(["small"], known, timeout=0.4, start=Started(AsksForms))
+    (case,) = anyio.run(run.run, [a_case(asks)]).cases
+    assert case.verdict is Verdict.PASS, case
+
+
 class DiesAtAnArray(SmallAgent):
     def take(self, message: Any) -> Iterator[Any]:
         if isinstance(message, list):
