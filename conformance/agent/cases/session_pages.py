@@ -11,7 +11,7 @@ from conformance.agent.cases.sessions import end
 from conformance.agent.cases.sessions_known import LIST, LOADING, capable, reopen
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, Update
-from conformance.core.case import MUST, SHOULD, fail, not_applicable
+from conformance.core.case import MUST, SHOULD, belongs_to, fail, not_applicable
 
 ACP = "ACP v1"
 PAGES = f"{LIST}, Pagination"
@@ -142,7 +142,8 @@ async def _replayed(agent: Agent, session: str) -> list[tuple[str, str]]:
     if agent.can("sessionCapabilities.close"):
         await end(agent, session)
     since = len(agent.received)
-    await (await reopen(agent, "session/load", session)).result()
+    with belongs_to("sessions/load-replays-user"):
+        await (await reopen(agent, "session/load", session)).result()
     return _told(agent.updates(session, since=since))
 
 

@@ -180,8 +180,9 @@ async def current_option_again(agent: Agent) -> None:
 async def mode_of_one_session(agent: Agent) -> None:
     """Setting the mode of a session leaves the mode of the others as it is."""
     other = await _new(agent)
-    current, modes = _modes(other)
-    before = agent.profile.mode or current  # the profile's is set in every new session
+    _, modes = _modes(other)
+    # The profile sets one in each new session, and an agent may have one of its own for what is opened again.
+    before, _ = _modes(await _opened_again(agent, other["sessionId"]))
     target = next((mode for mode in modes if mode != before), None)
     if target is None:
         not_applicable("its sessions have one mode")
@@ -195,12 +196,13 @@ async def mode_of_one_session(agent: Agent) -> None:
 async def option_of_one_session(agent: Agent) -> None:
     """Setting the options of a session leaves those of the others as they are."""
     other = await _new(agent)
-    # Those of the profile are set in every new session.
-    before = {each.get("id"): each.get("currentValue") for each in _options(other)} | dict(agent.profile.options)
+    # As with modes; a mode of the profile's may be an option, too.
+    again = await _opened_again(agent, other["sessionId"])
+    before = {each.get("id"): each.get("currentValue") for each in _options(again)}
     session = await agent.session()
     chosen: dict[object, object] = {}
     for option in _options(other):
-        value = next((each for each in _values(option) if each != before[option.get("id")]), None)
+        value = next((each for each in _values(option) if each != before.get(option.get("id"))), None)
         if option.get("type") == "select" and value is not None:
             params = {"sessionId": session, "configId": option.get("id"), "value": value}
             await (await agent.request("session/set_config_option", params)).result()
@@ -210,4 +212,4 @@ async def option_of_one_session(agent: Agent) -> None:
     for option in _options(await _opened_again(agent, other["sessionId"])):
         id, now = option.get("id"), option.get("currentValue")
         if id in chosen and now == chosen[id]:
-            fail(f"{id} of another session was {before[id]!r} and is {now!r} now, which was set in the first one")
+            fail(f"{id} of another session was {before.get(id)!r} and is {now!r} now, which was set in the first one")

@@ -8,7 +8,7 @@ from typing import Any
 from conformance.agent.cases.sessions import end
 from conformance.agent.registry import case
 from conformance.agent.subject import Agent, Pending
-from conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable, skip
+from conformance.core.case import CHOICE, MUST, SHOULD, belongs_to, choice, fail, not_applicable, skip
 
 ACP = "ACP v1"
 LOADING = "Session Setup, Loading Sessions"
@@ -130,7 +130,8 @@ async def _loaded(agent: Agent) -> tuple[Pending, int, str, str, str]:
     session, asked, said = await _with_history(agent)
     since = len(agent.received)
     loading = await reopen(agent, "session/load", session)
-    await loading.result()
+    with belongs_to("sessions/load-replays-user"):
+        await loading.result()
     return loading, since, session, asked, said
 
 

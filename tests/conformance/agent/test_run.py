@@ -20,7 +20,7 @@ from conformance.core.case import CHOICE, MUST, SHOULD, Case, Registry, fail
 from conformance.core.process import Process
 from conformance.core.result import CaseResult, Run, Verdict
 from conformance.report.terminal import Terminal
-from tests.conformance.fuzz.agent import Over, SmallAgent
+from tests.conformance.fuzz.agent import Over, SmallAgent, error
 from tests.conformance.fuzz.agents import PROFILE, InMemory
 
 BACKENDS = ["asyncio", "trio"]
@@ -140,6 +140,29 @@ def test_the_profile_says_what_the_user_fills_into_forms(
     assert case.verdict is Verdict.PASS, case
 
 
+class ModeIsAnOption(SmallAgent):
+    """Its mode is one of its options as well."""
+
+    def _answer(self, id: Any, method: Any, params: Any) -> Iterator[Any]:
+        (answer,) = super()._answer(id, method, params)
+        name = answer.get("result", {}).get("sessionId") or params.get("sessionId")
+        if method in ("session/set_mode", "session/set_config_option"):
+            vars(self)[name] = params.get("modeId") or params["value"]
+        values = [{"value": value, "name": value} for value in ("ask", "code")]
+        option = {"id": "mode", "name": "Mode", "type": "select", "options": values}
+        listed = [{**option, "currentValue": vars(self).get(name, "ask")}]
+        if method in ("session/new", "session/resume", "session/set_config_option"):
+            answer = {"jsonrpc": "2.0", "id": id, "result": {**answer.get("result", {}), "configOptions": listed}}
+        yield answer
+
+
+def test_a_mode_that_the_profile_sets_and_the_options_show_is_not_taken_for_that_of_another_session() -> None:
+    known = replace(PROFILE, mode="code")
+    run = AgentRun(["small"], known, timeout=0.4, start=Started(ModeIsAnOption))
+    (case,) = anyio.run(run.run, load().matching(["sessions/option-of-one-session"])).cases
+    assert case.verdict is Verdict.PASS, case.reason
+
+
 class DiesAtAnArray(SmallAgent):
     def take(self, message: Any) -> Iterator[Any]:
         if isinstance(message, list):
@@ -164,6 +187,32 @@ def test_what_a_case_fails_for_is_not_told_again_by_that_of_the_whole_run(name: 
     run = judge([a_case(writes, id=name), *load().matching(["gating/never-unannounced"])])
     assert [case.verdict for case in run.cases] == [Verdict.FAIL, verdict]
     assert run.cases[1].root == (name if verdict is Verdict.UNREACHED else "")
+
+
+def test_arrays_that_are_never_answered_are_told_once() -> None:
+    class Silent(SmallAgent):
+        def take(self, message: Any) -> Iterator[Any]:
+            return iter(()) if isinstance(message, list) else super().take(message)
+
+    names = ["one-array", "each-request", "no-response-to-notifications", "empty"]
+    told_once(judge(load().matching([f"batch/{name}" for name in names]), Started(Silent)), "batch/one-array")
+
+
+def test_sessions_that_cannot_be_loaded_are_told_of_once() -> None:
+    class LoadsNothing(SmallAgent):
+        def _answer(self, id: Any, method: Any, params: Any) -> Iterator[Any]:
+            return iter([error(id, -32603)]) if method == "session/load" else super()._answer(id, method, params)
+
+    names = ["load-replays-user", "load-replays-agent", "load-replays-first", "loaded-goes-on", "load-twice-the-same"]
+    run = judge(load().matching([f"sessions/{name}" for name in names]), Started(LoadsNothing))
+    told_once(run, "sessions/load-replays-user")
+
+
+def told_once(run: Run, root: str) -> None:
+    verdicts = {case.id: (case.verdict, case.root) for case in run.cases}
+    assert verdicts.pop(root)[0] in (Verdict.FAIL, Verdict.WARN)
+    assert len(verdicts) > 2
+    assert set(verdicts.values()) == {(Verdict.UNREACHED, root)}
 
 
 def test_without_the_case_that_stands_for_it_a_case_speaks_for_itself() -> None:
