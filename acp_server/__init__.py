@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from acp_server.errors import ToolRejected as ToolRejected
     from acp_server.errors import TurnEnded as TurnEnded
     from acp_server.errors import UsageError as UsageError
+    from acp_server.peer.call import Call as Call
     from acp_server.peer.connection import Connection as Connection
-    from acp_server.peer.context import Call as Call
     from acp_server.peer.limits import Limits as Limits
     from acp_server.session.client import Client as Client
     from acp_server.session.client import PermissionAnswer as PermissionAnswer
@@ -90,7 +90,7 @@ _NAMES = {
         "UsageError"
     ),
     "peer.connection": "Connection",
-    "peer.context": "Call",
+    "peer.call": "Call",
     "peer.limits": "Limits",
     "session.client": "Client PermissionAnswer",
     "session.session": "Session",

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overl
 
 from acp_server.agent import handlers
 from acp_server.errors import ResourceNotFound, UsageError
+from acp_server.peer.call import Notice, Route
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
-from acp_server.peer.route import Notice, Route
 from acp_server.peer.stream import Stream
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.routes import AgentSide

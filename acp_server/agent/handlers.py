@@ -19,9 +19,8 @@ import anyio.to_thread
 from anyio.lowlevel import RunVar
 
 from acp_server.errors import InvalidParams, UsageError
-from acp_server.peer.context import Call, Handler
+from acp_server.peer.call import Call, Handler, NoticeHandler, Route
 from acp_server.peer.peer import Peer
-from acp_server.peer.route import NoticeHandler, Route
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol
 import anyio
 
 from acp_server.errors import CapabilityMissing, ConnectionClosed
+from acp_server.peer.call import Routes
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate, OnOver
-from acp_server.peer.route import Routes
 from acp_server.peer.stream import Stream
 from acp_server.schema import AgentCapabilities, PromptRequest, PromptResponse
 from acp_server.schema.methods import METHODS, is_announced

@@ -15,9 +15,8 @@ from pydantic import ValidationError
 
 from acp_server.client.handlers import AskPermission, Handlers, PermissionAnswer
 from acp_server.errors import InternalError, InvalidParams, UsageError
-from acp_server.peer.context import Call, Follower, Handler
+from acp_server.peer.call import Call, Follower, Handler, Notice, NoticeHandler, Route, Routes
 from acp_server.peer.peer import Peer
-from acp_server.peer.route import Notice, NoticeHandler, Route, Routes
 from acp_server.schema import PermissionOption, RequestPermissionRequest
 from acp_server.schema.methods import METHODS, Method
 from acp_server.tasks.cause import Cause
@@ -188,7 +187,7 @@ class Bounds:
         self._has_told = False
 
     def register_question(self, call: Call) -> None:
-        """Take in a question to the user, until it is through; see `acp_server.peer.route.Register`.
+        """Take in a question to the user, until it is through; see `acp_server.peer.call.Register`.
 
         Raises InternalError, with `{"limit": "questions"}` as its data, if too many are open.
         """

@@ -27,7 +27,7 @@ from acp_server.errors import (
     UsageError,
 )
 from acp_server.schema import PromptRequest, PromptResponse, SessionNotification, SessionUpdate, UnknownSessionUpdate
-from acp_server.tasks.failure import is_cancellation
+from acp_server.tasks.cause import is_cancellation
 from acp_server.tasks.grace import DEFAULT_GRACE
 from acp_server.wire import codec
 

@@ -13,16 +13,15 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 
+from acp_server.peer.call import NoticeHandler, Routes
 from acp_server.peer.inbound import Inbound
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import in_notification
 from acp_server.peer.outcome import report
 from acp_server.peer.peer import Peer
 from acp_server.peer.reader import Handlers, Reader
-from acp_server.peer.route import NoticeHandler, Routes
 from acp_server.peer.stream import Stream
-from acp_server.tasks.cause import Cause
-from acp_server.tasks.failure import program_end
+from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.grace import grace
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Outgoing

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import anyio.lowlevel
 
-from acp_server.peer.context import Call
+from acp_server.peer.call import Call
 from acp_server.peer.writer import Writer
 from acp_server.tasks.scopes import Pair, Scopes
 from acp_server.tasks.signal import Bell

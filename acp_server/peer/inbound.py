@@ -13,13 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.errors import EncodeError, InternalError
-from acp_server.peer.context import Call
+from acp_server.peer.call import Call, Routes
 from acp_server.peer.dispatch import Dispatcher
 from acp_server.peer.outcome import outcome, unwritable
 from acp_server.peer.peer import Peer
-from acp_server.peer.route import Routes
-from acp_server.tasks.cause import Cause
-from acp_server.tasks.failure import program_end
+from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.tree import NOTHING, Node
 from acp_server.wire.messages import Params, Request, is_request_id
 

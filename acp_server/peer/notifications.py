@@ -19,7 +19,7 @@ from typing import Final
 
 from acp_server.peer.outbound import in_notification
 from acp_server.peer.outcome import report
-from acp_server.tasks.failure import is_cancellation, program_end
+from acp_server.tasks.cause import is_cancellation, program_end
 from acp_server.tasks.scopes import Scopes
 from acp_server.tasks.tree import Node
 

@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError
-from acp_server.tasks.failure import failures_in, is_time_out
+from acp_server.tasks.cause import failures_in, is_time_out
 from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from acp_server.peer.outcome import report
 from acp_server.peer.stream import Stream
 from acp_server.peer.tracing import tracing
 from acp_server.peer.writer import Writer
-from acp_server.tasks.cause import Cause
-from acp_server.tasks.failure import is_cancellation, program_end
+from acp_server.tasks.cause import Cause, is_cancellation, program_end
 from acp_server.tasks.grace import Watchdog
 from acp_server.tasks.scopes import Scopes
 from acp_server.tasks.spawn import Spawner

@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
 from acp_server.errors import RpcError
-from acp_server.peer.context import Call, Handler
-from acp_server.peer.route import Route
+from acp_server.peer.call import Call, Handler, Route
 from acp_server.tasks.tree import NOTHING
 
 with warnings.catch_warnings():

@@ -24,7 +24,7 @@ _USERS_CHOICE: Final = (ToolRejected, ToolCancelled)
 
 
 class Traced(Protocol):
-    """What a span tells of a request, see `acp_server.peer.context.Call`."""
+    """What a span tells of a request, see `acp_server.peer.call.Call`."""
 
     node: Node
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from acp_server.errors import UsageError
-from acp_server.peer.route import Notice, Route
+from acp_server.peer.call import Notice, Route
 
 if TYPE_CHECKING:
-    from acp_server.peer.context import Call
+    from acp_server.peer.call import Call
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.hosts import McpHost, ToolHost
     from acp_server.session.session import Session

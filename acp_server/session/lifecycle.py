@@ -18,7 +18,7 @@ import anyio
 from anyio import to_thread
 
 from acp_server.errors import RequestCancelled, ResourceNotFound
-from acp_server.peer.context import Call, Follower
+from acp_server.peer.call import Call, Follower
 from acp_server.schema.reading import absolute, read
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.negotiation import ClientProfile, Login

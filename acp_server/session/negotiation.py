@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.errors import AuthRequired
-from acp_server.peer.context import Call, Follower
+from acp_server.peer.call import Call, Follower
 from acp_server.session.definition import AgentDefinition
 
 if TYPE_CHECKING:

@@ -21,14 +21,14 @@ from acp_server.errors import (
     ToolCancelled,
     ToolRejected,
 )
-from acp_server.peer.context import Call, Follower
+from acp_server.peer.call import Call, Follower
 from acp_server.peer.outcome import report_cancelled
 from acp_server.schema.reading import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.state import TurnState
 from acp_server.session.turn import Turn
-from acp_server.tasks.failure import failures_in, program_end
+from acp_server.tasks.cause import failures_in, program_end
 from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from acp_server.errors import ConnectionClosed
-from acp_server.tasks.cause import Cause
-from acp_server.tasks.failure import program_end
+from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.grace import Job
 from acp_server.tasks.tree import NOTHING
 

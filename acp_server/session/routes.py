@@ -11,11 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from acp_server.errors import InvalidRequest, MethodNotFound, ResourceNotFound
+from acp_server.peer.call import Call, Notice, Route, Routes
 from acp_server.peer.connection import Connection
-from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
-from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.stream import Stream
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize

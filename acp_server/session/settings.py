@@ -15,7 +15,7 @@ from acp_server.schema.reading import problem, read
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
-    from acp_server.peer.context import Call
+    from acp_server.peer.call import Call
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
     from acp_server.session.definition import AgentDefinition

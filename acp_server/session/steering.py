@@ -13,7 +13,7 @@ from acp_server.session.state import TurnState
 from acp_server.store.history import Message
 
 if TYPE_CHECKING:
-    from acp_server.peer.context import Call
+    from acp_server.peer.call import Call
     from acp_server.session.definition import SteeringHandler
     from acp_server.session.session import Session
 

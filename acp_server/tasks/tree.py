@@ -12,8 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
-from acp_server.tasks.cause import Cause
-from acp_server.tasks.failure import is_cancellation
+from acp_server.tasks.cause import Cause, is_cancellation
 from acp_server.tasks.scopes import Pair, Scopes, has_room, stop_cancelling_in
 
 logger = logging.getLogger("acp_server.tasks")

@@ -16,8 +16,7 @@ import anyio
 from acp_server.errors import ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.session.turn import Turn
 from acp_server.store.records import ToolResult
-from acp_server.tasks.cause import Cause
-from acp_server.tasks.failure import is_cancellation, program_end
+from acp_server.tasks.cause import Cause, is_cancellation, program_end
 from acp_server.tasks.grace import Job, grace
 from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node

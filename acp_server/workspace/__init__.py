@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from acp_server import __version__
 from acp_server.agent.app import Agent
-from acp_server.peer.context import Call
+from acp_server.peer.call import Call
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
 from acp_server.workspace import change, report, run

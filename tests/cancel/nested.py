@@ -15,9 +15,8 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import ConnectionClosed
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from acp_server.peer.writer import Writer
 from acp_server.tasks.grace import grace
 from acp_server.testing.streams import MemoryStream, memory_pair

@@ -9,9 +9,8 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import RequestTimeout
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from acp_server.testing.streams import FaultyStream, memory_pair
 from tests.peer.handlers import CANCELLED
 from tests.wire.live import Peer, cancel, request, served

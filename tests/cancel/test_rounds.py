@@ -11,9 +11,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from tests.cancel.stepper import tasks
 from tests.peer.handlers import CANCELLED
 from tests.wire.live import Peer, cancel, request, served

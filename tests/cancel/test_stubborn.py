@@ -9,9 +9,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from tests.peer.handlers import CANCELLED
 from tests.wire.live import cancel, request, served
 

@@ -180,7 +180,7 @@ def failing(folder: Path) -> str:
     (folder / "failing.py").write_text(
         "import logging\n"
         "from acp_server.peer.connection import Connection\n"
-        "from acp_server.peer.route import Route, Routes\n"
+        "from acp_server.peer.call import Route, Routes\n"
         "async def fail(call):\n"
         "    logging.getLogger('mine').info('told')\n"
         "    raise ValueError('secret' * call.params.get('size', 1))\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acp_server import Agent, Call, Session, Turn, schema
-from acp_server.peer.route import Notice
+from acp_server.peer.call import Notice
 from acp_server.schema import v2
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.v2.routes import Methods

@@ -9,9 +9,8 @@ import anyio
 import anyio.lowlevel
 
 from acp_server.errors import ConnectionClosed
+from acp_server.peer.call import Call, Notice, Route, Routes
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.grace import grace
 from acp_server.testing import FaultyStream, memory_pair
 

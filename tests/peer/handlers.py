@@ -6,8 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
+from acp_server.peer.call import Call, Route, Routes
 from tests.wire.live import cancel, request, served
 
 CANCELLED = {"code": -32800, "message": "Request cancelled"}

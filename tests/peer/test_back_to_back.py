@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acp_server.errors import ConnectionClosed, RequestTimeout, RpcError
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from acp_server.tasks.grace import grace
 from acp_server.testing import FaultyStream, MemoryStream, memory_pair
 from tests.peer.ends import PATIENCE, Answers, assert_over, listen

@@ -8,9 +8,8 @@ import anyio
 import pytest
 
 from acp_server.errors import ConnectionClosed
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
 from acp_server.wire.messages import Notification

@@ -9,10 +9,9 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import ConnectionClosed
+from acp_server.peer.call import Call, Notice, Route, Routes
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
 from acp_server.peer.peer import Peer
-from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
 from acp_server.testing import memory_pair

@@ -7,9 +7,8 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.peer import reader as reader_module
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from tests.peer.ends import (
     PATIENCE,
     End,

@@ -16,9 +16,8 @@ import sniffio
 
 from acp_server.errors import InvalidParams
 from acp_server.peer import dispatch
-from acp_server.peer.context import Call
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.limits import Limits
-from acp_server.peer.route import Route, Routes
 from tests.peer.ends import CANCELLED, PATIENCE, cancel, notification, request, result, serving, until
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.peer.context import Call
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.limits import Limits
-from acp_server.peer.route import Route, Routes
 from acp_server.tasks.spawn import Spawner
 from tests.peer.ends import CANCELLED, End, cancel, hang, line, ping, request, result, serving, until
 

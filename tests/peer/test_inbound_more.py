@@ -10,10 +10,9 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import InvalidParams
+from acp_server.peer.call import Call, Follower, Notice, Route, Routes
 from acp_server.peer.connection import Limits
-from acp_server.peer.context import Call, Follower
 from acp_server.peer.peer import Peer
-from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.wire.messages import Notification
 from tests.peer.handlers import CANCELLED, Handlers, logged

@@ -10,9 +10,8 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import ConnectionClosed, RpcError
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from acp_server.tasks.grace import grace
 from tests.peer.ends import CANCELLED, End, cancel, error, linked, request, result, serving, until
 

@@ -7,10 +7,9 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import ConnectionClosed
+from acp_server.peer.call import Call, Notice, Route, Routes
 from acp_server.peer.connection import Limits
-from acp_server.peer.context import Call
 from acp_server.peer.peer import Peer
-from acp_server.peer.route import Notice, Route, Routes
 from acp_server.peer.writer import HIGH_WATER
 from tests.peer.ends import CANCELLED, Answers, End, cancel, hang, listen, notification, request, result, serving, until
 

@@ -8,8 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import ConnectionClosed, InvalidParams, RequestCancelled, RpcError
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
+from acp_server.peer.call import Call, Route, Routes
 from tests.peer.handlers import CANCELLED, INTERNAL, answer_of, logged, raiser
 from tests.tasks.stray import stray_cancellation
 from tests.wire.live import request, served

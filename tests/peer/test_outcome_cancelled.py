@@ -7,12 +7,10 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import InvalidParams
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection
-from acp_server.peer.context import Call
 from acp_server.peer.outcome import report
-from acp_server.peer.route import Route, Routes
-from acp_server.tasks.cause import Cause
-from acp_server.tasks.failure import program_end
+from acp_server.tasks.cause import Cause, program_end
 from acp_server.testing.streams import memory_pair
 from tests.peer.handlers import CANCELLED, INTERNAL, answer_of, logged, raiser
 from tests.tasks.stray import stray_cancellation

@@ -8,8 +8,8 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.peer import reader as reader_module
+from acp_server.peer.call import Routes
 from acp_server.peer.limits import Limits
-from acp_server.peer.route import Routes
 from tests.peer.ends import (
     PATIENCE,
     End,

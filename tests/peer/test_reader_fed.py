@@ -11,10 +11,9 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.peer import reader as reader_module
+from acp_server.peer.call import Call, Notice, Route, Routes
 from acp_server.peer.connection import Connection
-from acp_server.peer.context import Call
 from acp_server.peer.limits import Limits
-from acp_server.peer.route import Notice, Route, Routes
 from tests.peer.ends import CANCELLED, PATIENCE, cancel, line, listen, ping, request, result, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]

@@ -12,9 +12,8 @@ import anyio.to_thread
 import pytest
 
 from acp_server.errors import RpcError
-from acp_server.peer.context import Call
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.resolve import JsonRpcError, Result, Success
-from acp_server.peer.route import Route, Routes
 from tests.wire.live import cancel, request, served
 
 pytestmark = pytest.mark.anyio
@@ -143,7 +142,7 @@ async def test_the_handshake_does_not_import_jsonrpcserver_and_the_first_call_do
 import sys
 import anyio
 from acp_server.peer.connection import Connection
-from acp_server.peer.route import Route, Routes
+from acp_server.peer.call import Route, Routes
 from acp_server.testing.streams import memory_pair
 
 async def hello(call):

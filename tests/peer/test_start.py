@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from tests.peer.ends import request, serving
 
 pytestmark = pytest.mark.anyio

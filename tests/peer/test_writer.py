@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import ConnectionClosed
-from acp_server.peer.route import Routes
+from acp_server.peer.call import Routes
 from acp_server.peer.writer import HIGH_WATER, Writer
 from tests.peer.ends import PATIENCE, line, linked, listen, notification, until
 

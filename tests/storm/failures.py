@@ -7,7 +7,7 @@ from typing import Any
 import sniffio
 
 from acp_server import RequestCancelled, RpcError
-from acp_server.tasks.failure import failures_in
+from acp_server.tasks.cause import failures_in
 from tests.storm.threads import Note
 
 REQUEST_FAILED = -31999

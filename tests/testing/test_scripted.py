@@ -8,9 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from acp_server.peer.stream import Stream
 from acp_server.testing import FaultyStream, MemoryStream, ScriptedAgent, ScriptedClient, memory_pair, scripted
 

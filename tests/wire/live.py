@@ -9,9 +9,8 @@ from typing import Any
 
 import anyio
 
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from acp_server.testing.streams import MemoryStream, memory_pair
 
 PATIENCE = 10.0

@@ -9,9 +9,8 @@ import pytest
 
 import acp_server
 from acp_server.errors import ConnectionClosed, MalformedResponse
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from tests.wire.live import Peer, request, served
 
 pytestmark = pytest.mark.anyio

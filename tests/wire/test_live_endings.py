@@ -7,10 +7,9 @@ import anyio
 import pytest
 
 from acp_server.errors import InvalidParams, RpcError
+from acp_server.peer.call import Call, Notice, Route, Routes
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
 from acp_server.peer.peer import Peer as OtherSide
-from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.testing.streams import memory_pair
 from tests.wire.live import PATIENCE, Peer, cancel, notification, request, served

@@ -17,8 +17,8 @@ from acp_server.client.v2.foreground import Foreground
 from acp_server.client.v2.updates import Translator
 from acp_server.client.v2.values import MODE, Wire, config_options, modes, permission
 from acp_server.errors import CapabilityMissing, EncodeError, InternalError, InvalidParams, RpcError
+from acp_server.peer.call import Routes
 from acp_server.peer.outbound import OnLate, OnOver
-from acp_server.peer.route import Routes
 from acp_server.schema import (
     PromptRequest,
     PromptResponse,

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.errors import InvalidRequest, RpcError, UnsupportedProtocolVersion
-from acp_server.peer.route import Register, Route, Routes
+from acp_server.peer.call import Register, Route, Routes
 from acp_server.schema.reading import problem, read
 from acp_server.session.negotiation import Greeting, as_v1, initialize
 
 if TYPE_CHECKING:
-    from acp_server.peer.context import Call
+    from acp_server.peer.call import Call
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
 

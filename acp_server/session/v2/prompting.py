@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import anyio
 
 from acp_server.errors import InvalidRequest, RequestCancelled, SessionClosed
-from acp_server.peer.context import Call, Follower
+from acp_server.peer.call import Call, Follower
 from acp_server.peer.outcome import outcome
 from acp_server.schema.reading import problem, read
 from acp_server.session import prompting as v1
 from acp_server.session.state import TurnState
 from acp_server.session.steering import inject
 from acp_server.session.turn import Turn as AnyTurn
-from acp_server.tasks.failure import program_end
+from acp_server.tasks.cause import program_end
 from acp_server.tasks.grace import Job
 from acp_server.tasks.tree import NOTHING, Node
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from acp_server.peer.route import Notice, Route, Routes
+from acp_server.peer.call import Notice, Route, Routes
 from acp_server.schema.reading import problem, read
 from acp_server.session.settings import Choosing
 from acp_server.session.v2 import forms
@@ -14,7 +14,7 @@ from acp_server.session.v2.prompting import Prompting
 from acp_server.session.v2.session import Lifecycle
 
 if TYPE_CHECKING:
-    from acp_server.peer.context import Call
+    from acp_server.peer.call import Call
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.session import Session as AnySession

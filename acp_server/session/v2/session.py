@@ -24,7 +24,7 @@ from acp_server.session.v2 import forms
 from acp_server.session.v2.updates import Updates
 
 if TYPE_CHECKING:
-    from acp_server.peer.context import Call
+    from acp_server.peer.call import Call
     from acp_server.peer.peer import Peer
     from acp_server.schema.base import Model
     from acp_server.schema.session import McpServer, ResumeSessionRequest

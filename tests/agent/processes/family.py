@@ -13,9 +13,8 @@ import anyio
 import trio
 
 from acp_server.agent.serve import run
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from acp_server.peer.stream import Stream
 from tests.agent.processes.plain import LIMITS
 

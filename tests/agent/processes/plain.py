@@ -18,9 +18,8 @@ import anyio.from_thread
 import anyio.to_thread
 
 from acp_server.agent.serve import run
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection, Limits
-from acp_server.peer.context import Call
-from acp_server.peer.route import Route, Routes
 from acp_server.peer.stream import Stream
 from acp_server.tasks.cause import Cause
 

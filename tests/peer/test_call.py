@@ -6,9 +6,8 @@ import anyio
 import pytest
 
 from acp_server.errors import ConnectionClosed, RequestTimeout
-from acp_server.peer.context import Call, Follower
+from acp_server.peer.call import Call, Follower, Notice, Route, Routes
 from acp_server.peer.limits import Limits
-from acp_server.peer.route import Notice, Route, Routes
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import NOTHING
 from tests.peer.ends import cancel, result, serving
