@@ -108,7 +108,7 @@ class Gateway:
                     patience=settings.patience,
                     protocol=settings.protocol,
                 )
-                return Pool(name, program, ids, limits=settings.limits, size=settings.agents, lives=lives)
+                return Pool(program, ids, settings.agents, lives)
 
             self.bots = Bots(pool, isolated=settings.isolation is not None)
             self.bots.set(settings.bots, settings.agent)

@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 
 from acp_server.client import SessionTaken
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
-from acp_server.gateway.limits import ONE, Limits, Size
+from acp_server.gateway.limits import ONE, Size
 from acp_server.gateway.process import Changes, OpenSession, Process
 from acp_server.gateway.program import Program, Trust
 from acp_server.gateway.records import Ids, KnownSession
@@ -49,14 +49,14 @@ class Lives:
 class Pool:
     """The processes that the chats of one bot share; where tokens are isolated, those of one bot and one token."""
 
-    def __init__(
-        self, name: str, program: Program, ids: Ids, *, limits: Limits, size: Size = ONE, lives: Lives | None = None
-    ) -> None:
-        self.name = name
+    def __init__(self, program: Program, ids: Ids, size: Size = ONE, lives: Lives | None = None) -> None:
+        self.name = program.bot
         self.command = program.command
+        self.waiting = 0
+        """How many chats wait for a session."""
         self._program = program
         self._ids = ids
-        self._limits = limits
+        self._limits = program.limits
         self._size = size
         self._lives = lives or Lives()
         self._members: list[Process] = []
@@ -65,7 +65,6 @@ class Pool:
         """All that have not ended, also those that new chats do not get."""
         self._group: TaskGroup | None = None
         self._is_retired = False
-        self._waiting = 0
         self._queue = anyio.Lock()
         """Has the chat that gets a process next."""
         self._changes = Changes()
@@ -73,7 +72,7 @@ class Pool:
         self._pause = _PAUSE
         self._next_start = -math.inf
         self._keys = SessionKeys()
-        self._trust = Trust(limits, self.distrust)
+        self._trust = Trust(program.limits, self.distrust)
 
     def use(self, group: TaskGroup) -> None:
         """Let its processes be watched by tasks of this group; when it is cancelled they are ended."""
@@ -90,11 +89,6 @@ class Pool:
         """How many processes it has that have not ended."""
         return sum(process.spawned is not None for process in self._running)
 
-    @property
-    def waiting(self) -> int:
-        """How many chats wait for a session."""
-        return self._waiting
-
     def retire(self) -> None:
         """No further chat gets this bot. Chats that have it keep it. When they are through, its agents are ended."""
         self._is_retired = True
@@ -107,12 +101,12 @@ class Pool:
 
         Raises AcpError or OSError if no session can be opened.
         """
-        self._waiting += 1
+        self.waiting += 1
         try:
             with ExitStack() as place:
                 return await self._open(known, place)
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
 
     async def _open(self, known: KnownSession | None, place: ExitStack) -> OpenSession:
         process, known = await self._find_place(known, place)

@@ -130,9 +130,8 @@ async def listed(http: httpx.AsyncClient, conversation: str) -> list[str]:
 
 def pool_of(command: Sequence[str], cwd: str, *, patience: Patience, size: Size = ONE, **limits: Any) -> Pool:
     """The processes of an agent, without a gateway."""
-    bounds = Limits(**limits)
-    program = Program(bot="1", command=command, place=lambda: Place(cwd), limits=bounds, patience=patience)
-    return Pool("1", program, Ids(), limits=bounds, size=size)
+    program = Program(bot="1", command=command, place=lambda: Place(cwd), limits=Limits(**limits), patience=patience)
+    return Pool(program, Ids(), size)
 
 
 class Counting:

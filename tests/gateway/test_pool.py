@@ -44,9 +44,11 @@ class Chat:
 class Agents:
     """A program whose processes are scripted agents in memory. Each counts its sessions from 1."""
 
+    bot = "1"
     command = ("scripted",)
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self.peers: list[Scripted] = []
         self.gone: list[anyio.Event] = []
         self.broken = False
@@ -102,9 +104,8 @@ class Room:
 @asynccontextmanager
 async def room(size: str, **limits: Any) -> AsyncIterator[Room]:
     least, most = map(int, size.split(":"))
-    agents, lives = Agents(), Lives()
-    bounds = Size(least, most)
-    pool = Pool("1", cast("Any", agents), Ids(), limits=Limits(**limits), size=bounds, lives=lives)
+    agents, lives = Agents(Limits(**limits)), Lives()
+    pool = Pool(cast("Any", agents), Ids(), Size(least, most), lives)
     with anyio.fail_after(3 * PATIENCE):
         async with anyio.create_task_group() as group:
             pool.use(group)
