@@ -138,9 +138,9 @@ def read(kind: type[_B], data: Any) -> _B:
     if meta_data:
         _check_meta_data(meta_data)
     for name in ("additional_messages", "messages"):
-        check_messages(getattr(body, name, []))
+        _check_messages(getattr(body, name, []))
     if isinstance(body, EnterMessage):
-        check_messages([body])
+        _check_messages([body])
         if body.kind not in (QUESTION, ANSWER):
             raise ApiError(Code.BAD_MESSAGE, "a message that is inserted is of the type question or answer")
         check_said(body.content)
@@ -149,7 +149,7 @@ def read(kind: type[_B], data: Any) -> _B:
     return body
 
 
-def check_messages(messages: list[EnterMessage]) -> None:
+def _check_messages(messages: list[EnterMessage]) -> None:
     """Raise ApiError for too many messages, or for one that cannot be read."""
     if len(messages) > MESSAGES:
         raise ApiError(Code.TOO_MANY_MESSAGES, f"more than {MESSAGES} messages")

@@ -71,6 +71,10 @@ class Call:
         """A parameter of the URL; None if it is not there."""
         return self._request.query_params.get(name)
 
+    def place(self, of: str) -> tuple[str | None, str | None]:
+        """The conversation that the URL names, and what of it: `chat_id` or `message_id`."""
+        return self.query("conversation_id"), self.query(of)
+
     def number(self, name: str, default: int, most: int = _MOST_PAGES) -> int:
         """A parameter of the URL that is a number from 1 to `most`. Raises ApiError."""
         text = self.query(name)
@@ -186,13 +190,13 @@ async def create_chat(call: Call) -> Answer | Listener:
 
 async def retrieve_chat(call: Call) -> Answer:
     """A chat as it is now."""
-    chat = await call.gateway.chats.retrieve(call.caller, call.query("conversation_id"), call.query("chat_id"))
+    chat = await call.gateway.chats.retrieve(call.caller, *call.place("chat_id"))
     return Answer(chat.to_wire())
 
 
 async def list_chat_messages(call: Call) -> Answer:
     """What a chat has produced."""
-    found = await call.gateway.chats.messages(call.caller, call.query("conversation_id"), call.query("chat_id"))
+    found = await call.gateway.chats.messages(call.caller, *call.place("chat_id"))
     return Answer([message.to_wire() for message in found])
 
 
@@ -202,9 +206,7 @@ async def submit_tool_outputs(call: Call) -> Answer | Listener | Response:
     everywhere = call.gateway.everywhere
     while True:
         try:
-            return _begun(
-                await everywhere.submit(call.caller, call.query("conversation_id"), call.query("chat_id"), body)
-            )
+            return _begun(await everywhere.submit(call.caller, *call.place("chat_id"), body))
         except Elsewhere as elsewhere:
             if (url := await call.gateway.store.do(url_of, elsewhere.node)) is not None:
                 return await call.forward(url, body.model_dump_json().encode())
@@ -277,23 +279,18 @@ async def list_messages(call: Call) -> Answer:
 
 async def retrieve_message(call: Call) -> Answer:
     """A message."""
-    conversations = call.gateway.conversations
-    found = await call.kept(conversations.find_message, call.query("conversation_id"), call.query("message_id"))
+    found = await call.kept(call.gateway.conversations.find_message, *call.place("message_id"))
     return Answer(found.to_wire())
 
 
 async def modify_message(call: Call) -> Answer:
     """Change a message. The documented place of the message is beside `data`."""
     body = await call.body(ModifyBody)
-    conversations = call.gateway.conversations
-    changed = await call.kept(
-        conversations.modify_message, call.query("conversation_id"), call.query("message_id"), body
-    )
+    changed = await call.kept(call.gateway.conversations.modify_message, *call.place("message_id"), body)
     return Answer({}, {"message": changed.to_wire()})
 
 
 async def delete_message(call: Call) -> Answer:
     """Remove a message."""
-    conversations = call.gateway.conversations
-    removed = await call.kept(conversations.delete_message, call.query("conversation_id"), call.query("message_id"))
+    removed = await call.kept(call.gateway.conversations.delete_message, *call.place("message_id"))
     return Answer(removed.to_wire())

@@ -62,17 +62,13 @@ class Listener:
         self._size = 0
         self._largest = 0
         """The size of the largest frame since the client was last told everything."""
-        self._closed = False
-        self._changed = anyio.Event()
-
-    @property
-    def closed(self) -> bool:
+        self.closed = False
         """Whether nothing more will come."""
-        return self._closed
+        self._changed = anyio.Event()
 
     def put(self, data: bytes) -> None:
         """One more frame. Never waits."""
-        if self._closed:
+        if self.closed:
             return
         self._frames.append(data)
         self._size += len(data)
@@ -86,13 +82,13 @@ class Listener:
 
     def close(self) -> None:
         """Nothing more will come."""
-        self._closed = True
+        self.closed = True
         self._changed.set()
 
     async def next(self) -> bytes | None:
         """The next frame, when it is there; None at the end."""
         while not self._frames:
-            if self._closed:
+            if self.closed:
                 return None
             self._changed = anyio.Event()
             await self._changed.wait()

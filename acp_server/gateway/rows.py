@@ -166,7 +166,6 @@ class Rows(ChatRows):
         """What a chat in this section builds on, without the message `but`. Given `unknown_to`, only what that session
         has not heard. Returns the newest messages that together have `most` bytes, in order, and the ids of those
         before."""
-        messages: list[Message] = []
         where, values = f"{_CONTEXT} AND section_id = ?", [conversation_id, section_id]
         if unknown_to is not None:
             where, values = f"{where} AND (known_to IS NULL OR known_to <> ?)", [*values, unknown_to]
