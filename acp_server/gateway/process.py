@@ -10,14 +10,13 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import anyio
 
 from acp_server.client import Handlers, RemoteAgent, RemoteSession
 from acp_server.client.handlers import PermissionAnswer
-from acp_server.errors import AcpError, RequestTimeout
+from acp_server.errors import AcpError
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.questions import FormQuestion, PermissionQuestion, Question, UrlQuestion
 from acp_server.gateway.records import Ids, KnownSession
@@ -31,21 +30,6 @@ from acp_server.schema import (
 )
 
 logger = logging.getLogger("acp_server.gateway")
-
-THERE: Final = "_acp_server/there"
-"""A method that no agent has. An agent that reads its input says so at once, whatever else it does."""
-_SECOND_LOOK: Final = 0.05
-
-
-class Probe(Enum):
-    """What came of asking an agent whether it is there."""
-
-    ANSWER = auto()
-    """It says so. Or it is gone altogether, which is for others to see."""
-    BUSY = auto()
-    """Something else: it works, and takes nothing in."""
-    SILENT = auto()
-    """Nothing at all."""
 
 
 class Turn(Protocol):
@@ -236,20 +220,6 @@ class Process:
         if self.agent is None or not self._turns or any(turn.has_questions for turn in self._turns.values()):
             return None
         return self._begun, self.agent.link.heard
-
-    async def probe(self, seconds: float) -> Probe:
-        """Ask the agent whether it is there, and wait for so many seconds."""
-        assert self.agent is not None
-        before = self.agent.link.heard
-        try:
-            await self.agent.request(THERE, {}, timeout=seconds)
-        except RequestTimeout:
-            # If it was the gateway that stood still, what was said meanwhile is about to be heard.
-            await anyio.sleep(_SECOND_LOOK)
-            return Probe.BUSY if self.agent.link.heard > before else Probe.SILENT
-        except AcpError:
-            pass
-        return Probe.ANSWER
 
     @contextmanager
     def probing(self) -> Generator[None]:

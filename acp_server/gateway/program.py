@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -15,10 +16,10 @@ import anyio
 import anyio.to_thread
 
 from acp_server.client import Patience, RemoteAgent, RemoteTurn, spawn_agent
-from acp_server.errors import AcpError, ConnectionClosed
+from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.gateway.errors import outline
 from acp_server.gateway.limits import Limits
-from acp_server.gateway.process import Probe, Process
+from acp_server.gateway.process import Process
 from acp_server.schema import Implementation
 from acp_server.schema.methods import METHODS
 
@@ -26,6 +27,9 @@ logger = logging.getLogger("acp_server.gateway")
 
 PATIENCE: Final = Patience(closed=2, terminated=1)
 _ME: Final = Implementation(name="acp-server gateway", version="1")
+_THERE: Final = "_acp_server/there"
+"""A method that no agent has. An agent that reads its input says so at once, whatever else it does."""
+_SECOND_LOOK: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,31 @@ class Distrust(Protocol):
         ...
 
 
+class _Probe(Enum):
+    """What came of asking an agent whether it is there."""
+
+    ANSWER = auto()
+    """It says so. Or it is gone altogether, which is for others to see."""
+    BUSY = auto()
+    """Something else: it works, and takes nothing in."""
+    SILENT = auto()
+    """Nothing at all."""
+
+
+async def _probe(agent: RemoteAgent, seconds: float) -> _Probe:
+    """Ask an agent whether it is there, and wait for so many seconds."""
+    before = agent.link.heard
+    try:
+        await agent.request(_THERE, {}, timeout=seconds)
+    except RequestTimeout:
+        # If it was the gateway that stood still, what was said meanwhile is about to be heard.
+        await anyio.sleep(_SECOND_LOOK)
+        return _Probe.BUSY if agent.link.heard > before else _Probe.SILENT
+    except AcpError:
+        pass
+    return _Probe.ANSWER
+
+
 class Trust:
     """Looks whether the agents of a bot are to be trusted."""
 
@@ -117,7 +146,7 @@ class Trust:
         if process.agent is None:
             return
         with process.probing():
-            if await process.probe(self._limits.start_seconds) is not Probe.ANSWER:
+            if await _probe(process.agent, self._limits.start_seconds) is not _Probe.ANSWER:
                 self._distrust(process, "does not answer")
 
     async def check(self, process: Process, seconds: float, cancelled: RemoteTurn | None = None) -> None:
@@ -129,12 +158,12 @@ class Trust:
             return
         deadline = anyio.current_time() + seconds
         with process.probing():
-            said = await process.probe(seconds)
-            if said is Probe.SILENT:
+            said = await _probe(process.agent, seconds)
+            if said is _Probe.SILENT:
                 self._distrust(process, "does not answer", at_once=True)
-            elif said is Probe.BUSY:
+            elif said is _Probe.BUSY:
                 self._distrust(process, "takes nothing in")
-        if said is Probe.ANSWER and cancelled is not None:
+        if said is _Probe.ANSWER and cancelled is not None:
             with anyio.CancelScope(deadline=deadline):
                 await cancelled.over.wait()
             if not cancelled.over.is_set():
