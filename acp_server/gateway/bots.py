@@ -1,5 +1,7 @@
-"""The bots that clients name, and the pools of processes that are their agents: one for each bot or, where tokens are
-isolated, one for each bot and each name of tokens, in a place of its own."""
+"""The bots that clients name, and the pools of processes that are their agents.
+
+Each bot has one pool. Where tokens are isolated, it has one for each name of tokens, in a place of its own.
+"""
 
 from __future__ import annotations
 

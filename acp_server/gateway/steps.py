@@ -1,7 +1,7 @@
-"""The steps of a chat in the store, each one transaction: it is begun, or taken up where another node has left it; it
-goes on; and an end that could not be stored is stored as soon as the store takes anything again.
+"""The steps of a chat in the store, each one transaction.
 
-What the steps are is decided in `acp_server.gateway.live_chat`, and when one is taken in `acp_server.gateway.chats`.
+A chat is begun, or taken up where another node has left it, and goes on. An end that could not be stored is stored as
+soon as the store takes anything again. What the steps are is decided in `acp_server.gateway.live_chat`, and when one is taken in `acp_server.gateway.chats`.
 """
 
 from __future__ import annotations

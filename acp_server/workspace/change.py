@@ -1,7 +1,7 @@
 """The tools that change a file: what is to change is found out and shown, and after a yes it is done, or nothing is.
 
-A file is read and written through the client where that offers both, so that the editor's unsaved text counts; else on
-disk, where it is replaced as a whole: there is the old text or the new one, and never a part of it.
+A file is read and written through the client where that offers both, so that the editor's unsaved text counts. Else it
+is on disk, and is replaced as a whole: there is the old text or the new one, and never a part of it.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Channel:
     async def exit(self, *, within: float | None = None) -> int:
         """Await the end of the subject's process and of everything it wrote: the status, negative for a signal."""
         status = None
-        # One that has written nothing may still be starting.
+        # A subject that has written nothing may still be starting.
         seconds = (self.patience if self.received else self.start_patience) if within is None else within
         with anyio.move_on_after(seconds):
             status = await self.process.wait()
