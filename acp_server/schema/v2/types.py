@@ -1,9 +1,9 @@
 """What the types of version 2 are made of: identifiers, numbers, the error object, and patches.
 
-Plain values that are as in version 1 are the same types. A patch is an update of a message, a tool call, a terminal
-or a compaction, which changes what is known under its id (ACP v2, prompt lifecycle). Its fields can be absent, null or
-a value, which are three different things. A field that was never set is left as it was and is not written. A field that was set to
-None is cleared, and is written as null. `model_fields_set` tells the two apart.
+Plain values that are as in version 1 are the same types. A patch is an update of a message, a tool call, a terminal or
+a compaction, which changes what is known under its id (ACP v2, prompt lifecycle). Its fields can be absent, null or a
+value, which are three different things. A field that was never set is left as it was and is not written. A field that
+was set to None is cleared, and is written as null. `model_fields_set` tells the two apart.
 """
 
 from typing import Annotated, Any, Literal
