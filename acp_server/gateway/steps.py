@@ -1,7 +1,8 @@
 """The steps of a chat in the store, each one transaction.
 
 A chat is begun, or taken up where another node has left it, and goes on. An end that could not be stored is stored as
-soon as the store takes anything again. What the steps are is decided in `acp_server.gateway.live_chat`, and when one is taken in `acp_server.gateway.chats`.
+soon as the store takes anything again. What the steps are is decided in `acp_server.gateway.live_chat`, and when one is
+taken in `acp_server.gateway.chats`.
 """
 
 from __future__ import annotations
