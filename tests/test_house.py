@@ -31,7 +31,6 @@ BACK = {
     ("session.definition", "session.session"),
     ("session.definition", "session.settings"),
     ("session.definition", "session.turn"),
-    ("session.hosts", "session.turn"),
     ("tools.session_tools", "tools.runner"),
     ("tools.tool", "tools.permission"),
 }

@@ -24,8 +24,7 @@ from acp_server.peer.peer import Peer
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
 if TYPE_CHECKING:
-    from acp_server.session.definition import AgentDefinition, PromptHandler, SessionHandler
-    from acp_server.session.hosts import McpHost
+    from acp_server.session.definition import AgentDefinition, McpHost, PromptHandler, SessionHandler
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
 

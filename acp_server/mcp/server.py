@@ -23,7 +23,7 @@ from acp_server.schema.elicitation import ElicitationSchema
 from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 
 if TYPE_CHECKING:
-    from acp_server.session.hosts import NeedsApproval
+    from acp_server.session.definition import NeedsApproval
     from acp_server.session.session import Session
     from acp_server.tools.context import ToolContext
     from acp_server.tools.output import Output
@@ -42,7 +42,7 @@ _MESSAGE: Final = 1_000
 
 
 class Server:
-    """See `acp_server.session.hosts.McpServerState`. `name`: other than that of any other server of the session.
+    """See `acp_server.session.definition.McpServerState`. `name`: other than that of any other server of the session.
     `on_failure` is called when it has failed."""
 
     def __init__(

@@ -21,7 +21,7 @@ from acp_server.schema.tool_call import Content, ToolCall
 from acp_server.schema.updates import Notice
 
 if TYPE_CHECKING:
-    from acp_server.session.hosts import NeedsApproval
+    from acp_server.session.definition import NeedsApproval
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
 
@@ -32,7 +32,7 @@ _LEAVING: Final = 4.0
 
 
 class Servers:
-    """See `acp_server.session.hosts.McpHost`."""
+    """See `acp_server.session.definition.McpHost`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -24,7 +24,7 @@ from acp_server.tools.view import as_content
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
-    from acp_server.session.hosts import NeedsApproval
+    from acp_server.session.definition import NeedsApproval
     from acp_server.session.session import Session
 
 logger = logging.getLogger("acp_server.mcp")

@@ -14,7 +14,7 @@ How it works:
   back what is said before the first answer, and a turn that has ended refuses to say more.
 - The answer to a prompt follows from why the turn was cancelled, and never from what the stopped handler raised. Saving
   comes before the answer, but a store that fails does not change it.
-- `definition` is the agent as its author declared it, and `hosts` is what others do for a session. What an agent asks
+- `definition` is the agent as its author declared it, and what others do for a session. What an agent asks
   its client for is in `client` and `terminal`.
 - `v2` does the same for clients that speak version 2 of the protocol.
 

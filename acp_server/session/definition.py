@@ -1,23 +1,31 @@
-"""One agent as its author has declared it: handlers, methods, settings. `acp_server.agent` fills it in."""
+"""One agent as its author has declared it: handlers, methods, settings; and what others do for it.
+
+`acp_server.agent` fills it in. What the protocol's side has others do stands here as protocols, since it does not
+import those that do it: a `ToolHost` carries out tool calls (`acp_server.tools`), an `McpHost` connects to MCP servers
+(`acp_server.mcp`), and a turn runs in a `TurnHost`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from acp_server.errors import UsageError
 from acp_server.peer.call import Notice, Route
 
 if TYPE_CHECKING:
     from acp_server.peer.call import Call
+    from acp_server.peer.peer import Peer
     from acp_server.schema.config_options import SessionMode
-    from acp_server.session.hosts import McpHost, ToolHost
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.session.turn import Turn
     from acp_server.store.history import Message
     from acp_server.store.memory import SessionStore
+    from acp_server.store.records import ToolResult
+    from acp_server.tasks.tree import Node
+    from acp_server.wire.messages import Request
 
 PromptHandler: TypeAlias = "Callable[[Turn], Awaitable[None]]"
 SessionHandler: TypeAlias = "Callable[[Session], Awaitable[None]]"
@@ -90,3 +98,136 @@ class AgentDefinition:
 
             self.kept_in = MemoryStore()
         return self.kept_in
+
+
+class ToolHost(Protocol):
+    """The tools of one session, which carries out the tool calls of its turns: `acp_server.tools.session_tools`."""
+
+    def add(self, tool: Any, /, *, input_schema: dict[str, Any] | None = None, **options: Any) -> Any:
+        """Offer one more tool in this session: a `Tool`, or a function and the options of a `Tool`.
+
+        `input_schema`: what the tool takes, as a JSON Schema of one object. Then the function is a handler of one
+        parameter, named `arguments`, that gets all of them in a dict, checked; and of the running call, if it takes
+        that. `name` and `description` have to be said. Returns the `Tool`. Raises UsageError, also for a name that
+        there is already.
+        """
+        ...
+
+    def remove(self, name: str) -> None:
+        """Take back a tool that was added to this session. Calls that run go on. Raises KeyError if there is none."""
+        ...
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a tool of that name, the agent's or the session's."""
+        ...
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What a model is told of those that can run in this session, the agent's own first; see `Tool.describe`."""
+        ...
+
+    def tool_call_id(self, id: str | None) -> str:
+        """The `toolCallId` of a new call that its caller calls `id`."""
+        ...
+
+    async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
+        """See `Turn.run_tool`."""
+        ...
+
+    def cancel(self, turn: Turn, id: str) -> bool:
+        """See `Turn.cancel_tool`."""
+        ...
+
+    def is_running(self, turn: Turn, id: str) -> bool:
+        """Whether a call with this `toolCallId` is carried out here, and has not ended."""
+        ...
+
+    def cancel_from_client(self, turn: Turn, id: str) -> bool:
+        """Cancel a call that the client names by its `toolCallId`. False if no such call is running or ending."""
+        ...
+
+
+NeedsApproval: TypeAlias = "bool | Callable[[str, Any], bool]"
+"""Whether the user is asked before a tool of an MCP server runs; or a function of the server's name and the tool, an
+`mcp.types.Tool`, that says so."""
+
+
+class McpServerState(Protocol):
+    """One MCP server of a session, as far as its author need know."""
+
+    @property
+    def name(self) -> str:
+        """What the client calls it."""
+        ...
+
+    @property
+    def state(self) -> Literal["connecting", "connected", "failed"]:
+        """How far it is. A server that has failed stays so in this session."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why it has failed, in words for the user."""
+        ...
+
+    @property
+    def instructions(self) -> str:
+        """What it says that a model should know of it."""
+        ...
+
+    @property
+    def tools(self) -> list[str]:
+        """The names that its tools have in `Session.tools`."""
+        ...
+
+
+class McpHost(Protocol):
+    """The MCP servers of one session (`Session.mcp_servers`). Iterating gives those that were connected to."""
+
+    async def connect(self, *, approval: NeedsApproval | None = None, timeout: float = 30.0) -> None:
+        """Connect to all of them, in the background, until the session ends. Their tools become tools of the session
+        (`Session.tools`), named by their server and themselves; they come and go as the server lists them.
+
+        `approval`: which of them ask the user before they run, else all that do not say that they only read. What the
+        user decides for good is remembered for that tool of that server. `timeout`: seconds in which a server has to
+        answer. Raises UsageError, if the extra `mcp` is not installed, or it was called before.
+        """
+        ...
+
+    async def ready(self, turn: Turn | None = None, *, patience: float = 10.0) -> None:
+        """Wait until each of them is connected or has failed, until `patience` seconds after `connect` at the latest.
+        In a `turn` the user is shown there which have failed, if the client has no notices."""
+        ...
+
+    def __iter__(self) -> Iterator[McpServerState]:
+        """See the class."""
+        ...
+
+    @property
+    def instructions(self) -> str:
+        """What a model should know of them: what they say of themselves, and which of them have failed. Empty if there
+        is nothing to say."""
+        ...
+
+
+class TurnHost(Protocol):
+    """What a turn runs in, and what tells the client its end: the request of its prompt, or the work that has outlived
+    that."""
+
+    @property
+    def connection(self) -> Peer:
+        """The client's connection."""
+        ...
+
+    @property
+    def request(self) -> Request:
+        """The request of its prompt."""
+        ...
+
+    @property
+    def node(self) -> Node:
+        """What the turn runs in."""
+        ...
+
+    def overdue(self) -> None:
+        """The client is told the end now, without waiting any longer."""
+        ...

@@ -34,7 +34,7 @@ from acp_server.tasks.tree import NOTHING
 if TYPE_CHECKING:
     from acp_server.peer.tracing import Tracing
     from acp_server.schema.content import PromptRequest
-    from acp_server.session.hosts import TurnHost
+    from acp_server.session.definition import TurnHost
 
 logger = logging.getLogger("acp_server.session")
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from acp_server.schema.base import Model
     from acp_server.schema.session import McpServer
     from acp_server.schema.updates import AvailableCommand
-    from acp_server.session.definition import AgentDefinition
-    from acp_server.session.hosts import McpHost
+    from acp_server.session.definition import AgentDefinition, McpHost
     from acp_server.session.turn import Turn
 
 logger = logging.getLogger("acp_server.session")

@@ -23,7 +23,7 @@ from acp_server.tasks.cause import Cause
 if TYPE_CHECKING:
     from acp_server.schema.content import ContentBlock, PromptRequest
     from acp_server.session.client import Client
-    from acp_server.session.hosts import TurnHost
+    from acp_server.session.definition import TurnHost
     from acp_server.session.session import Session
     from acp_server.store.records import ToolResult
 

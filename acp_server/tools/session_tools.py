@@ -71,7 +71,7 @@ class Calls:
 
 
 class SessionTools:
-    """See `acp_server.session.hosts.ToolHost`. Iterating gives the tools that can run in the session."""
+    """See `acp_server.session.definition.ToolHost`. Iterating gives the tools that can run in the session."""
 
     def __init__(self, agents: Toolbox, session: Session) -> None:
         self._agents = agents

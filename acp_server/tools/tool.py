@@ -11,7 +11,7 @@ from acp_server.errors import UsageError
 from acp_server.tools.parameters import RULE, StrictParameters, annotation_of, is_name, name_of
 
 if TYPE_CHECKING:
-    from acp_server.session.hosts import ToolHost
+    from acp_server.session.definition import ToolHost
     from acp_server.session.session import Session
     from acp_server.tools.permission import Approvals
 

@@ -29,8 +29,7 @@ from acp_server.tasks.tree import NOTHING, Node
 
 if TYPE_CHECKING:
     from acp_server.schema.content import PromptRequest
-    from acp_server.session.definition import PromptHandler, SteeringHandler
-    from acp_server.session.hosts import TurnHost
+    from acp_server.session.definition import PromptHandler, SteeringHandler, TurnHost
     from acp_server.session.v2.session import Session
     from acp_server.wire.messages import Request
 
