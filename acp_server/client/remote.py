@@ -123,9 +123,9 @@ class RemoteAgent:
         )
         info = None
         if version == 2:
-            from acp_server.client.v2 import handshake
+            from acp_server.client.v2.speech import ask
 
-            info = await handshake.ask(self, request, timeout)
+            info = await ask(self, request, timeout)
         if info is None:
             info = await self.link.call("initialize", request, timeout=timeout)
         if info.protocol_version not in (PROTOCOL_VERSION, version):

@@ -1,25 +1,29 @@
 """Version 2 as it is spoken on one connection, for a program that gives and takes the types of version 1.
 
-Requests go out as version 2 has them, and their results come back as version 1 has them; updates and questions of the
-agent are translated before the rest of the client reads them. A prompt is answered when its work is over.
+The offer of it has both forms: an agent that answers 1 finds in it what version 1 wants to know, and the same
+connection goes on (`ask`; ACP v2, initialization). After that, requests go out as version 2 has them, and their results
+come back as version 1 has them (`Version2`); updates and questions of the agent are translated before the rest of the
+client reads them. A prompt is answered when its work is over.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 
 from acp_server.client.v2.foreground import Foreground
-from acp_server.client.v2.updates import Translator
-from acp_server.client.v2.values import MODE, Wire, config_options, modes, permission
-from acp_server.errors import CapabilityMissing, EncodeError, InternalError, InvalidParams, RpcError
+from acp_server.client.v2.updates import MODE, Translator, Wire, config_options, modes, permission
+from acp_server.errors import CapabilityMissing, ConnectionClosed, EncodeError, InternalError, InvalidParams, RpcError
 from acp_server.peer.call import Routes
 from acp_server.peer.outbound import OnLate, OnOver
 from acp_server.schema import (
+    InitializeRequest,
+    InitializeResponse,
     PromptRequest,
     PromptResponse,
     ResumeSessionResponse,
@@ -37,9 +41,91 @@ from acp_server.schema.v2.methods import MEMBER_CAPABILITIES, METHODS
 
 if TYPE_CHECKING:
     from acp_server.client.link import Link
+    from acp_server.client.remote import RemoteAgent
     from acp_server.client.session import RemoteSession
 
 logger = logging.getLogger("acp_server.client")
+
+
+def offer(request: InitializeRequest) -> dict[str, Any]:
+    """The parameters of `initialize` that ask for version 2, out of those that ask for version 1."""
+    told = request.to_wire()
+    capabilities: dict[str, Any] = {}
+    if request.client_capabilities.auth.terminal:
+        capabilities["auth"] = {"terminal": {}}
+    if (elicitation := request.client_capabilities.elicitation) is not None:
+        capabilities["elicitation"] = elicitation.to_wire()
+    # Version 2 wants a name.
+    info = told.get("clientInfo") or {"name": "acp_server", "version": version("acp_server")}
+    return {**told, "protocolVersion": 2, "info": info, "capabilities": capabilities}
+
+
+async def ask(agent: RemoteAgent, request: InitializeRequest, timeout: float | None) -> InitializeResponse | None:
+    """Ask for version 2: the answer as version 1 has it, whichever version the agent has chosen.
+
+    None if version 1 is to be asked for, since the agent refuses, has ended and was started anew, or only repeats the
+    number. Raises ConnectionClosed if it cannot be started anew, MalformedResponse and RequestTimeout.
+    """
+    try:
+        answer = await agent.link.request("initialize", offer(request), timeout=timeout)
+    except RpcError as error:
+        logger.info("the agent refuses version 2; it is asked for version 1: %s", error)
+        return None
+    except ConnectionClosed as error:
+        if agent.renew is None:
+            raise
+        logger.info("the agent ended when it was asked for version 2; it is started anew: %s", error)
+        await agent.start_over()
+        return None
+    told = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+    if told.get("protocolVersion") != v2.PROTOCOL_VERSION:
+        return read_result(InitializeResponse, "initialize", answer)
+    if "info" not in told:
+        # Version 2 demands it. Agents that know version 1 alone and say every number back are common.
+        logger.info("the agent repeats the number 2, and its answer is not of version 2; it is asked for version 1")
+        return None
+    said: v2.InitializeResponse = read_result(v2.InitializeResponse, "initialize", answer)
+    agent.speak_2(said)
+    return _as_v1(said)
+
+
+def _as_v1(told: v2.InitializeResponse) -> InitializeResponse:
+    plain = {
+        "protocolVersion": told.protocol_version,
+        "agentInfo": told.info.to_wire(),
+        "agentCapabilities": _capabilities(told),
+        # A method has another name for its id, and all the rest alike.
+        "authMethods": [{**method, "id": method["methodId"]} for method in (m.to_wire() for m in told.auth_methods)],
+        "_meta": told.meta,
+    }
+    return InitializeResponse.from_wire(plain)
+
+
+def _capabilities(told: v2.InitializeResponse) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    session = told.capabilities.session
+    if session is not None:
+        prompt, mcp = session.prompt or v2.PromptCapabilities(), session.mcp or v2.McpCapabilities()
+        optional = {"delete": session.delete, "additionalDirectories": session.additional_directories}
+        plain = {
+            "loadSession": True,
+            "promptCapabilities": {
+                "image": prompt.image is not None,
+                "audio": prompt.audio is not None,
+                "embeddedContext": prompt.embedded_context is not None,
+            },
+            "mcpCapabilities": {"http": mcp.http is not None},
+            "sessionCapabilities": {
+                **{name: {} for name in ("list", "resume", "close")},
+                **{name: {} for name, announced in optional.items() if announced is not None},
+            },
+        }
+    if told.auth_methods:
+        plain["auth"] = {"logout": {}}
+    if told.capabilities.meta is not None:
+        plain["_meta"] = told.capabilities.meta
+    return plain
+
 
 _NAMES: Final = {"authenticate": "auth/login", "logout": "auth/logout", "session/load": "session/resume"}
 """What the requests of version 1 are called that have another name."""

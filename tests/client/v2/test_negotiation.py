@@ -15,7 +15,7 @@ from acp_server.client import (
     UnsupportedVersion,
     spawn_agent,
 )
-from acp_server.client.v2 import handshake
+from acp_server.client.v2.speech import offer
 from acp_server.errors import CapabilityMissing, ConnectionClosed, MalformedResponse
 from acp_server.schema import ClientCapabilities, Implementation, InitializeRequest, McpServerHttp, McpServerStdio
 from tests.client.processes import PATIENCE
@@ -36,9 +36,7 @@ async def test_version_1_is_asked_for_unless_the_program_wants_2() -> None:
 
 def test_the_offer_has_the_form_of_both_versions() -> None:
     capabilities = ClientCapabilities.from_wire({"auth": {"terminal": True}, "elicitation": {"form": {}}})
-    offered = handshake.offer(
-        InitializeRequest(protocol_version=1, client_capabilities=capabilities, client_info=EDITOR)
-    )
+    offered = offer(InitializeRequest(protocol_version=1, client_capabilities=capabilities, client_info=EDITOR))
     assert offered == {
         "protocolVersion": 2,
         "clientCapabilities": capabilities.to_wire(),

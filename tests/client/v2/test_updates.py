@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acp_server.client.v2.updates import CALLS, PIECES, Translator
-from acp_server.client.v2.values import tool_call
+from acp_server.client.v2.updates import CALLS, PIECES, Translator, tool_call
 from acp_server.schema import SessionUpdate, from_wire, v2
 from tests.client.talking import SESSION
 from tests.client.v2.talking import call, said, state, talking_2, text, whole
