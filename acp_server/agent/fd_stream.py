@@ -1,7 +1,7 @@
 """Bytes through a pair of file descriptors, whatever they are: pipes, sockets, a terminal, files.
 
 Without threads: it waits until a descriptor is ready. Where that cannot be waited for (Windows),
-`acp_server.agent.threaded_stream` stands in. Whose descriptors they are is decided in `acp_server.agent.standard_io`.
+`acp_server.agent.threaded_stream` stands in. Whose descriptors they are is decided in `acp_server.agent.process`.
 """
 
 from __future__ import annotations

@@ -23,8 +23,7 @@ import anyio
 from acp_server.agent.ending import AGAIN, Deadline, Ending, end_children_with_us, exit_now, outlast
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
-from acp_server.agent.signals import Signals
-from acp_server.agent.standard_io import StandardIO
+from acp_server.agent.process import Signals, StandardIO
 from acp_server.errors import UsageError
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
@@ -36,9 +35,6 @@ from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from acp_server.agent.fd_stream import FdStream
-    from acp_server.agent.threaded_stream import ThreadedStream
 
 logger = logging.getLogger("acp_server.agent")
 
@@ -73,7 +69,7 @@ async def serve(agent: Servable, stream: Stream, *, limits: Limits | None = None
 async def serve_stdio(agent: Servable, *, limits: Limits | None = None, record: Path | None = None) -> int:
     """Serve one client over standard input and output, in an event loop of yours; the exit code that is due.
 
-    Meanwhile nothing else reaches standard output (see `acp_server.agent.standard_io`), and signals mean: an interrupt
+    Meanwhile nothing else reaches standard output (see `acp_server.agent.process`), and signals mean: an interrupt
     cancels the running turns; without any, or a second time within 2 s, it closes the connection, as do termination and
     hang-up. All is given back at the end. `record`: a file for both directions, see `acp_server.agent.record`.
 
@@ -168,7 +164,7 @@ class _Program:
     def __init__(
         self, agent: Servable, standard_io: StandardIO, limits: Limits, record: Path | None, ending: Ending
     ) -> None:
-        stream = self._stream = _open(standard_io)
+        stream = self._stream = standard_io.stream()
         self._input = standard_io.input
         self._agent = agent
         self._ending = ending
@@ -252,17 +248,6 @@ class _Program:
             self._connection.close(Cause.SHUTDOWN)
         elif now - self._signalled > _AGAIN:
             exit_now(128 + self._signal, "signalled again while closing")
-
-
-def _open(standard_io: StandardIO) -> FdStream | ThreadedStream:
-    if sys.platform == "win32":
-        from acp_server.agent.threaded_stream import ThreadedStream
-
-        return ThreadedStream(standard_io.input, standard_io.output)
-    else:
-        from acp_server.agent.fd_stream import FdStream
-
-        return FdStream(standard_io.input, standard_io.output)
 
 
 def _recorded(stream: Stream, record: Path) -> Stream:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.agent.log import LogHandler, LogStream, UnblockedLog, drain, entry, standard_error
-from acp_server.agent.standard_io import StandardIO
+from acp_server.agent.process import StandardIO
 from acp_server.errors import UsageError
 from acp_server.store import lax_rights
 

@@ -92,7 +92,7 @@ import sys
 import acp_server.agent.serve as module
 from acp_server.agent.threaded_stream import ThreadedStream
 from tests.agent.processes.plain import Plain, LIMITS
-module._open = lambda claim: ThreadedStream(claim.input, claim.output)
+module.StandardIO.stream = lambda self: ThreadedStream(self.input, self.output)
 sys.exit(module.run(Plain(), backend="{backend}", limits=LIMITS))
 """
 """The plain agent where the loop cannot wait for a pipe."""

@@ -37,7 +37,7 @@ def test_nobody_else_in_the_program_can_read_what_the_client_sends(backend: str)
 def test_children_do_not_inherit_the_protocol() -> None:
     code = """
 import os, subprocess, sys
-from acp_server.agent.standard_io import StandardIO
+from acp_server.agent.process import StandardIO
 with StandardIO():
     seen = subprocess.run(["ls", "-l", "/proc/self/fd"], capture_output=True, close_fds=False).stdout
     sys.stderr.write(seen.decode())
@@ -54,7 +54,7 @@ with StandardIO():
 def test_standard_output_comes_back_after_a_claim_that_is_released_and_only_then(how: str) -> None:
     code = f"""
 import sys
-from acp_server.agent.standard_io import StandardIO
+from acp_server.agent.process import StandardIO
 printed_to = sys.stdout
 standard_io = StandardIO()
 print("one")
@@ -76,7 +76,7 @@ print(repr(sys.stdin.read()), file=sys.stderr)
 def test_what_is_printed_arrives_at_once_also_from_those_who_took_hold_of_standard_output_earlier() -> None:
     code = """
 import os, sys
-from acp_server.agent.standard_io import StandardIO
+from acp_server.agent.process import StandardIO
 printed_to = sys.stdout
 standard_io = StandardIO()
 print("one")
@@ -93,7 +93,7 @@ os._exit(0)  # before anything could be flushed
 def test_what_is_claimed_cannot_be_claimed_again_before_it_is_given_back(end: str) -> None:
     code = f"""
 import sys
-from acp_server.agent.standard_io import StandardIO
+from acp_server.agent.process import StandardIO
 standard_io = StandardIO()
 {end}
 try:
@@ -133,7 +133,7 @@ Agent("printing").run(backend={backend!r})
 
 @pytest.mark.parametrize(("closed", "word"), [(0, "input"), (1, "output")])
 def test_a_closed_standard_input_or_output_is_said_in_one_line(closed: int, word: str) -> None:
-    code = "from acp_server.agent.standard_io import StandardIO; StandardIO()"
+    code = "from acp_server.agent.process import StandardIO; StandardIO()"
     command = f'exec "$0" -c "$1" {closed}<&-' if closed == 0 else 'exec "$0" -c "$1" 1>&-'
     done = subprocess.run(
         ["sh", "-c", command, sys.executable, code], env=environment(), capture_output=True, text=True, timeout=20

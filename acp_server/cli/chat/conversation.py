@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from acp_server.agent.signals import Signals
+from acp_server.agent.process import Signals
 from acp_server.cli.chat import Exit, of_error, opening
 from acp_server.cli.chat.commands import OFFERED, LocalCommands
 from acp_server.cli.chat.opening import Wishes

@@ -8,18 +8,16 @@ Here: which files are watched, and how the processes are started.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 
-from acp_server.agent.standard_io import StandardIO
+from acp_server.agent.process import StandardIO
 from acp_server.cli.reload.relay import Relay
 from acp_server.cli.target import COMMAND, place_of
 from acp_server.errors import UsageError
-from acp_server.peer.stream import Stream
 
 
 def serve_reloading(target: str | None, options: Sequence[str]) -> int:
@@ -41,7 +39,7 @@ def serve_reloading(target: str | None, options: Sequence[str]) -> int:
     async def serve() -> int:
         with tempfile.TemporaryDirectory(prefix="acp-server-") as private:
             command = [*COMMAND, target, *options, "--memory-file", str(Path(private, "sessions.db"))]
-            relay, stop = Relay(_stream(standard_io), command), anyio.Event()
+            relay, stop = Relay(standard_io.stream(), command), anyio.Event()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watch, relay, stop)
                 # With its first step it watches, so that no change after the start of a process is missed.
@@ -64,14 +62,3 @@ def _watched(target: str) -> Path:
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}")
     return folder
-
-
-def _stream(standard_io: StandardIO) -> Stream:
-    if sys.platform == "win32":
-        from acp_server.agent.threaded_stream import ThreadedStream
-
-        return ThreadedStream(standard_io.input, standard_io.output)
-    else:
-        from acp_server.agent.fd_stream import FdStream
-
-        return FdStream(standard_io.input, standard_io.output)

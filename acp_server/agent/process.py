@@ -1,7 +1,12 @@
-"""Takes standard input and output away from the rest of the program, for they belong to the protocol.
+"""Takes from the process what belongs to the protocol while it serves, and gives it back: standard input and output,
+and the signals that end it.
 
-A process that is forked off must not share them, nor our signals: it is not an agent, and we end it. Only forks without
-a new program are meant, as `multiprocessing` makes them.
+A process that is forked off must not share them: it is not an agent, and we end it. Only forks without a new program
+are meant, as `multiprocessing` makes them.
+
+What a signal means is decided in `acp_server.agent.serve`. `anyio.open_signal_receiver` is not used: it does not exist
+on Windows with asyncio, forgets the handlers that were there before, and says nothing while the loop is blocked. No
+event loop is loaded here, for the output is taken before anything is loaded that could print.
 """
 
 from __future__ import annotations
@@ -11,11 +16,18 @@ import signal
 import stat
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, ClassVar, Final, TextIO
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TextIO
 
 from acp_server.errors import UsageError
+
+if TYPE_CHECKING:
+    import anyio
+
+    from acp_server.agent.fd_stream import FdStream
+    from acp_server.agent.threaded_stream import ThreadedStream
 
 _FIRST_PRIVATE: Final = 3
 """Below it are the descriptors that programs expect to have a fixed meaning."""
@@ -58,6 +70,17 @@ class StandardIO:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+    def stream(self) -> FdStream | ThreadedStream:
+        """The stream over both. They stay ours, and are not closed with it."""
+        if sys.platform == "win32":
+            from acp_server.agent.threaded_stream import ThreadedStream
+
+            return ThreadedStream(self.input, self.output)
+        else:
+            from acp_server.agent.fd_stream import FdStream
+
+            return FdStream(self.input, self.output)
 
     def release(self) -> None:
         """Give standard input and output back. Idempotent; no effect once closed."""
@@ -155,6 +178,77 @@ def _same_pipe(one: int, other: int) -> bool:
     kind = stat.S_IFMT(first.st_mode)
     # On Windows pipes have no numbers to tell them apart.
     return kind in (stat.S_IFIFO, stat.S_IFSOCK) and first.st_ino != 0 and os.path.samestat(first, second)
+
+
+ENDING: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
+)
+
+
+class Signals:
+    """Has the `ENDING` signals between `take` and `release`, and tells the event loop of them.
+
+    `at_once` is called in the signal handler itself, even if the loop is blocked or does not run. A signal that the
+    process was started to ignore (as `nohup` does) stays ignored. Outside the main thread, where Python does not
+    deliver them, nothing is taken. A process that is forked off has the handlers from before.
+    """
+
+    def __init__(self, at_once: Callable[[int], None]) -> None:
+        self._at_once = at_once
+        self._before: dict[int, Any] = {}
+        self._received: deque[int] = deque()
+        self._arrived: anyio.Event | None = None
+        self._soon: Callable[..., object] | None = None
+
+    def take(self) -> None:
+        """They are ours from now on. Those that arrive before `deliver` are kept for it."""
+        if threading.current_thread() is threading.main_thread():
+            undo_in_forks(self.release)
+            for number in ENDING:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
+
+    def release(self) -> None:
+        """Give them back. Idempotent."""
+        keep_in_forks(self.release)
+        while self._before:
+            number, handler = self._before.popitem()
+            # None is a handler that was not set from Python, and cannot be.
+            if handler is not None:
+                signal.signal(number, handler)
+
+    def ignore(self) -> None:
+        """They mean nothing any more, not even while the interpreter is taken down, when no handler of ours can run."""
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+
+    async def deliver(self, act: Callable[[int], None]) -> None:
+        """Call `act` in this task for each signal, soon after it has come. Runs until it is cancelled."""
+        import anyio
+        import anyio.lowlevel
+
+        loop: Any = anyio.lowlevel.current_token().native_token
+        # asyncio's name, or trio's. Both may be called in a signal handler.
+        self._soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+        try:
+            while True:
+                # In this order: what arrives between two of these lines is seen by the next one.
+                self._arrived = anyio.Event()
+                while self._received:
+                    act(self._received.popleft())
+                await self._arrived.wait()
+        finally:
+            self._soon = None
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self._at_once(number)
+        self._received.append(number)
+        if self._soon is not None:
+            self._soon(self._wake)
+
+    def _wake(self) -> None:
+        if self._arrived is not None:
+            self._arrived.set()
 
 
 _undo: Final[dict[Callable[[], None], None]] = {}
