@@ -1,20 +1,24 @@
-"""`Servers`: what `Session.mcp` is. All MCP servers of a session, in one task group that the session holds open."""
+"""`Servers`: what `Session.mcp` is. All MCP servers of a session, in one task group that the session holds open. Each
+has a task of its own in it, and its tools are called in the tasks that make the calls (`Server`)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Iterator
+import math
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from uuid import uuid4
 
 import anyio
 from anyio import to_thread
 
-from acp_server.errors import ConnectionClosed, SessionClosed, UsageError
-from acp_server.mcp.server import Server
+from acp_server.errors import ConnectionClosed, SessionClosed, ToolFailed, UsageError
+from acp_server.mcp.tools import TOOLS, Questions, ServerTools, output, shortened
+from acp_server.mcp.transports import Secrets, ending, program, sse, streamable, why
 from acp_server.schema.content import TextContent
 from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 from acp_server.schema.tool_call import Content, ToolCall
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from acp_server.session.definition import NeedsApproval
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
+    from acp_server.tools.context import ToolContext
+    from acp_server.tools.output import Output
 
 logger = logging.getLogger("acp_server.mcp")
 
@@ -72,11 +78,7 @@ class Servers:
     def instructions(self) -> str:
         """See `McpHost`."""
         told = [f"MCP server {server.name}:\n{server.instructions}" for server in self._servers if server.instructions]
-        told += [
-            f"The MCP server {server.name} cannot be used: {server.problem}."
-            for server in self._servers
-            if server.state == "failed"
-        ]
+        told += [server.failure for server in self._servers if server.state == "failed"]
         return "\n\n".join(told)
 
     @asynccontextmanager
@@ -104,7 +106,7 @@ class Servers:
         if client is None or client.notices is None:
             self._untold.append(server)
             return
-        notice = Notice(severity="warning", title=f"The MCP server {server.name} cannot be used: {server.problem}.")
+        notice = Notice(severity="warning", title=server.failure)
         try:
             self._session.updates.send(notice.to_wire())
         except (SessionClosed, ConnectionClosed):
@@ -113,13 +115,12 @@ class Servers:
 
 def _as_tool_call(server: Server) -> ToolCall:
     """A failure as every client shows it."""
-    words = Content(content=TextContent(text=f"The MCP server {server.name} cannot be used: {server.problem}."))
     return ToolCall(
         tool_call_id=f"mcp_{uuid4().hex}",
         title=f"MCP server {server.name}",
         kind="other",
         status="failed",
-        content=[words],
+        content=[Content(content=TextContent(text=server.failure))],
     )
 
 
@@ -127,3 +128,204 @@ def need_extra() -> None:
     """Raise UsageError if the official package is not installed."""
     if find_spec("mcp") is None:
         raise UsageError("MCP servers need the extra mcp: pip install 'acp-server[mcp]'")
+
+
+_PAGES: Final = 32
+"""How many pages of a list of tools are read."""
+
+_PACE: Final = 0.5
+"""Seconds between two looks at the tools of a server that changes them all the time."""
+
+_INSTRUCTIONS: Final = 8_000
+_MESSAGE: Final = 1_000
+"""Characters of what a server says of itself, and of what it says of its progress."""
+
+
+class Server:
+    """See `acp_server.session.definition.McpServerState`. `name`: other than that of any other server of the session.
+    `on_failure` is called when it has failed."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: McpServerStdio | McpServerHttp | McpServerSse,
+        session: Session,
+        approval: NeedsApproval | None,
+        on_failure: Callable[[Server], None],
+    ) -> None:
+        self.name: Final = name
+        self.state: Literal["connecting", "connected", "failed"] = "connecting"
+        self.problem: str | None = None
+        self.instructions = ""
+        self.tried: Final = anyio.Event()
+        """Set when the server is connected, or has failed."""
+        self._spec = spec
+        self._session = session
+        self._on_failure = on_failure
+        self._secrets = Secrets(
+            [variable.value for variable in spec.env]
+            if isinstance(spec, McpServerStdio)
+            else [header.value for header in spec.headers]
+        )
+        self._questions = Questions(name, session)
+        self._tools = ServerTools(name, session, approval, self._call)
+        self._client: Any = None
+        self._connecting = anyio.CancelScope()
+        self._closing = anyio.Event()
+        self._changed = anyio.Event()
+        self._over = anyio.Event()
+        self._exit_code: int | None = None
+
+    @property
+    def tools(self) -> list[str]:
+        """The names that the tools of the server have in the session."""
+        return self._tools.names
+
+    @property
+    def failure(self) -> str:
+        """In words for the user and the model, that it cannot be used."""
+        return f"The MCP server {self.name} cannot be used: {self.problem or 'the session is over'}."
+
+    # -- its life
+
+    async def run(self, timeout: float) -> None:
+        """Connect, within `timeout` seconds, and stay so until `close`. Raises nothing: a server that fails
+        holds up neither the session nor the others."""
+        if self._closing.is_set():
+            return
+        problem = "it has ended"
+        try:
+            with self._connecting as scope:
+                scope.deadline = anyio.current_time() + timeout
+                async with self._connected() as client:
+                    await self._tools.update(await self._list(client))
+                    scope.deadline = math.inf
+                    self._client = client
+                    self.instructions = shortened(client.instructions or "", _INSTRUCTIONS)
+                    self.state = "connected"
+                    self.tried.set()
+                    await self._follow(client)
+            if scope.cancelled_caught:
+                problem = f"it did not answer within {timeout:g} s"
+        except Exception as error:
+            problem = why(error, self._secrets)
+        finally:
+            self._client = None
+        if not self._closing.is_set():
+            self._fail(problem if self._exit_code is None else ending(self._exit_code))
+
+    def close(self) -> None:
+        """Have it end. If it is not connected, there is nothing to say good-bye to."""
+        self._closing.set()
+        if self.state == "connecting":
+            self._connecting.cancel()
+
+    def _connected(self) -> Any:
+        """The client of the official package: entering it is the handshake."""
+        library, types = import_module("mcp.client"), import_module("mcp_types")
+        return library.Client(
+            self._transport(),
+            client_info=types.Implementation(name="acp-server", version=version("acp-server")),
+            elicitation_callback=self._questions.ask if self._questions.possible else None,
+            message_handler=self._heard,
+            cache=None,
+        )
+
+    def _transport(self) -> Any:
+        if isinstance(self._spec, McpServerStdio):
+            return program(self._spec, self._session.cwd, self._secrets, self._ended)
+        return streamable(self._spec) if isinstance(self._spec, McpServerHttp) else sse(self._spec)
+
+    def _ended(self, exit_code: int | None) -> None:
+        self._exit_code = exit_code
+        self._over.set()
+
+    async def _heard(self, message: Any) -> None:
+        """Take note of a notification of the server."""
+        if getattr(message, "method", None) == "notifications/tools/list_changed":
+            self._changed.set()
+
+    async def _follow(self, client: Any) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._relist, client)
+            group.start_soon(self._listen, client)
+            group.start_soon(self._wait, self._over, group.cancel_scope)
+            group.start_soon(self._wait, self._closing, group.cancel_scope)
+
+    async def _wait(self, event: anyio.Event, scope: anyio.CancelScope) -> None:
+        await event.wait()
+        scope.cancel()
+
+    async def _listen(self, client: Any) -> None:
+        """Servers from the version 2026-07-28 on tell of changes only if they are asked to."""
+        subscriptions = import_module("mcp.client.subscriptions")
+        try:
+            async with client.listen(tools_list_changed=True) as events:
+                # What has changed before that is not told.
+                self._changed.set()
+                async for _ in events:
+                    self._changed.set()
+        except (subscriptions.ListenNotSupportedError, subscriptions.SubscriptionLost, TimeoutError):
+            pass  # an older one tells without
+        except import_module("mcp").MCPError as error:
+            logger.debug("the MCP server %r does not tell of changes: %s", self.name, error.code)
+
+    async def _relist(self, client: Any) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            try:
+                await self._tools.update(await self._list(client))
+            except Exception as error:
+                logger.warning(
+                    "the tools of the MCP server %r are not known anew: %s", self.name, why(error, self._secrets)
+                )
+            await anyio.sleep(_PACE)
+
+    async def _list(self, client: Any) -> list[Any]:
+        listed: list[Any] = []
+        if client.server_capabilities.tools is None:
+            return listed
+        cursor = None
+        for _ in range(_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            listed += page.tools
+            cursor = page.next_cursor
+            if not cursor or len(listed) > TOOLS:
+                return listed
+        logger.warning("the list of tools of the MCP server %r has more than %d pages", self.name, _PAGES)
+        return listed
+
+    def _fail(self, problem: str) -> None:
+        self.state = "failed"
+        self.problem = problem
+        self.tried.set()
+        logger.warning("the MCP server %r: %s", self.name, problem)
+        self._on_failure(self)
+
+    # -- its tools
+
+    async def _call(self, name: str, arguments: dict[str, Any], call: ToolContext) -> Output:
+        """Call one of its tools, in the task of the tool call. Being cancelled cancels the request."""
+        client = self._client
+        if client is None:
+            raise ToolFailed(self.failure)
+
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            told = f"{done:g}" if total is None else f"{done:g}/{total:g}"
+            call.progress(f"{shortened(message, _MESSAGE)} ({told})\n" if message else f"{told}\n")
+
+        try:
+            with self._questions.during(call):
+                result = await client.call_tool(name, arguments, progress_callback=progress)
+        except Exception as error:
+            raise ToolFailed(self._refusal(name, error)) from error
+        return output(result, call)
+
+    def _refusal(self, name: str, error: Exception) -> str:
+        if isinstance(error, import_module("mcp").MCPError):
+            if cast("Any", error).code == import_module("mcp_types").CONNECTION_CLOSED:
+                return f"The MCP server {self.name} has ended. What the call has done by then is not known."
+            return f"The MCP server {self.name} refused: {shortened(str(error), _MESSAGE)}"
+        logger.warning("a call of %s of the MCP server %r failed: %s", name, self.name, type(error).__name__)
+        return f"The answer of the MCP server {self.name} cannot be used."

@@ -1,5 +1,5 @@
 """The ways to a server (MCP, Transports), for the official package: a process (`program`), and HTTP (`streamable`, and
-the older `sse`); and what of their settings must not be read in a log (`Secrets`).
+the older `sse`); and what the log says of them, in which their settings must not be read (`Secrets`).
 
 The package has transports, too. `program` bounds what it reads, ends the whole process group, also if its leader ended
 by itself, and keeps what the process says on standard error apart from our own. The two over HTTP are the official ones
@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import anyio.lowlevel
@@ -50,6 +50,30 @@ class Secrets:
         for value in self._values:
             text = text.replace(value, _HIDDEN)
         return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
+
+def why(error: Any, secrets: Secrets) -> str:
+    """Why a server cannot be reached, in words of ours, as far as possible: texts of exceptions have addresses in them,
+    with keys perhaps."""
+    while isinstance(error, ExceptionGroup):
+        error = cast("Any", error).exceptions[0]
+    response = getattr(error, "response", None)
+    if isinstance(error, FileNotFoundError):
+        return "the program or its folder is not there"
+    if isinstance(error, OSError) and error.strerror:
+        return f"it cannot be reached: {error.strerror}"
+    if isinstance(error, import_module("mcp").MCPError):
+        return secrets.hide(str(error)) or "it refused"
+    if response is not None:
+        return f"it answered with the status {response.status_code}"
+    if isinstance(error, ValueError):
+        return "what it answers is not what MCP says"
+    return f"it cannot be reached ({type(error).__name__})"
+
+
+def ending(exit_code: int) -> str:
+    """How the process of a server has ended, in words."""
+    return f"it was ended by signal {-exit_code}" if exit_code < 0 else f"it has ended with exit status {exit_code}"
 
 
 stderr_logger = logging.getLogger("acp_server.mcp.stderr")
