@@ -1,5 +1,5 @@
 """The ways to a server (MCP, Transports), for the official package: a process (`program`), and HTTP (`streamable`, and
-the older `sse`); and what the log says of them, in which their settings must not be read (`Secrets`).
+the older `sse`). Also what is said of them, in which their settings must not be read (`Secrets`).
 
 The package has transports, too. `program` bounds what it reads, ends the whole process group, also if its leader ended
 by itself, and keeps what the process says on standard error apart from our own. The two over HTTP are the official ones

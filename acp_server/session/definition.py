@@ -1,7 +1,7 @@
 """One agent as its author has declared it: handlers, methods, settings; and what others do for it.
 
-`acp_server.agent` fills it in. What the protocol's side has others do stands here as protocols, since it does not
-import those that do it: a `ToolHost` carries out tool calls (`acp_server.tools`), an `McpHost` connects to MCP servers
+`acp_server.agent` fills it in. What others do stands here as protocols, since the protocol's side does not import
+them. A `ToolHost` carries out tool calls (`acp_server.tools`), an `McpHost` connects to MCP servers
 (`acp_server.mcp`), and a turn runs in a `TurnHost`.
 """
 

@@ -2,7 +2,7 @@
 
 The offer of it has both forms: an agent that answers 1 finds in it what version 1 wants to know, and the same
 connection goes on (`ask`; ACP v2, initialization). After that, requests go out as version 2 has them, and their results
-come back as version 1 has them (`Version2`); updates and questions of the agent are translated before the rest of the
+come back as version 1 has them (`Version2`). Updates and questions of the agent are translated before the rest of the
 client reads them. A prompt is answered when its work is over.
 """
 
