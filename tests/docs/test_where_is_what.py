@@ -46,6 +46,15 @@ def test_each_file_has_what_the_page_says(duty: str, file: str, names: str) -> N
     assert _names(path).issuperset(named)
 
 
+def test_each_file_of_the_package_has_a_line_on_the_page() -> None:
+    package = ROOT / "acp_server"
+    files = {path.relative_to(package) for path in package.rglob("*.py")}
+    # An area of the protocol has the name of its file; what begins a package says what the package is.
+    files = {file for file in files if file.parts[0] != "schema" and file.stem not in ("__init__", "__main__")}
+    named = {row[1].strip("`") for row in _table(ARCHITECTURE, "Where is what")}
+    assert {file.as_posix() for file in files} - named == set()
+
+
 def test_the_page_says_of_every_package_what_it_does() -> None:
     packages = {path.parent.name for path in (ROOT / "acp_server").glob("*/__init__.py")}
     modules = {path.stem for path in (ROOT / "acp_server").glob("[a-z]*.py")}
