@@ -46,7 +46,8 @@ def _lines(run: Run) -> Iterator[str]:
 def _row(run: Run, case: CaseResult) -> str:
     behind = sum(each.root == case.id for each in run.cases)
     reason = case.reason if len(case.reason) <= _LONGEST_REASON else f"{case.reason[:_LONGEST_REASON]}..."
-    more = f" ({behind} cases were not reached because of it)" if behind else ""
+    cases = "1 case was" if behind == 1 else f"{behind} cases were"
+    more = f" ({cases} not reached because of it)" if behind else ""
     address = link_to(case.source, case.section)
     where = f"[{harmless(rule_of(case))}]({address})" if address else harmless(rule_of(case))
     rule = f"{harmless(case.title)} {where}"

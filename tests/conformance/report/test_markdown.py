@@ -25,6 +25,8 @@ def test_a_fault_says_how_many_cases_were_not_reached_because_of_it() -> None:
     )
     (row,) = rows(markdown.render(judged))
     assert "2 cases were not reached because of it" in row
+    (row,) = rows(markdown.render(run(*judged.cases[:2])))
+    assert "1 case was not reached because of it" in row
 
 
 def test_a_run_without_problems_has_no_table() -> None:
