@@ -225,10 +225,9 @@ async def cancelled_turn_ends(agent: Agent) -> None:
     if not request.answered:
         # An agent that does not withdraw its request may wait for it: it gets the answer that a withdrawal would get.
         await request.refuse(-32800, "Request cancelled")
-        await ends_cancelled(prompt)
-        return
     # A question for permission was answered by the cancel itself, which is a case of its own.
-    with belongs_to("permission/cancelled-turn-ends"):
+    asks = request.method == "session/request_permission"
+    with belongs_to("permission/cancelled-turn-ends" if asks else ""):
         await ends_cancelled(prompt)
 
 
