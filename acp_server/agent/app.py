@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from acp_server.agent import handlers
-from acp_server.errors import ResourceNotFound, UsageError
+from acp_server.errors import UsageError
 from acp_server.peer.call import Notice, Route
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
@@ -18,6 +18,7 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.stream import Stream
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.routes import AgentSide
+from acp_server.session.state import not_found
 from acp_server.tools.tool import Tool, Toolbox
 
 if TYPE_CHECKING:
@@ -332,7 +333,7 @@ class Agent:
         `agent.find_session(call.connection, sessionId)`. Raises ResourceNotFound, which is a good answer."""
         side = self._sides.get(connection)
         if side is None:
-            raise ResourceNotFound("Session not found", data={"sessionId": session_id})
+            raise not_found(session_id)
         return side.find(session_id)
 
     def _add_method(self, name: str, route: Route) -> None:

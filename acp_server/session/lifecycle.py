@@ -24,7 +24,7 @@ from acp_server.session.definition import AgentDefinition
 from acp_server.session.negotiation import ClientProfile, Login
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.setup import PlainSetup, Room, check_setup, is_ready, load_for_prompts, plain_setup
-from acp_server.session.state import SessionEvent
+from acp_server.session.state import SessionEvent, not_found
 from acp_server.store.records import SessionRecord, TurnRecord, iso
 from acp_server.tasks.grace import grace
 
@@ -134,7 +134,7 @@ class Lifecycle:
             async with self._taken_down(call, request.session_id):
                 record = await self._definition.store.load(request.session_id)
                 if record is None:
-                    raise _not_found(request.session_id)
+                    raise not_found(request.session_id)
             # A copy: the store's own changes when the session is really there.
             record = replace(record, cwd=cwd, additional_directories=directories)
             async with self._opened(call, record, request) as session:
@@ -335,7 +335,3 @@ def _directories(call: Call, request: Setup) -> tuple[str, list[str]]:
     ]
     check_setup(call.params, limits)
     return cwd, extra
-
-
-def _not_found(session_id: str) -> ResourceNotFound:
-    return ResourceNotFound("Session not found", data={"sessionId": session_id})

@@ -1,23 +1,26 @@
-"""`session/prompt` and `session/cancel` (ACP, Prompt Turn and Cancellation).
+"""`session/prompt` and `session/cancel` (ACP, Prompt Turn and Cancellation), and `_session/steering`.
 
 A turn runs in the node of its prompt's request. It is registered in the reader, so that a cancel right behind the
 prompt finds it. However it was stopped, and whatever the stopped work raised, a turn that the client cancelled answers
 `cancelled`.
+
+`_session/steering` is an extension that several agents and clients have: a message of the user for a turn that runs. On
+version 2 a prompt may be one, too, if the author wants it so. What a turn does with it is its author's matter.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import time
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import anyio
 
 from acp_server.errors import (
     InvalidRequest,
     RequestCancelled,
-    ResourceNotFound,
     ToolCancelled,
     ToolRejected,
 )
@@ -26,15 +29,16 @@ from acp_server.peer.outcome import report_cancelled
 from acp_server.schema.reading import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.session import Session, log_unsaved
-from acp_server.session.state import TurnState
+from acp_server.session.state import TurnState, not_found
 from acp_server.session.turn import Turn
+from acp_server.store.history import Message
 from acp_server.tasks.cause import failures_in, program_end
 from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:
     from acp_server.peer.tracing import Tracing
     from acp_server.schema.content import PromptRequest
-    from acp_server.session.definition import TurnHost
+    from acp_server.session.definition import SteeringHandler, TurnHost
 
 logger = logging.getLogger("acp_server.session")
 
@@ -171,7 +175,7 @@ class Prompting:
         request = None if is_plain(params) else self.read(call)
         session = self._sessions.get(params["sessionId"])
         if session is None:
-            raise ResourceNotFound("Session not found", data={"sessionId": params["sessionId"]})
+            raise not_found(params["sessionId"])
         session.check_not_ending()
         if session.turns and not self._may_wait(session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
@@ -180,12 +184,10 @@ class Prompting:
 
     async def steer(self, call: Call) -> dict[str, Any]:
         """`_session/steering`. Raises InvalidParams, ResourceNotFound and InvalidRequest."""
-        from acp_server.session.steering import steer
-
         request = self.read(call)
         session = self._sessions.get(request.session_id)
         if session is None:
-            raise ResourceNotFound("Session not found", data={"sessionId": request.session_id})
+            raise not_found(request.session_id)
         if not request.prompt:
             raise problem("prompt", "has nothing in it")
         assert self._definition.steer is not None
@@ -204,6 +206,27 @@ class Prompting:
             if block.type not in self._content:
                 raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")
         return request
+
+
+async def inject(handler: SteeringHandler, session: Session, content: list[dict[str, Any]], id: str) -> bool:
+    """Hand a message of the user's to the turn that runs, of whose conversation it then is a part. False if there is
+    none, or if it has ended by the time at which its author has taken the message. Raises what the handler raises."""
+    turn = session.turns[0] if session.turns else None
+    if turn is None or turn.state not in (TurnState.IN_PROGRESS, TurnState.REQUIRES_ACTION) or turn.is_cancelled:
+        return False
+    await handler(turn, Message("user", content))
+    return turn.insert(content, id)
+
+
+async def steer(call: Call, handler: SteeringHandler, session: Session) -> dict[str, Any]:
+    """`_session/steering`: answers `injected`, or that no turn runs. Then the client is to send a prompt, if it can be
+    told so; otherwise that is an error. For a turn that no request stands for could not be waited for or cancelled."""
+    if await inject(handler, session, call.params["prompt"], f"msg_{os.urandom(12).hex()}"):
+        return {"outcome": "injected"}
+    asked = call.meta.get("steering")
+    if isinstance(asked, dict) and cast("dict[str, Any]", asked).get("idleBehavior") == "promptRequired":
+        return {"outcome": "promptRequired", "reason": "noRunningTurn"}
+    raise InvalidRequest("No turn is running; send it as a prompt", data={"reason": "noRunningTurn"})
 
 
 async def _saved(session: Session, saving: Awaitable[None]) -> None:

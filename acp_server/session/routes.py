@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from acp_server.errors import InvalidRequest, MethodNotFound, ResourceNotFound
+from acp_server.errors import InvalidRequest, MethodNotFound
 from acp_server.peer.call import Call, Notice, Route, Routes
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
@@ -18,6 +18,7 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.stream import Stream
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize
+from acp_server.session.state import not_found
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class AgentSide:
         """The open session with this id. Raises ResourceNotFound."""
         session = self._sessions.get(session_id)
         if session is None:
-            raise ResourceNotFound("Session not found", data={"sessionId": session_id})
+            raise not_found(session_id)
         return session
 
     def routes(self) -> Routes:

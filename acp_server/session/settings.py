@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
-from acp_server.errors import ResourceNotFound, SessionClosed
+from acp_server.errors import SessionClosed
 from acp_server.schema.reading import problem, read
+from acp_server.session.state import not_found
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
@@ -246,5 +247,5 @@ class Choosing:
                     with grace():
                         await tell(before)
                 if isinstance(error, SessionClosed):
-                    raise ResourceNotFound("Session not found", data={"sessionId": session.id}) from None
+                    raise not_found(session.id) from None
                 raise

@@ -1,4 +1,4 @@
-"""The states of sessions and of turns, and the moves between them, as data.
+"""The states of sessions and of turns, and the moves between them, as data; what is said of a session that is not open.
 
 Nothing moves here: `Session.move` and `Turn.move` do, and nothing else changes a state.
 """
@@ -6,6 +6,13 @@ Nothing moves here: `Session.move` and `Turn.move` do, and nothing else changes 
 from __future__ import annotations
 
 from enum import Enum
+
+from acp_server.errors import ResourceNotFound
+
+
+def not_found(session_id: str) -> ResourceNotFound:
+    """What a request is answered with that names a session which is not open (ACP, Session Setup)."""
+    return ResourceNotFound("Session not found", data={"sessionId": session_id})
 
 
 class SessionEvent(Enum):

@@ -20,8 +20,8 @@ from acp_server.peer.call import Call, Follower
 from acp_server.peer.outcome import outcome
 from acp_server.schema.reading import problem, read
 from acp_server.session import prompting as v1
+from acp_server.session.prompting import inject
 from acp_server.session.state import TurnState
-from acp_server.session.steering import inject
 from acp_server.session.turn import Turn as AnyTurn
 from acp_server.tasks.cause import program_end
 from acp_server.tasks.grace import Job
