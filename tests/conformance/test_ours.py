@@ -36,9 +36,6 @@ WITHOUT_MCP = {
 }
 """It connects to MCP servers where the extra `mcp` is installed, which these tests do without."""
 
-# A run takes many times as long on a machine that does something else as well.
-pytestmark = pytest.mark.timeout(400)
-
 
 def in_memory(name: str, backend: str) -> Run:
     """All cases but those that are about the process. `make conformance` runs them all on processes."""

@@ -41,9 +41,6 @@ SITUATIONS = str(HERE / "situations.toml")
 PATIENCE = 20.0
 BEGINNING = ("initialize", "batch", "sessions")
 
-# Each starts its agent up to three hundred times, on a machine that may do something else as well.
-slow = pytest.mark.timeout(600)
-
 
 @dataclass(frozen=True)
 class Expectation:
@@ -132,13 +129,11 @@ def sdk() -> Iterator[Prefork]:
         yield started
 
 
-@slow
 def test_the_example_agent_of_the_python_sdk(python_example: Path, sdk: Prefork) -> None:
     run = judge([sys.executable, str(python_example)], profile.load("python_sdk"), start=sdk.start)
     assert not (wrong := differences(run, read("python_example"))), "\n".join(wrong)
 
 
-@slow
 def test_an_agent_on_the_python_sdk_in_every_situation(sdk: Prefork) -> None:
     # It is not tried once more on what the example was tried on.
     known = profile.load("python_sdk").situations
@@ -165,7 +160,6 @@ def judge_in(
     return replace(run, cases=[*run.cases, *(first.cases if first else ())])
 
 
-@slow
 @pytest.mark.usefixtures("require_npm")
 def test_the_example_agent_of_the_typescript_sdk(node: Start) -> None:
     agent = NODE / "node_modules" / "@agentclientprotocol" / "sdk-1" / "dist" / "examples" / "agent.js"
@@ -175,14 +169,12 @@ def test_the_example_agent_of_the_typescript_sdk(node: Start) -> None:
     assert not (wrong := differences(run, read("typescript_example"))), "\n".join(wrong)
 
 
-@slow
 @pytest.mark.usefixtures("require_npm")
 def test_an_agent_on_the_typescript_sdk_in_every_situation(node: Start) -> None:
     run = judge_in(node, ["node", str(NODE / "agent.js")], profile.load(SITUATIONS))
     assert not (wrong := differences(run, read("typescript_sdk"))), "\n".join(wrong)
 
 
-@slow
 @pytest.mark.usefixtures("require_npm")
 def test_an_agent_of_version_2_on_the_typescript_sdk(node: Start) -> None:
     agent = HERE.parents[1] / "interop" / "node" / "agent_v2.js"
@@ -191,7 +183,6 @@ def test_an_agent_of_version_2_on_the_typescript_sdk(node: Start) -> None:
     assert not (wrong := differences(run, read("typescript_v2"))), "\n".join(wrong)
 
 
-@slow
 @pytest.mark.usefixtures("require_npm")
 def test_a_prebuilt_agent_without_an_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

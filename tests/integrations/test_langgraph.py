@@ -88,7 +88,6 @@ async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitabl
     await promise(lambda server, tools: make(server, tools, how))
 
 
-@pytest.mark.timeout(400)
 async def test_the_conformance_suite_finds_nothing_wrong_with_it() -> None:
     # A tool that asks by itself runs when it does: it is shown so.
     await conforms(partial(make, how="leave", mcp=True))

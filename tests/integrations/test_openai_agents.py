@@ -54,7 +54,6 @@ async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitabl
     await promise(make)
 
 
-@pytest.mark.timeout(400)
 async def test_the_conformance_suite_finds_nothing_wrong_with_it() -> None:
     await conforms(partial(make, mcp=True))
 

@@ -19,8 +19,7 @@ from tests.prefork import Prefork, prefork
 
 from .table import FAULTS, FOLDER, PLAYED, SEEN, SLOW, UNBOUNDED, UNUSUAL, WHOLE_RUN, command, judged
 
-# All faulty clients are run in the time of one test.
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.anyio
 
 CLIENTS_AT_ONCE = 4
 SECONDS_OF_A_FAULT = 1.5

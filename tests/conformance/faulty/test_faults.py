@@ -43,9 +43,6 @@ NOT_ABOUT_CLEAN = {
     "session-cancel/queued-prompt",
 }
 
-# A run of all agents is longer than a test usually may be.
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def cases() -> Registry:

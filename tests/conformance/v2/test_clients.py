@@ -37,8 +37,6 @@ CLIENTS_AT_ONCE = 16
 # What is waited for what a faulty client never says.
 SECONDS = 2.0
 
-pytestmark = pytest.mark.timeout(200)
-
 
 async def judge(client: type[Clean], chosen: Iterable[Case], seconds: float = SECONDS) -> Run:
     setting = Setting([client.__name__, "{agent}"], PROFILE, Pace(seconds), start=starting(client))

@@ -29,8 +29,6 @@ PROFILE = Profile(
 SECONDS = 6.0
 AGENTS_AT_ONCE = 16
 
-pytestmark = pytest.mark.timeout(200)
-
 
 async def judge(agent: type[Clean], chosen: Iterable[Case], timeout: float = SECONDS) -> Run:
     return await AgentRun([agent.__name__], PROFILE, timeout=timeout, jobs=6, start=starting(agent)).run(chosen)

@@ -25,8 +25,6 @@ FILES = {
 }
 KEPT = {Verdict.PASS, Verdict.CHOICE, Verdict.NOT_APPLICABLE}
 
-pytestmark = pytest.mark.timeout(200)
-
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("name", FILES)
