@@ -90,14 +90,16 @@ class Inbound:
                 request.call.node.cancel(Cause.PEER)
 
     def _over(self, call: Call, value: Any, error: BaseException | None) -> None:
-        """A request that might run is through, or was answered before it began. Never raises."""
-        if not call.node.closed:
-            self._finish(call, value, error)
-        self._running -= 1
-        if self._queue and self._running < self._most_running:
-            self._running += 1
-            self.dispatcher.start(self._queue.popitem(last=False)[0])
-            self.dispatcher.get_on()
+        """A request that had a place among those that run is through, or was answered before it began."""
+        try:
+            if not call.node.closed:
+                self._finish(call, value, error)
+        finally:
+            self._running -= 1
+            if self._queue and self._running < self._most_running:
+                self._running += 1
+                self.dispatcher.start(self._queue.popitem(last=False)[0])
+                self.dispatcher.get_on()
 
     def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
         """The handler is through: answer, unless that has happened, and take the node out of the tree."""

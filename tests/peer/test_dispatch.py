@@ -17,8 +17,9 @@ import sniffio
 from acp_server.errors import InvalidParams
 from acp_server.peer import dispatch
 from acp_server.peer.call import Call, Route, Routes
+from acp_server.peer.inbound import Inbound
 from acp_server.peer.limits import Limits
-from tests.peer.ends import CANCELLED, PATIENCE, cancel, notification, request, result, serving, until
+from tests.peer.ends import CANCELLED, PATIENCE, End, cancel, notification, request, result, serving, until
 
 pytestmark = pytest.mark.anyio
 
@@ -109,6 +110,28 @@ async def test_what_a_handler_sets_in_its_context_is_not_seen_by_the_next() -> N
         assert [(await end.next())["result"] for _ in range(3)] == ["nobody"] * 3
 
 
+class Unlike:
+    """A value that does not like to be compared, as arrays of numbers do not."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, _other: object) -> bool:
+        raise ValueError("ambiguous")
+
+
+async def test_what_a_handler_sets_in_its_context_need_not_be_comparable() -> None:
+    name: ContextVar[object] = ContextVar("name", default=None)
+    name.set(Unlike())
+
+    async def swap(_call: Call) -> bool:
+        name.set(Unlike())
+        return True
+
+    async with serving(Routes({"swap": Route(swap)})) as end:
+        end.send(*(request(id, "swap") for id in range(3)))
+        assert [(await end.next())["result"] for _ in range(3)] == [True] * 3
+
+
 async def test_a_scope_that_a_handler_leaves_open_fails_its_request_and_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -168,6 +191,47 @@ async def test_a_handler_that_cancels_its_own_task_natively_leaves_the_next_one_
     async with serving(Routes({"cancel": Route(cancel_task), "wait": Route(wait)})) as end:
         end.send(request(1, "cancel"), request(2, "wait"))
         assert [await end.next() for _ in range(2)] == [result(1, "cancelled"), result(2, "waited")]
+
+
+@ON_ASYNCIO
+async def test_a_native_cancel_that_a_handler_takes_back_leaves_the_next_one_alone() -> None:
+    async def cancel_task(_call: Call) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        task.uncancel()
+        return "not cancelled"
+
+    async def wait(_call: Call) -> str:
+        await anyio.lowlevel.checkpoint()
+        return "waited"
+
+    async with serving(Routes({"cancel": Route(cancel_task), "wait": Route(wait)})) as end:
+        end.send(request(1, "cancel"), request(2, "wait"))
+        assert [await end.next() for _ in range(2)] == [result(1, "not cancelled"), result(2, "waited")]
+
+
+async def test_an_answer_that_fails_ends_the_connection_and_holds_up_no_other_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def quick(_call: Call) -> str:
+        return "quick"
+
+    finish = Inbound._finish
+
+    def failing(inbound: Inbound, call: Call, value: Any, error: BaseException | None) -> None:
+        if call.id == 1:
+            raise RuntimeError("a filter of the program's log")
+        finish(inbound, call, value, error)
+
+    monkeypatch.setattr(Inbound, "_finish", failing)
+    end = End(Routes({"quick": Route(quick, direct=True)}), Limits(running=1, grace=0.0, drain=0.0, flush=0.1))
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(end.run)
+            end.send(*(request(id, "quick") for id in (1, 2)))
+            assert (await end.next())["id"] == 2
+            await end.connection.wait_closed()
 
 
 @ON_ASYNCIO
