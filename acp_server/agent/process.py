@@ -17,7 +17,8 @@ import stat
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TextIO
 
@@ -231,12 +232,13 @@ class Signals:
         # asyncio's name, or trio's. Both may be called in a signal handler.
         self._soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
         try:
-            while True:
-                # In this order: what arrives between two of these lines is seen by the next one.
-                self._arrived = anyio.Event()
-                while self._received:
-                    act(self._received.popleft())
-                await self._arrived.wait()
+            with _waking(loop):
+                while True:
+                    # In this order: what arrives between two of these lines is seen by the next one.
+                    self._arrived = anyio.Event()
+                    while self._received:
+                        act(self._received.popleft())
+                    await self._arrived.wait()
         finally:
             self._soon = None
 
@@ -249,6 +251,36 @@ class Signals:
     def _wake(self) -> None:
         if self._arrived is not None:
             self._arrived.set()
+
+
+@contextmanager
+def _waking(loop: Any) -> Generator[None]:
+    """A signal also wakes a loop of asyncio that is just about to wait.
+
+    Python calls handlers between two instructions. A signal that comes behind the last of them, and before the system
+    call that waits, is otherwise not heeded until something else happens. Other loops see to that by themselves.
+    """
+    if not hasattr(loop, "add_reader") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    import socket
+
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        reader.setblocking(False)
+        writer.setblocking(False)
+        before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        if before != -1:
+            # The loop, or the program, has one.
+            signal.set_wakeup_fd(before)
+            yield
+            return
+        try:
+            loop.add_reader(reader, reader.recv, 4096)
+            yield
+            loop.remove_reader(reader)
+        finally:
+            signal.set_wakeup_fd(-1)
 
 
 _undo: Final[dict[Callable[[], None], None]] = {}

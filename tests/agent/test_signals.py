@@ -1,13 +1,19 @@
 """What signals do to a program that serves over standard input and output."""
 
+import asyncio
 import itertools
 import os
 import select
 import signal
 import sys
+import threading
+from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
+from acp_server.agent.process import Signals
 from tests.agent.processes.driver import PLAIN, plain, started
 
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -181,3 +187,42 @@ os.execv(sys.executable, [sys.executable, {PLAIN!r}, {backend!r}])
         os.close(ours)
         assert agent.exit_code() == 128 + signal.SIGHUP
         assert "cleaned up: " in agent.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asyncio there sees to it by itself")
+def test_a_signal_that_comes_as_the_loop_begins_to_wait_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has looked for signals, and calls its handlers only once something has ended the wait."""
+    waiting, woken = threading.Event(), threading.Event()
+
+    def come(descriptor: int) -> None:
+        assert waiting.wait(20)
+        woken.clear()
+        # As Python does in the signal's own handler.
+        os.write(descriptor, bytes([signal.SIGTERM]))
+        assert woken.wait(20)
+
+    async def main() -> None:
+        loop: Any = asyncio.get_running_loop()
+        selector = loop._selector
+        wait = selector.select
+
+        def noted(timeout: float | None) -> Any:
+            if timeout is None or timeout > 1:
+                waiting.set()
+            events = wait(timeout)
+            woken.set()
+            return events
+
+        with anyio.fail_after(40):
+            async with anyio.create_task_group() as group:
+                group.start_soon(Signals(lambda _: None).deliver, lambda _: None)
+                await anyio.wait_all_tasks_blocked()
+                descriptor = signal.set_wakeup_fd(-1)
+                assert descriptor != -1
+                signal.set_wakeup_fd(descriptor)
+                monkeypatch.setattr(selector, "select", noted)
+                await anyio.to_thread.run_sync(come, descriptor)
+                group.cancel_scope.cancel()
+
+    anyio.run(main, backend="asyncio")
+    assert signal.set_wakeup_fd(-1) == -1
