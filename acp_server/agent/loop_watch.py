@@ -2,7 +2,8 @@
 while the loop cannot.
 
 It changes nothing about what runs: it asks a loop that is busy to call it back, and sees at its next look whether that
-has happened. How long a process may outlive its client is decided in `acp_server.agent.ending`.
+has happened, and whether the same work still runs. How long a process may outlive its client is decided in
+`acp_server.agent.ending`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import logging
 import select
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from types import CodeType, FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import anyio.lowlevel
 
@@ -25,6 +27,9 @@ logger = logging.getLogger("acp_server.agent")
 HELD: Final = 1.0
 """Seconds that work may hold the loop before the log is told. A user notices less than that as a hitch at most, and to
 load a model or to read a large file takes less as a rule: more is a mistake."""
+
+_LATE: Final = 2 * HELD
+"""Seconds from one look to the next that are more than the wait between them."""
 
 _NAMES: Final = 100
 """Functions that are told of, each once."""
@@ -39,6 +44,33 @@ _WAITERS: Final = frozenset({"asyncio.base_events", "asyncio.runners", "asyncio.
 """Modules in which a loop is while it waits for something to do, or which call what waits."""
 
 
+class _Look(NamedTuple):
+    """What one look has seen. Seconds are those of clocks that only go forward."""
+
+    at: float
+    waited: float
+    """How long the loop's thread has waited for a processor so far."""
+    computed: float
+    """How long it has had one."""
+    work: tuple[int, CodeType] | None
+    """What ran, by its outermost frame that is the program's; None if that is not known."""
+
+
+class _Question:
+    """The loop was asked to call back. Its thread writes `is_answered`, and that of the watch `seen`."""
+
+    __slots__ = ("is_answered", "seen")
+
+    def __init__(self, seen: _Look) -> None:
+        self.seen = seen
+        """The look since which the same work has run."""
+        self.is_answered = False
+
+    def answer(self) -> None:
+        """The loop calls back."""
+        self.is_answered = True
+
+
 class LoopWatch:
     """Of the loop that it is made in. `is_gone`: whether the client is; `on_gone` is called, once, if that is so while
     the loop is held. Both are called in the thread of the watch."""
@@ -51,15 +83,17 @@ class LoopWatch:
         self._on_gone = on_gone
         self._has_gone = False
         self._schedule = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
-        self._asked: tuple[float, float] | None = None
-        """When the loop was asked to call back, and how long it had waited for a processor by then; None if it has
-        called."""
+        clock_of = getattr(time, "pthread_getcpuclockid", None)
+        self._cpu_clock: int | None = None if clock_of is None else clock_of(self._home)
+        self._last: _Look | None = None
+        self._question: _Question | None = None
         self._told: set[CodeType] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="acp_server watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Begin to watch. To be called by the loop."""
+        self._last = _Look(perf_counter(), self._waited(), self._computed(), None)
         self._thread.start()
 
     def stop(self) -> None:
@@ -73,29 +107,45 @@ class LoopWatch:
 
     def look(self) -> None:
         """See whether the loop has been held since the last look."""
-        frame = sys._current_frames().get(self._home)  # pyright: ignore[reportPrivateUsage]
-        asked = self._asked
-        if asked is None:
+        innermost = sys._current_frames().get(self._home)  # pyright: ignore[reportPrivateUsage]
+        if innermost is None:
+            return
+        frames = _own_frames(innermost)
+        work = (id(frames[-1]), frames[-1].f_code) if frames else None
+        last, question = self._last, self._question
+        now = self._last = _Look(perf_counter(), self._waited(), self._computed(), work)
+        if last is not None and now.at - last.at >= _LATE:
+            # This thread was kept from looking: by a call of C code that computes and lets no other thread run, or by
+            # a process that was stopped. What was seen before it tells nothing.
+            question = None
+            if (computed := now.computed - last.computed) >= HELD:
+                self._held(frames, computed)
+        if question is None or question.is_answered:
             # A loop that waits is left to sleep.
-            if frame is not None and not _is_waiting(frame):
-                self._asked = perf_counter(), self._waited()
-                self._soon(self._heard)
-            return
-        begun, waited = asked
-        held = perf_counter() - begun
-        if held < HELD:
-            return
-        # Short work takes long where other processes have the processors, and the program is not to blame for that.
-        own = held - (self._waited() - waited)
-        # The loop may have gone on while we looked.
-        if frame is not None and self._asked is asked and own >= HELD:
-            self._tell(frame, own)
+            self._question = None if _is_waiting(innermost) else self._ask(now)
+        elif work is None or work != question.seen.work:
+            # The loop is busy with one after the other, none of which has held it for long.
+            question.seen = now
+        elif now.at - question.seen.at >= HELD:
+            # Short work takes long where other processes have the processors, and it is not to blame for that.
+            waited = now.waited - question.seen.waited
+            self._held(frames, now.at - question.seen.at - waited)
+
+    def _ask(self, seen: _Look) -> _Question | None:
+        question = _Question(seen)
+        try:
+            self._soon(question.answer)
+        except RuntimeError:
+            return None  # the loop is closed
+        return question
+
+    def _held(self, frames: list[FrameType], seconds: float) -> None:
+        """The loop is held. `seconds`: how long by what runs in it, and not by other processes."""
+        if frames and seconds >= HELD:
+            self._tell(frames, seconds)
         if not self._has_gone and self._is_gone():
             self._has_gone = True
             self._on_gone()
-
-    def _heard(self) -> None:
-        self._asked = None
 
     def _waited(self) -> float:
         """Seconds that the loop's thread has waited for a processor so far; 0 where the system does not tell."""
@@ -104,17 +154,11 @@ class LoopWatch:
         except (OSError, ValueError, IndexError):
             return 0.0
 
-    def _tell(self, innermost: FrameType, held: float) -> None:
-        frames: list[FrameType] = []
-        for frame, _ in traceback.walk_stack(innermost):
-            if _module(frame) in _CALLERS:
-                break
-            frames.append(frame)
-        # From the program's own function on, which the runtime has called.
-        own = [index for index, frame in enumerate(frames) if not _is_ours(frame)]
-        frames = frames[: own[-1] + 1] if own else frames[:1]
-        if not frames:
-            return
+    def _computed(self) -> float:
+        """Seconds that the loop's thread has computed so far; 0 where the system does not tell."""
+        return 0.0 if self._cpu_clock is None else time.clock_gettime(self._cpu_clock)
+
+    def _tell(self, frames: list[FrameType], held: float) -> None:
         code = frames[-1].f_code
         if code in self._told or len(self._told) >= _NAMES:
             return
@@ -131,6 +175,17 @@ class LoopWatch:
         logger.handle(record)
 
 
+def _own_frames(innermost: FrameType) -> list[FrameType]:
+    """The frames up to the program's own function that the runtime has called."""
+    frames: list[FrameType] = []
+    for frame, _ in traceback.walk_stack(innermost):
+        if _module(frame) in _CALLERS:
+            break
+        frames.append(frame)
+    own = [index for index, frame in enumerate(frames) if not _is_ours(frame)]
+    return frames[: own[-1] + 1] if own else frames[:1]
+
+
 def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
 
@@ -141,8 +196,8 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _is_waiting(innermost: FrameType) -> bool:
-    """Whether a loop waits for something to do, or has just begun or ended to. A program may wait for a selector, too,
-    for example to the end of a subprocess, and then it holds the loop."""
+    """Whether a loop waits for something to do, or has just begun to, or just stopped. A program may wait for a
+    selector, too, for example until a subprocess ends, and then it holds the loop."""
     module = _module(innermost)
     if module == "selectors" or module.startswith("trio._core._io_"):
         return innermost.f_back is not None and _module(innermost.f_back) in _WAITERS

@@ -1,10 +1,13 @@
 """What holds the event loop is told of, and an agent whose loop is held does not outlive its client."""
 
 import logging
+import math
 import os
 import selectors
 import socket
+import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +28,7 @@ from acp_server.tasks.spawn import Spawner
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_watch, "HELD", 0.0)
+    monkeypatch.setattr(loop_watch, "_LATE", math.inf)
     monkeypatch.setattr(LoopWatch, "_waited", lambda _: 0.0)
 
 
@@ -160,21 +164,85 @@ async def test_nothing_is_told_of_work_that_goes_on_between_two_looks(caplog: py
 
 
 @pytest.mark.anyio
-async def test_a_loop_that_waits_is_not_woken() -> None:
+@pytest.mark.usefixtures("at_once")
+async def test_of_several_that_run_in_one_round_none_is_blamed_for_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     watch = _watch(is_gone=True)
-    asked: list[object] = []
+    spawner = Spawner(lambda error: pytest.fail(repr(error)))
+    for _ in range(3):
+        spawner.spawn(held_by, watch, 1)
+    await spawner.wait_idle()
+    assert not caplog.records
 
-    def look_at_the_waiting_loop() -> None:
-        # Until it waits for this thread: a look in between finds a loop that has something to do.
-        while True:
+
+def late(monkeypatch: pytest.MonkeyPatch, watch: LoopWatch, computed: float) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Work during which the second look comes late, and the thread of the loop has computed for so long."""
+    clock = iter([0.0, computed])
+    monkeypatch.setattr(loop_watch, "HELD", 1.0)
+    monkeypatch.setattr(loop_watch, "_LATE", 0.0)
+    monkeypatch.setattr(LoopWatch, "_computed", lambda _: next(clock))
+
+    async def late_work() -> None:
+        await held_by(watch)
+
+    return late_work
+
+
+@pytest.mark.anyio
+async def test_work_that_lets_no_other_thread_run_is_told_of_by_the_late_look(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone: list[str] = []
+    await run_task(late(monkeypatch, _watch(is_gone=True, gone=gone), 6.3))
+    (record,) = caplog.records
+    assert ".late_work (" in record.getMessage()
+    assert "for at least 6.3 s" in record.getMessage()
+    assert gone == ["gone"]
+
+
+@pytest.mark.anyio
+async def test_a_process_that_was_stopped_is_not_blamed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await run_task(late(monkeypatch, _watch(is_gone=True), 0.1))
+    assert not caplog.records
+
+
+@pytest.mark.anyio
+async def test_the_processor_time_of_the_loop_is_read_from_the_system() -> None:
+    before = time.thread_time()
+    assert before <= _watch()._computed() <= time.thread_time() or not hasattr(time, "pthread_getcpuclockid")
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("at_once")
+async def test_a_loop_that_is_closed_is_not_asked() -> None:
+    def closed(*_: object) -> None:
+        raise RuntimeError("the loop is closed")
+
+    watch = _watch()
+    watch._soon = closed
+    await held_by(watch)
+    assert watch._question is None
+
+
+# The runner of tests drives trio as a guest of a loop of its own, which waits in another way.
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_loop_that_waits_is_not_woken(backend: str) -> None:
+    async def wait() -> None:
+        watch = _watch(is_gone=True)
+
+        def look_at_the_waiting_loop() -> None:
+            while not loop_watch._is_waiting(sys._current_frames()[watch._home]):
+                pass
             watch.look()
-            if watch._asked is None:
-                break
-        asked.append(watch._asked)
 
-    with anyio.fail_after(20):
-        await anyio.to_thread.run_sync(look_at_the_waiting_loop)
-    assert asked == [None]
+        with anyio.fail_after(20):
+            await anyio.to_thread.run_sync(look_at_the_waiting_loop)
+        assert watch._question is None
+
+    anyio.run(wait, backend=backend)
 
 
 @pytest.mark.anyio
