@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -61,6 +62,9 @@ class Lifecycle:
         # lock lives as long as a task holds it or waits for it.
         self._room = Room()
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        self._pending: Counter[str] = Counter()
+        """How many requests are under way that end a session or open it anew, by its id. Until they are through, no
+        prompt is taken: by the session that was open when they came, nor by one that an earlier request opens."""
 
     # -- session/new, load, resume
 
@@ -97,11 +101,23 @@ class Lifecycle:
             request = self._read_known(name, call)
             _directories(call, request)
             self.login.check()
-        session = self.sessions.get(request.session_id)
-        call.follower = _Change(call, request, session)
+        session_id: str = request.session_id
+        call.follower = _Change(call, request, lambda: self._is_over(session_id))
+        self._pending[session_id] += 1
+        session = self.sessions.get(session_id)
         if session is not None:
             session.cancel()
-            session.end_requested()
+            session.move(SessionEvent.END_REQUESTED)
+
+    def _is_over(self, session_id: str) -> None:
+        """Such a request is through, whatever came of it."""
+        self._pending[session_id] -= 1
+        others = self._pending[session_id]
+        if not others:
+            del self._pending[session_id]
+        session = self.sessions.get(session_id)
+        if session is not None:
+            session.move(SessionEvent.END_REQUESTED if others else SessionEvent.END_FAILED)
 
     def _read_known(self, name: str, call: Call) -> Known:
         """The parameters of a request that opens anew what is stored."""
@@ -224,22 +240,17 @@ class Lifecycle:
         if session is None:
             yield
             return
-        # Again, for it may be another session than the one that was open when the request arrived.
-        session.end_requested()
-        try:
-            await self._quiet(session)
-            if keep:
-                # Also if nothing has changed: a store that is out of order is noticed while the session can go on.
-                await _save(session)
-            # A cancel that came meanwhile takes effect here, for the same reason; also if it is answered already, and
-            # no cancel is delivered any more.
-            if call.is_cancelled:
-                raise RequestCancelled
-            yield
-            self.sessions.pop(session_id, None)
-            await session.close()
-        finally:
-            session.end_over()
+        await self._quiet(session)
+        if keep:
+            # Also if nothing has changed: a store that is out of order is noticed while the session can go on.
+            await _save(session)
+        # A cancel that came meanwhile takes effect here, for the same reason; also if it is answered already, and no
+        # cancel is delivered any more.
+        if call.is_cancelled:
+            raise RequestCancelled
+        yield
+        self.sessions.pop(session_id, None)
+        await session.close()
 
     async def _quiet(self, session: Session) -> None:
         session.cancel()
@@ -255,14 +266,13 @@ class Lifecycle:
 
 
 class _Change(Follower):
-    """What goes along with a request that opens a session or ends it. `ends`: the session of that id, if it is open,
-    which takes no prompts until the request is through."""
+    """What goes along with a request that opens a session or ends it. `over` is called when the request is through."""
 
-    __slots__ = ("_call", "_ends", "opened", "request")
+    __slots__ = ("_call", "_over", "opened", "request")
 
-    def __init__(self, call: Call, request: Any, ends: Session | None = None) -> None:
+    def __init__(self, call: Call, request: Any, over: Callable[[], None] = lambda: None) -> None:
         self._call = call
-        self._ends = ends
+        self._over = over
         self.request = request
         self.opened: Session | None = None
         """The one that is there when the request has succeeded."""
@@ -276,8 +286,7 @@ class _Change(Follower):
 
     def left(self) -> None:
         """See `Follower`."""
-        if self._ends is not None:
-            self._ends.end_over()
+        self._over()
 
 
 async def close_all(sessions: dict[str, Session]) -> None:

@@ -74,8 +74,6 @@ class Session:
         self.data: Any = None
         self.state = SessionState.OPENING
         """Where it is in its life on this connection; `move` changes it."""
-        # How many requests are under way that end it, or open it anew.
-        self._ends = 0
         self._saves = 0
         self._saved = 0
         self._store = definition.store
@@ -219,17 +217,6 @@ class Session:
     def closed(self) -> bool:
         """Whether it is closed, or lets go of what it holds at this time."""
         return self.state is SessionState.CLOSED
-
-    def end_requested(self) -> None:
-        """A request is under way that ends it, or opens it anew. `end_over` is due once for each call."""
-        self._ends += 1
-        self.move(SessionEvent.END_REQUESTED)
-
-    def end_over(self) -> None:
-        """Such a request is through, whatever came of it."""
-        self._ends -= 1
-        if not self._ends:
-            self.move(SessionEvent.END_FAILED)
 
     def check_not_ending(self) -> None:
         """Raises InvalidRequest while a request is under way that ends the session, or opens it anew."""

@@ -1,6 +1,7 @@
 """Loading and resuming sessions: what is replayed, and what becomes of the one that was open."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -8,9 +9,9 @@ import anyio.lowlevel
 import pytest
 
 from acp_server import Agent, Session, Turn, schema
-from acp_server.errors import REQUEST_CANCELLED, RESOURCE_NOT_FOUND
+from acp_server.errors import INVALID_REQUEST, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from tests.session.agents import setup, talker
-from tests.session.editor import CANCELLED, END_TURN, editing
+from tests.session.editor import CALM, CANCELLED, END_TURN, editing
 from tests.store.stores import TestStore
 
 pytestmark = pytest.mark.anyio
@@ -248,3 +249,24 @@ async def test_a_session_that_is_ended_while_it_is_loaded_is_not_open_afterwards
         assert all(opened.closed for opened in sessions)
         assert (await editor.ask(session))["code"] == RESOURCE_NOT_FOUND
         assert (session in store.ids) is (end == "session/close")
+
+
+@REOPENS
+@pytest.mark.behaviour("K6")
+async def test_a_session_that_is_opened_takes_no_prompt_while_a_request_waits_to_open_it_again(method: str) -> None:
+    store = TestStore()
+    agent, _ = talker(store)
+    async with editing(agent, replace(CALM, running=1)) as editor:
+        session, other = await editor.open(), await editor.open()
+        store.waits["load"] = anyio.Event()
+        first = await editor.client.request(method, setup(session))
+        await store.reached.wait()
+        hanging = await editor.prompt(other, "hang")
+        second = await editor.client.request("session/resume", setup(session))
+        store.waits["load"].set()
+        assert await editor.answer(first) == {}
+        assert (await editor.ask(session))["code"] == INVALID_REQUEST
+        await editor.cancel(other)
+        assert await editor.answer(hanging) == CANCELLED
+        assert await editor.answer(second) == {}
+        assert await editor.ask(session) == END_TURN
