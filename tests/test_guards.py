@@ -25,6 +25,13 @@ def anyio_backend(request):
     return request.param
 """
 
+# If this run hangs itself, it shows where.
+INI = """
+[pytest]
+faulthandler_timeout = 200
+faulthandler_exit_on_timeout = true
+"""
+
 LEAKY = """
 def test_tidy(tmp_path):
     subprocess.run([sys.executable, "-c", ""], check=True)
@@ -86,10 +93,12 @@ async def test_has_a_deadline_of_its_own():
 
 def _pytest(folder: Path, tests: str) -> str:
     (folder / "test_it.py").write_text(HEAD + tests, "utf-8")
-    (folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    (folder / "pytest.ini").write_text(INI, "utf-8")
     plugins = ["-p", "no:cacheprovider", "-p", "tests.plugins.deadline", "-p", "tests.plugins.leaks"]
     command = [sys.executable, "-m", "pytest", *plugins, "-rfE", "--tb=short", "--quiet", str(folder)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50).stdout
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    assert "Timeout" not in done.stderr, done.stdout + done.stderr
+    return done.stdout
 
 
 def _reported(kind: str, output: str) -> list[str]:
