@@ -50,8 +50,8 @@ def test_every_workload_yields_its_figures_for_every_agent(workload: Workload) -
     for series in measured:
         assert set(series.samples) == set(agents)
         assert all(len(taken) == 1 for taken in series.samples.values())
-        # Twenty waiting prompts may fit into memory that the process already had. And the system may count what a thread
-        # has run a tick later: so little work may seem to have cost nothing.
+        # Twenty waiting prompts may fit into memory that the process already had. And so little work may seem to have
+        # cost nothing, for the system counts what a thread has run at its next tick.
         assert series.figure.name == "hanging" or min(map(min, series.samples.values())) >= 0
 
 
