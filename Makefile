@@ -11,6 +11,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/interop/claude tests/gateway/node tests/conformance/real_world/node))
 NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_modules/.ready))
 # A client that drives the built-in agent with a model; it is wanted with the frameworks alone.
@@ -44,7 +46,7 @@ test-quick: $(READY)
 
 # The frameworks are not in the lock. Once they are there, `make test` runs these tests, too.
 test-integrations: $(READY) $(if $(NODE_READY),$(NODE_READY) $(ACPX)/.ready)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r tests/integrations/requirements.txt
+	@$(PIP) -r tests/integrations/requirements.txt
 	@$(BIN)/python -m pytest $(or $(ARGS),tests/integrations tests/mcp tests/docs/test_integrations.py tests/docs/test_recipes.py tests/docs/test_embedding.py tests/docs/test_mcp.py)
 
 # Processes that begin side by side would each rewrite the assertions of every test, which is half of a minute of CPU.
@@ -72,7 +74,7 @@ types: $(READY)
 
 # The tools for it are not in the lock. Once they are there, the build needs no network.
 docs: $(READY)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r docs/requirements.txt
+	@$(PIP) -r docs/requirements.txt
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict $(ARGS)
 	@! grep -rl --include='*.html' '<p>```' build/site || { echo "docs: these pages have blocks that are not shown as code" >&2; exit 1; }
 
@@ -115,7 +117,6 @@ check-quick: lint types
 
 # The lock names every version and every hash for all supported Pythons and systems; the index it came from is not in it.
 lock: $(READY)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
 	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra chat --extra gateway --extra postgres --extra reload --extra trio --group dev \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet \
 		-o requirements.lock $(ARGS)
@@ -123,6 +124,7 @@ lock: $(READY)
 clean:
 	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODES:package-lock.json=node_modules) $(ACPX)
 
+# pip takes half of a minute. It is what remains where uv does not find the index that pip is told of.
 $(READY): requirements.lock pyproject.toml
 	@set -eu; python=; \
 	for name in $(CANDIDATES); do \
@@ -131,8 +133,11 @@ $(READY): requirements.lock pyproject.toml
 	[ -n "$$python" ] || { echo "make: no Python >= 3.11 found (tried: $(CANDIDATES)); name one with 'make PYTHON=...'" >&2; exit 1; }; \
 	"$$python" -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $$python lacks the venv module (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }; \
 	[ -x $(BIN)/python ] && [ -z "$(PYTHON)" ] || "$$python" -m venv --clear $(VENV); \
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock; \
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	sed -n '/^uv==/,/[^\\]$$/p' requirements.lock >$(VENV)/uv.txt; \
+	install='$(UV)'; \
+	$(PIP) --no-deps --require-hashes -r $(VENV)/uv.txt && $$install --require-hashes -r requirements.lock \
+		|| { install='$(PIP)'; $$install --require-hashes -r requirements.lock; }; \
+	$$install --no-deps --no-build-isolation -e .; \
 	$(BIN)/python -m compileall -q acp_server
 	@touch $@
 
