@@ -1,11 +1,13 @@
 """What a newer peer sends survives; what is known is checked."""
 
+from itertools import product
 from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
 
 from acp_server import schema
+from tests.each import each
 from tests.schema.examples import EXAMPLES
 
 NEW: dict[str, Any] = {"shape": {"sides": [3, None]}, "_meta": 5, "nothing": None}
@@ -38,7 +40,7 @@ OPEN_ENUMS = {
 }
 
 
-@pytest.mark.parametrize("union", UNIONS)
+@each(UNIONS)
 def test_an_unknown_member_of_a_union_is_carried_unchanged(union: str) -> None:
     key, kind = UNIONS[union]
     received = {key: "of_tomorrow", **NEW}
@@ -48,7 +50,7 @@ def test_an_unknown_member_of_a_union_is_carried_unchanged(union: str) -> None:
     assert read.to_wire() == received
 
 
-@pytest.mark.parametrize("union", UNIONS)
+@each(UNIONS)
 def test_a_tag_that_is_not_a_string_is_an_error(union: str) -> None:
     key, _ = UNIONS[union]
     for tag in (5, ["text"], {}, True):
@@ -56,14 +58,13 @@ def test_a_tag_that_is_not_a_string_is_an_error(union: str) -> None:
             schema.from_wire(getattr(schema, union), {key: tag, **NEW})
 
 
-@pytest.mark.parametrize("union", sorted(set(UNIONS) - {"AuthMethod", "McpServer", "MultiSelectItems"}))
+@each(sorted(set(UNIONS) - {"AuthMethod", "McpServer", "MultiSelectItems"}))
 def test_a_missing_tag_is_an_error(union: str) -> None:
     with pytest.raises(ValidationError):
         schema.from_wire(getattr(schema, union), NEW)
 
 
-@pytest.mark.parametrize("value", [None, 5, "text", [], [{"type": "text", "text": "a"}], True])
-@pytest.mark.parametrize("union", UNIONS)
+@each(product(UNIONS, [None, 5, "text", [], [{"type": "text", "text": "a"}], True]))
 def test_a_member_that_is_not_an_object_is_an_error(union: str, value: Any) -> None:
     with pytest.raises(ValidationError):
         schema.from_wire(list[getattr(schema, union)], [value])
@@ -122,7 +123,7 @@ def test_a_known_member_with_a_bad_payload_is_an_error(union: str, received: dic
         schema.from_wire(getattr(schema, union), received)
 
 
-@pytest.mark.parametrize("enum", OPEN_ENUMS)
+@each(OPEN_ENUMS)
 def test_an_unknown_value_of_an_enumeration_is_carried_unchanged(enum: str) -> None:
     name, key = OPEN_ENUMS[enum]
     received = {**EXAMPLES[name][0], key: "of_tomorrow"}
@@ -164,7 +165,7 @@ def test_an_authentication_method_without_a_type_or_of_type_agent_is_the_agents_
         assert read.to_wire() == received
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
+@each(sorted(EXAMPLES))
 def test_unknown_fields_are_kept_and_written_again(name: str) -> None:
     for example in EXAMPLES[name]:
         if isinstance(example, dict):

@@ -170,10 +170,10 @@ def test_every_published_default_is_one_of_ours(published: dict[str, Any]) -> No
     assert theirs <= set(published_defaults())
 
 
-@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - set(OURS_ALONE)))
-def test_what_we_write_fits_the_published_schema(name: str, published: dict[str, Any]) -> None:
-    validator = jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": published})
-    for example in EXAMPLES[name]:
+def test_what_we_write_fits_the_published_schema(published: dict[str, Any]) -> None:
+    cases = [(name, example) for name in set(EXAMPLES) - set(OURS_ALONE) for example in EXAMPLES[name]]
+    for name, example in cases:
+        validator = jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": published})
         read = schema.from_wire(getattr(schema, name), example)
         validator.validate([item.to_wire() for item in read] if isinstance(read, list) else read.to_wire())
 

@@ -4,9 +4,9 @@ import copy
 from typing import Any
 
 import jsonschema
-import pytest
 
 from acp_server import schema
+from tests.each import each
 from tests.schema.examples import EXAMPLES
 from tests.schema.exported import definitions
 
@@ -17,11 +17,7 @@ OBJECTS = sorted(
     if schema.area_of(name) is not None
     and ("properties" in definition or definition.get("type") == "object" or "$ref" in str(definition))
 )
-CASES = [
-    pytest.param(name, example, id=f"{name}-{number}")
-    for name, examples in EXAMPLES.items()
-    for number, example in enumerate(examples)
-]
+CASES = [(name, example) for name, examples in EXAMPLES.items() for example in examples]
 
 
 def validator(name: str) -> Any:
@@ -34,12 +30,12 @@ def written(value: Any) -> Any:
     return [written(item) for item in value] if isinstance(value, list) else value.to_wire()
 
 
-@pytest.mark.parametrize(("name", "example"), CASES)
+@each(CASES)
 def test_what_is_read_is_written_again_as_it_was(name: str, example: Any) -> None:
     assert written(schema.from_wire(getattr(schema, name), example)) == example
 
 
-@pytest.mark.parametrize(("name", "example"), CASES)
+@each(CASES)
 def test_an_example_fits_the_exported_schema(name: str, example: Any) -> None:
     validator(name).validate(example)
 
@@ -48,14 +44,14 @@ def test_every_type_has_an_example() -> None:
     assert sorted(EXAMPLES) == OBJECTS
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@each(OBJECTS)
 def test_the_examples_use_every_property(name: str) -> None:
     definition = DEFINITIONS[name]
     used = {key for example in EXAMPLES[name] if isinstance(example, dict) for key in example}
     assert set(definition.get("properties", ())) <= used
 
 
-@pytest.mark.parametrize("method", schema.METHODS.values(), ids=lambda method: method.name)
+@each(schema.METHODS.values())
 def test_the_parameters_and_the_result_of_a_method_are_read_through_its_row(method: schema.Method) -> None:
     for example in EXAMPLES[method.params]:
         assert method.read_params(example).to_wire() == example
@@ -63,9 +59,7 @@ def test_the_parameters_and_the_result_of_a_method_are_read_through_its_row(meth
         assert method.read_result(example).to_wire() == example
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name in EXAMPLES if "anyOf" in DEFINITIONS[name] or "oneOf" in DEFINITIONS[name])
-)
+@each(sorted(name for name in EXAMPLES if "anyOf" in DEFINITIONS[name] or "oneOf" in DEFINITIONS[name]))
 def test_every_member_of_a_union_has_an_example(name: str) -> None:
     read = [schema.from_wire(getattr(schema, name), example) for example in EXAMPLES[name]]
     members = {

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from acp_server import schema
 from acp_server.schema.base import Model, Record, attributes
+from tests.each import each
 from tests.schema.examples import EXAMPLES
 from tests.schema.exported import definitions
 
@@ -16,13 +17,13 @@ ANYTHING = {"rawInput", "rawOutput", "data"}
 """Fields of which no value is wrong."""
 
 
-def fields(note: str) -> list[Any]:
+def fields(note: str) -> list[tuple[str, str]]:
     """(class, key) of every field with a note in the exported schema."""
-    found: list[Any] = []
+    found: list[tuple[str, str]] = []
     for name in CLASSES:
         properties = DEFINITIONS[name].get("properties", {})
-        found += [pytest.param(name, key, id=f"{name}.{key}") for key, value in properties.items() if value.get(note)]
-    return [param for param in found if param.values[1] not in ANYTHING]
+        found += [(name, key) for key, value in properties.items() if value.get(note) and key not in ANYTHING]
+    return found
 
 
 def example_with(name: str, key: str) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def default(cls: type[Record], key: str) -> Any:
     return [] if field.is_required() else field.get_default(call_default_factory=True, validated_data={})
 
 
-@pytest.mark.parametrize(("name", "key"), fields("x-deserialize-default-on-error"))
+@each(fields("x-deserialize-default-on-error"))
 def test_a_wrong_value_counts_as_absent_where_the_protocol_says_so(name: str, key: str) -> None:
     cls: type[Record] = getattr(schema, name)
     example = example_with(name, key)
@@ -50,7 +51,7 @@ def _without(example: dict[str, Any], key: str) -> dict[str, Any]:
     return {other: value for other, value in example.items() if other != key}
 
 
-@pytest.mark.parametrize(("name", "key"), fields("x-deserialize-skip-invalid-items"))
+@each(fields("x-deserialize-skip-invalid-items"))
 def test_wrong_items_are_left_out_where_the_protocol_says_so(name: str, key: str) -> None:
     cls: type[Record] = getattr(schema, name)
     example = example_with(name, key)
@@ -59,7 +60,7 @@ def test_wrong_items_are_left_out_where_the_protocol_says_so(name: str, key: str
     assert read.to_wire()[key] == [*items, *items]
 
 
-@pytest.mark.parametrize(("name", "key"), fields("x-deserialize-default-on-null"))
+@each(fields("x-deserialize-default-on-null"))
 def test_null_counts_as_absent_where_the_protocol_says_so(name: str, key: str) -> None:
     cls: type[Record] = getattr(schema, name)
     read = cls.from_wire({**example_with(name, key), key: None})
@@ -68,7 +69,7 @@ def test_null_counts_as_absent_where_the_protocol_says_so(name: str, key: str) -
         cls.from_wire({**example_with(name, key), key: 5})
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@each(CLASSES)
 def test_null_is_read_in_every_field_that_may_be_null_or_absent(name: str) -> None:
     cls: type[Record] = getattr(schema, name)
     definition = DEFINITIONS[name]
@@ -78,7 +79,7 @@ def test_null_is_read_in_every_field_that_may_be_null_or_absent(name: str) -> No
             assert getattr(read, attributes(cls)[key]) == default(cls, key)
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@each(CLASSES)
 def test_a_missing_or_null_required_field_is_an_error(name: str) -> None:
     cls: type[Record] = getattr(schema, name)
     for key in DEFINITIONS[name].get("required", ()):
@@ -93,7 +94,7 @@ def test_a_missing_or_null_required_field_is_an_error(name: str) -> None:
                 cls.from_wire({**rest, key: None})
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSES if issubclass(getattr(schema, name), Model)])
+@each([name for name in CLASSES if issubclass(getattr(schema, name), Model)])
 def test_a_meta_that_is_not_an_object_never_fails_a_message(name: str) -> None:
     cls: type[Model] = getattr(schema, name)
     for meta in (5, "x", [], [{}], True, 1.5, None):

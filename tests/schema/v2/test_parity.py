@@ -201,9 +201,9 @@ def test_the_defaults_are_the_published_ones(published: dict[str, Any]) -> None:
     assert ours == theirs
 
 
-@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - set(OURS_ALONE)))
-def test_what_we_write_fits_the_published_schema(name: str, published: dict[str, Any]) -> None:
-    validator = jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": published})
-    for example in EXAMPLES[name]:
+def test_what_we_write_fits_the_published_schema(published: dict[str, Any]) -> None:
+    cases = [(name, example) for name in set(EXAMPLES) - set(OURS_ALONE) for example in EXAMPLES[name]]
+    for name, example in cases:
+        validator = jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": published})
         read = schema.from_wire(getattr(v2, name), example)
         validator.validate([item.to_wire() for item in read] if isinstance(read, list) else read.to_wire())

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from acp_server.schema import from_wire, v2
+from tests.each import each
 from tests.schema.v2.fragments import TEXT
 
 PATCHES: dict[type[v2.Patch], dict[str, Any]] = {
@@ -19,7 +18,7 @@ PATCHES: dict[type[v2.Patch], dict[str, Any]] = {
     v2.CompactionUpdate: {"compactionId": "c", "status": "in_progress"},
 }
 FIELDS = [
-    pytest.param(cls, field.alias, id=f"{cls.__name__}-{field.alias}")
+    (cls, field.alias)
     for cls in PATCHES
     for field in cls.model_fields.values()
     if field.alias and field.default is None
@@ -34,7 +33,7 @@ def test_every_patch_of_the_schema_is_tried_here() -> None:
     assert public - {v2.Patch} == set(PATCHES)
 
 
-@pytest.mark.parametrize(("cls", "key"), FIELDS)
+@each(FIELDS)
 def test_null_is_read_as_none_that_was_set_and_written_as_null(cls: type[v2.Patch], key: str) -> None:
     wire = {**PATCHES[cls], key: None}
     read = cls.from_wire(wire)
@@ -44,14 +43,14 @@ def test_null_is_read_as_none_that_was_set_and_written_as_null(cls: type[v2.Patc
     assert {key: value for key, value in read.to_wire().items() if key != "sessionUpdate"} == wire
 
 
-@pytest.mark.parametrize(("cls", "key"), FIELDS)
+@each(FIELDS)
 def test_a_field_that_is_absent_is_not_set_and_not_written(cls: type[v2.Patch], key: str) -> None:
     read = cls.from_wire(PATCHES[cls])
     assert read.model_fields_set.isdisjoint(name for name, field in cls.model_fields.items() if field.alias == key)
     assert key not in read.to_wire()
 
 
-@pytest.mark.parametrize(("cls", "key"), [p for p in FIELDS if not str(p.id).endswith(("-rawInput", "-rawOutput"))])
+@each((cls, key) for cls, key in FIELDS if key not in {"rawInput", "rawOutput"})
 def test_a_wrong_value_changes_nothing_and_does_not_clear(cls: type[v2.Patch], key: str) -> None:
     read = cls.from_wire({**PATCHES[cls], key: 5})
     assert key not in read.to_wire()

@@ -3,10 +3,10 @@
 from typing import Any
 
 import jsonschema
-import pytest
 
 from acp_server import schema
 from acp_server.schema import v2
+from tests.each import each
 from tests.schema.exported import definitions
 from tests.schema.v2.examples import EXAMPLES
 
@@ -17,11 +17,7 @@ OBJECTS = sorted(
     if v2.area_of(name) is not None
     and ("properties" in definition or definition.get("type") == "object" or "$ref" in str(definition))
 )
-CASES = [
-    pytest.param(name, example, id=f"{name}-{number}")
-    for name, examples in EXAMPLES.items()
-    for number, example in enumerate(examples)
-]
+CASES = [(name, example) for name, examples in EXAMPLES.items() for example in examples]
 
 
 def validator(name: str) -> Any:
@@ -34,12 +30,12 @@ def written(value: Any) -> Any:
     return [written(item) for item in value] if isinstance(value, list) else value.to_wire()
 
 
-@pytest.mark.parametrize(("name", "example"), CASES)
+@each(CASES)
 def test_what_is_read_is_written_again_as_it_was(name: str, example: Any) -> None:
     assert written(schema.from_wire(getattr(v2, name), example)) == example
 
 
-@pytest.mark.parametrize(("name", "example"), CASES)
+@each(CASES)
 def test_an_example_fits_the_exported_schema(name: str, example: Any) -> None:
     validator(name).validate(example)
 
@@ -49,13 +45,13 @@ def test_every_type_has_an_example() -> None:
     assert all(EXAMPLES.values())
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@each(OBJECTS)
 def test_the_examples_use_every_property(name: str) -> None:
     used = {key for example in EXAMPLES[name] if isinstance(example, dict) for key in example}
     assert set(DEFINITIONS[name].get("properties", ())) <= used
 
 
-@pytest.mark.parametrize("method", v2.METHODS.values(), ids=lambda method: method.name)
+@each(v2.METHODS.values())
 def test_the_parameters_and_the_result_of_a_method_are_read_through_its_row(method: v2.Method) -> None:
     for example in EXAMPLES[method.params]:
         assert method.read_params(example).to_wire() == example
@@ -63,9 +59,7 @@ def test_the_parameters_and_the_result_of_a_method_are_read_through_its_row(meth
         assert method.read_result(example).to_wire() == example
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name in EXAMPLES if "anyOf" in DEFINITIONS[name] or "oneOf" in DEFINITIONS[name])
-)
+@each(sorted(name for name in EXAMPLES if "anyOf" in DEFINITIONS[name] or "oneOf" in DEFINITIONS[name]))
 def test_every_member_of_a_union_has_an_example(name: str) -> None:
     read = [schema.from_wire(getattr(v2, name), example) for example in EXAMPLES[name]]
     members = {
