@@ -12,7 +12,7 @@ from acp_server.gateway import program
 from .inside import Api, Counting, gateway_in, spawn
 from .postgres import Server as Database
 from .postgres import postgres
-from .serving import OTHER_TOKEN, Server, client, cozepy, serving
+from .serving import OTHER_TOKEN, Server, client, cozepy, serving, started_by_forks
 from .several import serving_three
 
 REAL_CLIENTS = {"test_cozepy", "test_cancelling", "test_conversations", "test_tool_outputs", "test_node_client"}
@@ -40,6 +40,12 @@ class Shared:
             self._servers[options] = self._opened.enter_context(self._start(folders.mktemp("gateway"), *options))
         self._servers[options].ear.clear()
         return self._servers[options]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forks() -> Iterator[None]:
+    with started_by_forks():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from typing import Any
 
 import psutil
 
+from tests.prefork import Forked, Prefork, prefork
+
 with warnings.catch_warnings(record=True):
     # A library that it uses warns of itself, whatever the filters say.
     import cozepy
@@ -22,6 +24,15 @@ BUSY = [sys.executable, str(Path(__file__).parent / "agents" / "busy.py")]
 TOKEN = "pat_of_ada"
 OTHER_TOKEN = "pat_of_bob"
 TOKENS = f"ada {TOKEN}\nbob {OTHER_TOKEN}\nreader pat_of_reader getChat getConversation listMessage\n"
+_IMPORTED = (
+    "acp_server.cli.commands",
+    "acp_server.gateway.server",
+    "acp_server.gateway.postgres_engine",
+    "anyio._backends._asyncio",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.lifespan.on",
+)
 PATIENCE = 20.0
 """Seconds after which a test that waits has failed. None ever waits that long."""
 
@@ -84,7 +95,7 @@ class NoEar(Ear):
 class Server:
     """A gateway that listens."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, log: Path, ear: Ear, drains: bool) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | Forked, url: str, log: Path, ear: Ear, drains: bool) -> None:
         self.process = process
         self.drains = drains
         self.killed = False
@@ -119,6 +130,26 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
+_forks: Prefork | None = None
+"""Starts gateways, if they need not be interpreters of their own."""
+
+
+@contextmanager
+def started_by_forks() -> Iterator[None]:
+    """In this block gateways are forks of a process that has imported what they need, which is most of a short life."""
+    global _forks
+    with prefork(*_IMPORTED) as _forks:
+        yield
+    _forks = None
+
+
+def _start(words: list[str], env: dict[str, str]) -> subprocess.Popen[bytes] | Forked:
+    if _forks is None:
+        return subprocess.Popen(words, stderr=subprocess.PIPE, env=env)
+    with open(os.devnull, "r+b") as nothing:
+        return _forks.popen(words, env=env, cwd=None, stdin=nothing.fileno(), stdout=nothing.fileno())
+
+
 @contextmanager
 def serving(
     folder: Path,
@@ -140,13 +171,11 @@ def serving(
     words = [sys.executable, "-m", "acp_server", "gateway", "--port", "0", "--drain", "0", "--log-file", str(log)]
     words += ["--agent", " ".join(agent or BUSY)] if agent != [] else []
     words += [*(["--token-file", str(tokens)] if token_file else []), *options]
-    process = subprocess.Popen(
-        words, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {}), "EAR": ear.path}
-    )
+    process = _start(words, {**os.environ, **(env or {}), "EAR": ear.path})
     assert process.stderr is not None
     try:
-        line = process.stderr.readline()
-        assert line.startswith("Listening on http://"), line + process.stderr.read()
+        line = process.stderr.readline().decode()
+        assert line.startswith("Listening on http://"), line + process.stderr.read().decode()
         server = Server(process, line.split()[-1], log, ear, "drain" in options)
         yield server
         if not server.killed:

@@ -139,9 +139,9 @@ def other_groups(process: psutil.Process) -> list[str]:
 
 
 def agents() -> list[psutil.Process]:
-    """The agents of a gateway in this process. Gateways that the tests share are processes of their own."""
+    """The agents of a gateway in this process. What starts gateways that are processes is none."""
     found = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
-    return [child for child in found if "gateway" not in child.cmdline()]
+    return [child for child in found if "tests.prefork" not in child.cmdline()]
 
 
 @pytest.mark.anyio

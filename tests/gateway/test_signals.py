@@ -43,7 +43,7 @@ def ended(server: Server, agents: list[Any], status: int) -> str:
     assert server.process.wait(PATIENCE) == status
     gone(agents)
     assert server.process.stderr is not None
-    return server.process.stderr.read()
+    return server.process.stderr.read().decode()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
