@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.packaging.built import SECONDS, build, first_steps, new_environment
@@ -20,29 +21,38 @@ ANSWER = "You asked for 'a.txt'. It has 2 lines.\n"
 
 
 def main() -> int:
-    tried: list[str] = []
-    with tempfile.TemporaryDirectory() as place:
-        wheel = build("wheel", Path(place))
-        for name in NAMES:
-            if (python := _found(name)) is None:
-                print(f"{name}: is not here")
-                continue
-            began = time.monotonic()
-            folder = Path(place, name)
-            folder.mkdir()
-            programs = new_environment(python, folder / "env", pip=True)
-            for extras in ("", "[chat]"):
-                install = [str(programs / "pip"), "install", "-q", "--disable-pip-version-check", f"{wheel}{extras}"]
-                subprocess.run(install, check=True, timeout=SECONDS)
-                assert first_steps(programs, folder) == ANSWER
-            tried.append(python)
-            print(f"{name}: installed and answered, {time.monotonic() - began:.0f} s")
+    pythons = {name: python for name in NAMES if (python := _found(name)) is not None}
+    for name in NAMES:
+        if name not in pythons:
+            print(f"{name}: is not here")
+    if not pythons:
+        return 1
+    # Side by side, for most of the time each waits for the index.
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor() as beside:
+        judged = None
         if shutil.which("node") is None:
             print("the suite by itself is not tried, since Node is not here")
-        elif tried:
-            seconds = judged_from_nothing(tried[0], Path(place, "judge"))
-            print(f"the suite by itself installed and judged an agent, {seconds:.0f} s")
-    return 0 if tried else 1
+        else:
+            judged = beside.submit(judged_from_nothing, next(iter(pythons.values())), Path(place, "judge"))
+        wheel = build("wheel", Path(place))
+        tried = {name: beside.submit(_try, wheel, python, Path(place, name)) for name, python in pythons.items()}
+        for name, installed in tried.items():
+            print(f"{name}: installed and answered, {installed.result():.0f} s")
+        if judged is not None:
+            print(f"the suite by itself installed and judged an agent, {judged.result():.0f} s")
+    return 0
+
+
+def _try(wheel: Path, python: str, folder: Path) -> float:
+    """Install the wheel in an empty environment, and take the first steps there: the seconds that it took."""
+    began = time.monotonic()
+    folder.mkdir()
+    programs = new_environment(python, folder / "env", pip=True)
+    for extras in ("", "[chat]"):
+        install = [str(programs / "pip"), "install", "-q", "--disable-pip-version-check", f"{wheel}{extras}"]
+        subprocess.run(install, check=True, timeout=SECONDS)
+        assert first_steps(programs, folder) == ANSWER
+    return time.monotonic() - began
 
 
 def _found(name: str) -> str | None:
