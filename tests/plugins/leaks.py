@@ -94,23 +94,23 @@ def _children() -> dict[int, str]:
     return {child.pid: repr(child) for child in psutil.Process().children()}
 
 
-def _descriptors() -> dict[int, str]:
+def _descriptors() -> set[int]:
     if not os.path.isdir(_FD_FOLDER):  # Windows
-        return {}
-    found: dict[int, str] = {}
+        return set()
+    found: set[int] = set()
     for name in os.listdir(_FD_FOLDER):
         try:
             os.fstat(int(name))
-            found[int(name)] = os.readlink(f"{_FD_FOLDER}/{name}") if sys.platform == "linux" else "open"
+            found.add(int(name))
         except OSError:  # the one that listed the folder
             continue
     return found
 
 
-def _new_descriptors(before: dict[int, str]) -> list[tuple[int, str]]:
-    left = [(fd, what) for fd, what in _descriptors().items() if fd not in before]
+def _new_descriptors(before: set[int]) -> list[tuple[int, str]]:
+    left = _descriptors() - before
     if left:
         # What only a cycle still holds is no leak; if it warns that it was not closed, that is an error.
         gc.collect()
-        left = [(fd, what) for fd, what in _descriptors().items() if fd not in before]
-    return left
+        left = _descriptors() - before
+    return [(fd, os.readlink(f"{_FD_FOLDER}/{fd}") if sys.platform == "linux" else "open") for fd in sorted(left)]
