@@ -35,7 +35,7 @@ FAULTS = {f"{group}/{name}": cases for group, names in TABLE.items() for name, c
 # A faulty agent may leave its client waiting for ever, and that is what is to be found; a sound one never does.
 SECONDS_OF_A_FAULT = 5.0
 SECONDS_OF_A_CASE = 30.0
-AGENTS_AT_ONCE = 12
+AGENTS_AT_ONCE = 24
 # What the clean agent does not announce, or announces, so that a rule has nothing to be about.
 NOT_ABOUT_CLEAN = {
     *("gating/image", "gating/audio", "gating/has-logout"),
