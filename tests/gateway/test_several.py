@@ -22,7 +22,7 @@ def test_in_a_storm_no_status_flips_and_nothing_that_was_acknowledged_is_lost(tm
     from .storm import storm
 
     with postgres() as database:
-        outcomes = anyio.run(storm, tmp_path, database, 120, 7)
+        outcomes = anyio.run(storm, tmp_path, database, 60, 7)
     assert outcomes["completed"]
     assert outcomes["canceled"]
 
