@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -45,21 +45,13 @@ def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
             pieces: AsyncGenerator[Any] = function(turn)
             try:
                 async for piece in pieces:
-                    await show(turn, piece)
+                    await turn.show(piece)
             finally:
                 await pieces.aclose()
 
         return stream
     if inspect.iscoroutinefunction(function):
-
-        async def call(turn: Turn) -> None:
-            result = await function(turn)
-            if isinstance(result, AsyncIterable):
-                raise UsageError("a prompt handler must return None, text or content, not an async iterator")
-            if result is not None:
-                await show(turn, result)
-
-        return call
+        return function
     raise UsageError(f"a prompt handler must be `async def`: {name_of(function)}")
 
 
@@ -126,26 +118,6 @@ def check_takes(function: Callable[..., Any], *arguments: str) -> None:
     except TypeError as error:
         given = f"({', '.join(arguments)})"
         raise UsageError(f"{name_of(function)} is called with {given}, which it does not take: {error}") from None
-
-
-async def show(turn: Turn, piece: Any) -> None:
-    """Show what a prompt handler yielded. Raises UsageError for anything that cannot be shown."""
-    if isinstance(piece, str):
-        await turn.say(piece)
-        return
-    from acp_server.schema.base import Model
-    from acp_server.schema.content import TextContent
-    from acp_server.schema.updates import AgentMessageChunk
-
-    if isinstance(piece, Model):
-        if "session_update" in type(piece).model_fields:
-            await turn.update(piece)
-        elif isinstance(piece, TextContent) and piece.annotations is None and piece.meta is None:
-            await turn.say(piece.text)
-        else:
-            await turn.update(AgentMessageChunk(content=cast("Any", piece)))
-    else:
-        raise UsageError(f"a prompt handler yielded {type(piece).__name__}; expected text, content or a session update")
 
 
 _THREADS: Final = 40
@@ -260,9 +232,9 @@ async def connect(session: Session) -> None:
 def behind_servers(handler: PromptHandler) -> PromptHandler:
     """A prompt handler that begins when they are there, or their time is over."""
 
-    async def prompt(turn: Turn) -> None:
+    async def prompt(turn: Turn) -> Any:
         if turn.session.mcp_servers:
             await turn.session.mcp.ready(turn)
-        await handler(turn)
+        return await handler(turn)
 
     return prompt

@@ -52,23 +52,35 @@ class _Look(NamedTuple):
     """How long the loop's thread has waited for a processor so far."""
     computed: float
     """How long it has had one."""
-    work: tuple[int, CodeType] | None
-    """What ran, by its outermost frame that is the program's; None if that is not known."""
 
 
 class _Question:
-    """The loop was asked to call back. Its thread writes `is_answered`, and that of the watch `seen`."""
+    """The loop was asked to call back, and runs what it ran before, or one after the other.
 
-    __slots__ = ("is_answered", "seen")
+    What ran is known by its outermost frame that is the program's. A frame is kept until the loop calls back: no other
+    can be taken for it by its place in memory, and what its end releases is released in the loop's thread.
+    """
 
-    def __init__(self, seen: _Look) -> None:
-        self.seen = seen
-        """The look since which the same work has run."""
+    __slots__ = ("_frames", "_since", "is_answered")
+
+    def __init__(self) -> None:
+        self._frames: list[FrameType | None] = []
+        self._since: _Look | None = None
         self.is_answered = False
+
+    def see(self, work: FrameType | None, now: _Look) -> _Look | None:
+        """What runs now, as far as it is known. Returns the look since which it has run, if it ran at the last one as
+        well. Called in the thread of the watch."""
+        if work is not None and self._frames and self._frames[-1] is work:
+            return self._since
+        self._frames.append(work)
+        self._since = now
+        return None
 
     def answer(self) -> None:
         """The loop calls back."""
         self.is_answered = True
+        self._frames = []
 
 
 class LoopWatch:
@@ -93,7 +105,7 @@ class LoopWatch:
 
     def start(self) -> None:
         """Begin to watch. To be called by the loop."""
-        self._last = _Look(perf_counter(), self._waited(), self._computed(), None)
+        self._last = _Look(perf_counter(), self._waited(), self._computed())
         self._thread.start()
 
     def stop(self) -> None:
@@ -111,9 +123,9 @@ class LoopWatch:
         if innermost is None:
             return
         frames = _own_frames(innermost)
-        work = (id(frames[-1]), frames[-1].f_code) if frames else None
+        work = frames[-1] if frames else None
         last, question = self._last, self._question
-        now = self._last = _Look(perf_counter(), self._waited(), self._computed(), work)
+        now = self._last = _Look(perf_counter(), self._waited(), self._computed())
         if last is not None and now.at - last.at >= _LATE:
             # This thread was kept from looking: by a call of C code that computes and lets no other thread run, or by
             # a process that was stopped. What was seen before it tells nothing.
@@ -122,17 +134,14 @@ class LoopWatch:
                 self._held(frames, computed)
         if question is None or question.is_answered:
             # A loop that waits is left to sleep.
-            self._question = None if _is_waiting(innermost) else self._ask(now)
-        elif work is None or work != question.seen.work:
-            # The loop is busy with one after the other, none of which has held it for long.
-            question.seen = now
-        elif now.at - question.seen.at >= HELD:
+            self._question = None if _is_waiting(innermost) else self._ask(work, now)
+        elif (since := question.see(work, now)) is not None and now.at - since.at >= HELD:
             # Short work takes long where other processes have the processors, and it is not to blame for that.
-            waited = now.waited - question.seen.waited
-            self._held(frames, now.at - question.seen.at - waited)
+            self._held(frames, now.at - since.at - (now.waited - since.waited))
 
-    def _ask(self, seen: _Look) -> _Question | None:
-        question = _Question(seen)
+    def _ask(self, work: FrameType | None, now: _Look) -> _Question | None:
+        question = _Question()
+        question.see(work, now)
         try:
             self._soon(question.answer)
         except RuntimeError:

@@ -170,7 +170,7 @@ async def test_of_several_that_run_in_one_round_none_is_blamed_for_the_others(
 ) -> None:
     watch = _watch(is_gone=True)
     spawner = Spawner(lambda error: pytest.fail(repr(error)))
-    for _ in range(3):
+    for _ in range(50):
         spawner.spawn(held_by, watch, 1)
     await spawner.wait_idle()
     assert not caplog.records
