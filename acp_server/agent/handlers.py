@@ -11,7 +11,8 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -39,18 +40,7 @@ def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
     """
     if callable(function):
         check_takes(function, "turn")
-    if inspect.isasyncgenfunction(function):
-
-        async def stream(turn: Turn) -> None:
-            pieces: AsyncGenerator[Any] = function(turn)
-            try:
-                async for piece in pieces:
-                    await turn.show(piece)
-            finally:
-                await pieces.aclose()
-
-        return stream
-    if inspect.iscoroutinefunction(function):
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return function
     raise UsageError(f"a prompt handler must be `async def`: {name_of(function)}")
 
@@ -232,9 +222,15 @@ async def connect(session: Session) -> None:
 def behind_servers(handler: PromptHandler) -> PromptHandler:
     """A prompt handler that begins when they are there, or their time is over."""
 
-    async def prompt(turn: Turn) -> Any:
+    async def prompt(turn: Turn) -> AsyncGenerator[Any]:
         if turn.session.mcp_servers:
             await turn.session.mcp.ready(turn)
-        return await handler(turn)
+        answering = handler(turn)
+        if isinstance(answering, AsyncGeneratorType):
+            async with aclosing(answering):
+                async for piece in answering:
+                    yield piece
+        elif (piece := await answering) is not None:
+            yield piece
 
-    return prompt
+    return cast("PromptHandler", prompt)

@@ -15,6 +15,8 @@ from acp_server.errors import UsageError
 from acp_server.peer.call import Notice, Route
 
 if TYPE_CHECKING:
+    from types import AsyncGeneratorType
+
     from acp_server.peer.call import Call
     from acp_server.peer.peer import Peer
     from acp_server.schema.config_options import SessionMode
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from acp_server.tasks.tree import Node
     from acp_server.wire.messages import Request
 
-PromptHandler: TypeAlias = "Callable[[Turn], Awaitable[None]]"
+PromptHandler: TypeAlias = "Callable[[Turn], Awaitable[Any] | AsyncGeneratorType[Any]]"
+"""What it yields is shown, see `Turn.show`, or what it returns, if that is not None."""
 SessionHandler: TypeAlias = "Callable[[Session], Awaitable[None]]"
 SteeringHandler: TypeAlias = "Callable[[Turn, Message], Awaitable[None]]"
 AuthHandler: TypeAlias = "Callable[[Call], Awaitable[None]]"

@@ -13,7 +13,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from time import time
+from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import anyio
@@ -36,11 +38,12 @@ from acp_server.tasks.cause import failures_in, program_end
 from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:
-    from acp_server.peer.tracing import Tracing
     from acp_server.schema.content import PromptRequest
     from acp_server.session.definition import SteeringHandler, TurnHost
 
 logger = logging.getLogger("acp_server.session")
+
+_UNTRACED: Final = nullcontext()
 
 
 class Prompt(Follower):
@@ -64,7 +67,16 @@ class Prompt(Follower):
         error = None
         try:
             if turn.session.turns[0] is turn or await self._comes():
-                await self._begin()
+                with self._begin():
+                    answering = self._handler(turn)
+                    if isinstance(answering, AsyncGeneratorType):
+                        try:
+                            async for piece in answering:
+                                await turn.show(piece)
+                        finally:
+                            await answering.aclose()
+                    elif (piece := await answering) is not None:
+                        await turn.show(piece)
         except BaseException as raised:
             if not turn.node.gave_in(raised) and not _is_users_choice(raised):
                 error = raised
@@ -89,20 +101,17 @@ class Prompt(Follower):
             return turn.answer()
         raise RequestCancelled
 
-    def _begin(self) -> Awaitable[None]:
-        """The turn runs from now on: its handler, to be awaited."""
+    def _begin(self) -> AbstractContextManager[Any]:
+        """The turn runs from now on: what its handler runs in."""
         turn = self.turn
         turn.move(TurnState.IN_PROGRESS)
         self._unsaved = True
         turn.session.begin(turn)
         tracing = self._host.connection.tracing
-        return self._handler(turn) if tracing is None else self._traced(tracing)
-
-    async def _traced(self, tracing: Tracing) -> None:
-        turn = self.turn
+        if tracing is None:
+            return _UNTRACED
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": turn.session.id}
-        with tracing.span("invoke_agent", turn.node, attributes):
-            await self._handler(turn)
+        return tracing.span("invoke_agent", turn.node, attributes)
 
     async def _comes(self) -> bool:
         """Wait for the turns before this one, all of them cancelled, to clean up; but not for ever."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
 
 import anyio.lowlevel
 
-from acp_server.errors import SessionClosed, TurnEnded
+from acp_server.errors import SessionClosed, TurnEnded, UsageError
 from acp_server.store.records import TurnRecord
 from acp_server.tasks.tree import Node
 
@@ -64,6 +64,28 @@ class TurnUpdates:
     def compaction(self) -> Compaction:
         """`async with turn.compaction() as compaction:` around the work that shortens the agent's context."""
         return Compaction(self)
+
+    async def show(self, piece: Any) -> None:
+        """Show text, a content block or a session update, as if a prompt handler yielded it. Otherwise like `say`.
+
+        Raises UsageError for anything else.
+        """
+        if isinstance(piece, str):
+            await self.say(piece)
+            return
+        from acp_server.schema.base import Model
+        from acp_server.schema.content import TextContent
+        from acp_server.schema.updates import AgentMessageChunk
+
+        if not isinstance(piece, Model):
+            shown = "an async iterator" if isinstance(piece, AsyncIterable) else type(piece).__name__
+            raise UsageError(f"a turn cannot show {shown}; expected text, content or a session update")
+        if "session_update" in type(piece).model_fields:
+            await self.update(piece)
+        elif isinstance(piece, TextContent) and piece.annotations is None and piece.meta is None:
+            await self.say(piece.text)
+        else:
+            await self.update(AgentMessageChunk(content=cast("Any", piece)))
 
     async def update(self, update: Model) -> None:
         """Say any session update of `acp_server.schema`; otherwise like `say`.

@@ -99,9 +99,8 @@ class Node:
     ) -> tuple[Any, BaseException | None]:
         """The same, in scopes that this task has entered: scopes of its own are a third of the cost of a request. Other
         nodes may run in them as well, one within the other: a cancel of any of them reaches what runs in the scopes."""
-        if self.cause is not None or self.closed:
+        if not self.enter(pair):
             return NOTHING, None
-        self.pair = pair
         try:
             return await body(*args), None
         except BaseException as error:
@@ -109,6 +108,14 @@ class Node:
             return NOTHING, None if self.gave_in(error) else error
         finally:
             self.pair = None
+
+    def enter(self, pair: Pair) -> bool:
+        """Whether this node may run, and does so in these scopes from now on: until they are taken from it, by setting
+        `pair` to None."""
+        if self.cause is not None or self.closed:
+            return False
+        self.pair = pair
+        return True
 
     def gave_in(self, error: BaseException) -> bool:
         """Whether this node was cancelled, and what runs in it has raised `error` for that alone."""

@@ -41,7 +41,7 @@ async def test_a_piece_that_cannot_be_shown_fails_the_turn_and_says_why_in_the_l
         session = await editor.open()
         assert await editor.ask(session) == {"code": INTERNAL_ERROR, "message": "Internal error"}
         assert closed == [True]
-    assert f"yielded {type(piece).__name__}" in caplog.text
+    assert f"a turn cannot show {type(piece).__name__}" in caplog.text
 
 
 async def test_a_function_that_returns_an_async_iterator_fails_the_turn(caplog: pytest.LogCaptureFixture) -> None:
@@ -57,7 +57,7 @@ async def test_a_function_that_returns_an_async_iterator_fails_the_turn(caplog: 
     async with editing(agent) as editor:
         assert await editor.code(await editor.prompt(await editor.open())) == INTERNAL_ERROR
         assert not editor.said()
-    assert "not an async iterator" in caplog.text
+    assert "a turn cannot show an async iterator" in caplog.text
 
 
 @pytest.mark.behaviour("D5")
