@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.prefork import Prefork, prefork
+
 ROOT = Path(__file__).resolve().parents[3]
 PLAIN = str(Path(__file__).with_name("plain.py"))
 PATIENCE = 20.0
@@ -200,6 +202,24 @@ def started(
                 raise
 
 
+_forks: Prefork | None = None
+"""Starts the plain agent, if it need not be an interpreter of its own."""
+
+
+@contextmanager
+def started_by_forks() -> Iterator[None]:
+    """In this block plain agents are forks of a process that has imported the runtime."""
+    global _forks
+    with prefork(
+        "acp_server.agent.serve", "anyio._backends._asyncio", "anyio._backends._trio", env=environment()
+    ) as _forks:
+        yield
+    _forks = None
+
+
 def plain(backend: str, *more: str, **options: Any) -> Any:
     """The plain agent."""
-    return started([sys.executable, PLAIN, backend, *more], **options)
+    command = [sys.executable, PLAIN, backend, *more]
+    if _forks is None or "stderr_too" in options:
+        return started(command, **options)
+    return started(command, popen=_forks.popen, cwd=None, **options)
