@@ -1,10 +1,23 @@
-"""The projects that the agents work on."""
+"""The projects that the agents work on, and what drives agents by the TypeScript SDK."""
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from .projects import make_small, make_vast
+from .typescript import hosting
+
+
+@pytest.fixture(autouse=True, scope="session")
+def host() -> Iterator[None]:
+    """Carries out the plans of all tests in one process."""
+    if shutil.which("node") is None:
+        yield
+        return
+    with hosting():
+        yield
 
 
 @pytest.fixture

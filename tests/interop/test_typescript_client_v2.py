@@ -1,8 +1,5 @@
 """The official TypeScript SDK's client of version 2 drives our agent as a process of its own."""
 
-import json
-import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,7 +8,8 @@ import pytest
 
 from acp_server.schema import from_wire, v2
 
-from .subjects import HERE, no_orphans, working
+from .subjects import working
+from .typescript import observed
 
 pytestmark = pytest.mark.usefixtures("require_npm")
 
@@ -62,17 +60,8 @@ class Run:
 
 def drive(backend: str, cwd: Path, *steps: Step, permission: str = "allow_once") -> Run:
     plan = {"cwd": str(cwd), "steps": steps, "permission": permission}
-    with no_orphans() as mark:
-        done = subprocess.run(
-            ["node", "drive_v2.js", json.dumps(plan), *working(backend)],
-            cwd=HERE / "node",
-            env={**os.environ, **mark},
-            capture_output=True,
-            text=True,
-            timeout=50,
-        )
-    run = Run([json.loads(line) for line in done.stdout.splitlines()])
-    assert done.returncode == 0, (run.of("failure"), done.stderr)
+    observations, _ = observed(2, plan, working(backend))
+    run = Run(observations)
     assert run.of("exit") == [{"event": "exit", "code": 0, "signal": None}]
     return run
 

@@ -4,9 +4,11 @@
 """
 
 import json
-import os
 import subprocess
-from collections.abc import Sequence
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -72,22 +74,77 @@ class Run:
         return [one["message"] for one in self.of(direction)]
 
 
+class Host:
+    """A process that carries out one plan after the other; made by `hosting`."""
+
+    def __init__(self, process: "subprocess.Popen[str]", log: Any) -> None:
+        self._process = process
+        self._log = log
+
+    def drive(self, version: int, plan: Message, command: Sequence[str]) -> tuple[list[Message], str]:
+        """What was observed while a plan was carried out, to its end, and what was written to standard error."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        observations: list[Message] = []
+        with no_orphans() as mark, _ended_after(_SECONDS, self._process):
+            order = {"version": version, "plan": plan, "command": command, "env": mark}
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            for line in self._process.stdout:
+                observations.append(json.loads(line))
+                if observations[-1]["event"] == "done":
+                    break
+        said = self._log.read().decode()
+        assert observations, said
+        done = observations.pop()
+        assert done == {"event": "done", "code": 0}, (observations[-3:], done, said)
+        return observations, said
+
+
+@contextmanager
+def _ended_after(seconds: float, process: "subprocess.Popen[str]") -> Iterator[None]:
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+_host: Host | None = None
+
+
+@contextmanager
+def hosting() -> Iterator[Host]:
+    """Carry out the plans in this block in one process, for to load the SDK takes longer than most plans."""
+    global _host
+    pipe = subprocess.PIPE
+    with (
+        tempfile.NamedTemporaryFile() as log,
+        open(log.name, "rb") as said,
+        subprocess.Popen(["node", "host.js"], cwd=NODE, stdin=pipe, stdout=pipe, stderr=log, text=True) as process,
+    ):
+        _host = Host(process, said)
+        try:
+            yield _host
+        finally:
+            _host = None
+
+
+def observed(version: int, plan: Message, command: Sequence[str]) -> tuple[list[Message], str]:
+    """See `Host.drive`; by the host of the block, or by one of its own."""
+    if _host is not None:
+        return _host.drive(version, plan, command)
+    with hosting() as host:
+        return host.drive(version, plan, command)
+
+
 def drive(command: Sequence[str], cwd: Path, *sessions: Sequence[Turn], **options: str | bool | dict[str, str]) -> Run:
     """Carry out a plan: one list of turns a session. `options` are the plan's own, such as `permission`."""
-    plan = {"cwd": str(cwd), "sessions": sessions, **options}
-    with no_orphans() as mark:
-        done = subprocess.run(
-            ["node", "drive.js", json.dumps(plan), *command],
-            cwd=NODE,
-            env={**os.environ, **mark},
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-        )
-    observations = [json.loads(line) for line in done.stdout.splitlines()]
+    observations, said = observed(1, {"cwd": str(cwd), "sessions": sessions, **options}, command)
     opened = [one["message"]["result"] for one in observations if _is_result(one, "sessionId")]
-    run = Run(observations, done.stderr, [result["sessionId"] for result in opened])
-    assert done.returncode == 0, (run.of("failure"), done.stderr)
+    run = Run(observations, said, [result["sessionId"] for result in opened])
     _check(run)
     return run
 

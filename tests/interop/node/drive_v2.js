@@ -1,8 +1,6 @@
 // Drives one agent through a plan on version 2, on the official TypeScript SDK's draft client, and prints what it sees.
 //
-//   node drive_v2.js PLAN COMMAND [ARGUMENT]...
-//
-// PLAN is JSON: `cwd`, how the client answers permission requests (`permission`: the kind of an option, or "wait" until
+// The plan has `cwd`, how the client answers permission requests (`permission`: the kind of an option, or "wait" until
 // the agent withdraws it), and `steps`, carried out one after the other:
 //
 //   {"prompt": TEXT, "as": NAME}   send a prompt, and do not wait for its answer
@@ -22,92 +20,93 @@ import { client, methods } from "@agentclientprotocol/sdk/experimental/v2";
 import { launch } from "./agent.js";
 import { aborted, observe, within } from "./observe.js";
 
-const [text, ...command] = process.argv.slice(2);
-const plan = JSON.parse(text);
-const requests = new Map();
-const updates = [];
-let waiting = () => {};
-let seen = 0;
-let sessionId;
+export async function drive(plan, command) {
+  const requests = new Map();
+  const updates = [];
+  let waiting = () => {};
+  let seen = 0;
+  let sessionId;
 
-let arrived = () => {};
-const agent = launch(command, () => arrived());
+  let arrived = () => {};
+  const agent = launch(command, () => arrived());
 
-const app = client({ name: "interop" })
-  .onRequest(methods.client.session.requestPermission, async ({ params, signal }) => {
-    if (plan.permission === "wait") {
-      await aborted(signal);
-      observe("withdrawn", { title: params.title });
-      return { outcome: { outcome: "cancelled" } };
-    }
-    const chosen = params.options.find((option) => option.kind === plan.permission);
-    return { outcome: { outcome: "selected", optionId: chosen.optionId } };
-  })
-  .onNotification(methods.client.session.update, ({ params }) => {
-    updates.push(params.update);
-    waiting();
-  });
+  const app = client({ name: "interop" })
+    .onRequest(methods.client.session.requestPermission, async ({ params, signal }) => {
+      if (plan.permission === "wait") {
+        await aborted(signal);
+        observe("withdrawn", { title: params.title });
+        return { outcome: { outcome: "cancelled" } };
+      }
+      const chosen = params.options.find((option) => option.kind === plan.permission);
+      return { outcome: { outcome: "selected", optionId: chosen.optionId } };
+    })
+    .onNotification(methods.client.session.update, ({ params }) => {
+      updates.push(params.update);
+      waiting();
+    });
 
-try {
-  const connection = app.connect(agent.stream);
-  await within(run(connection.agent), "the plan");
-  agent.endInput();
-  observe("exit", await within(agent.exited, "the agent's exit"));
-} catch (error) {
-  observe("failure", { message: String(error?.stack ?? error) });
-  agent.kill();
-  process.exitCode = 3;
-}
-
-async function run(context) {
-  const info = { name: "interop", version: "1" };
-  const answer = await context.request(methods.agent.initialize, { protocolVersion: 2, info, capabilities: {} });
-  observe("initialized", { answer });
-  ({ sessionId } = await context.request(methods.agent.session.new, { cwd: plan.cwd, mcpServers: [] }));
-  observe("session", { sessionId });
-  for (const step of plan.steps) await within(carryOut(context, step), JSON.stringify(step));
-}
-
-async function carryOut(context, step) {
-  if (step.prompt !== undefined) {
-    const prompt = [{ type: "text", text: step.prompt }];
-    send(context, step.as, methods.agent.session.prompt, { sessionId, prompt });
-  } else if (step.request !== undefined) {
-    send(context, step.as, step.request, { sessionId, ...step.params });
-  } else if (step.cancelToolCall) {
-    const { toolCallId } = updates.find((update) => update.toolCallId && update.capabilities?.cancel);
-    send(context, step.as, methods.agent.toolCall.cancel, { sessionId, toolCallId });
-  } else if (step.cancelTerminal) {
-    const { terminalId } = updates.find((update) => update.terminalId && update.capabilities?.cancel);
-    send(context, step.as, methods.agent.terminal.cancel, { sessionId, terminalId });
-  } else if (step.answer !== undefined) {
-    await requests.get(step.answer).answered;
-  } else if (step.abort !== undefined) {
-    requests.get(step.abort).controller.abort();
-  } else if (step.cancel) {
-    await context.notify(methods.agent.session.cancel, { sessionId });
-  } else if (step.raw !== undefined) {
-    const next = new Promise((resolve) => (arrived = resolve));
-    agent.write(`${JSON.stringify(step.raw)}\n`);
-    await next;
-  } else {
-    while (!found(step.until)) await new Promise((resolve) => (waiting = resolve));
+  try {
+    const connection = app.connect(agent.stream);
+    await within(run(connection.agent), "the plan");
+    agent.endInput();
+    observe("exit", await within(agent.exited, "the agent's exit"));
+    return 0;
+  } catch (error) {
+    observe("failure", { message: String(error?.stack ?? error) });
+    agent.kill();
+    return 3;
   }
-}
 
-function send(context, name, method, params) {
-  const controller = new AbortController();
-  const answered = context.request(method, params, { cancellationSignal: controller.signal }).then(
-    (answer) => observe("answer", { name, answer }),
-    (error) => observe("refusal", { name, code: error?.code, message: error?.message }),
-  );
-  requests.set(name, { controller, answered });
-}
+  async function run(context) {
+    const info = { name: "interop", version: "1" };
+    const answer = await context.request(methods.agent.initialize, { protocolVersion: 2, info, capabilities: {} });
+    observe("initialized", { answer });
+    ({ sessionId } = await context.request(methods.agent.session.new, { cwd: plan.cwd, mcpServers: [] }));
+    observe("session", { sessionId });
+    for (const step of plan.steps) await within(carryOut(context, step), JSON.stringify(step));
+  }
 
-function found(wanted) {
-  const place = updates.findIndex((update, number) => number >= seen && matches(update, wanted));
-  if (place >= 0) seen = place + 1;
-  return place >= 0;
+  async function carryOut(context, step) {
+    if (step.prompt !== undefined) {
+      const prompt = [{ type: "text", text: step.prompt }];
+      send(context, step.as, methods.agent.session.prompt, { sessionId, prompt });
+    } else if (step.request !== undefined) {
+      send(context, step.as, step.request, { sessionId, ...step.params });
+    } else if (step.cancelToolCall) {
+      const { toolCallId } = updates.find((update) => update.toolCallId && update.capabilities?.cancel);
+      send(context, step.as, methods.agent.toolCall.cancel, { sessionId, toolCallId });
+    } else if (step.cancelTerminal) {
+      const { terminalId } = updates.find((update) => update.terminalId && update.capabilities?.cancel);
+      send(context, step.as, methods.agent.terminal.cancel, { sessionId, terminalId });
+    } else if (step.answer !== undefined) {
+      await requests.get(step.answer).answered;
+    } else if (step.abort !== undefined) {
+      requests.get(step.abort).controller.abort();
+    } else if (step.cancel) {
+      await context.notify(methods.agent.session.cancel, { sessionId });
+    } else if (step.raw !== undefined) {
+      const next = new Promise((resolve) => (arrived = resolve));
+      agent.write(`${JSON.stringify(step.raw)}\n`);
+      await next;
+    } else {
+      while (!found(step.until)) await new Promise((resolve) => (waiting = resolve));
+    }
+  }
+
+  function send(context, name, method, params) {
+    const controller = new AbortController();
+    const answered = context.request(method, params, { cancellationSignal: controller.signal }).then(
+      (answer) => observe("answer", { name, answer }),
+      (error) => observe("refusal", { name, code: error?.code, message: error?.message }),
+    );
+    requests.set(name, { controller, answered });
+  }
+
+  function found(wanted) {
+    const place = updates.findIndex((update, number) => number >= seen && matches(update, wanted));
+    if (place >= 0) seen = place + 1;
+    return place >= 0;
+  }
 }
 
 function matches(value, wanted) {

@@ -15,8 +15,7 @@
 //
 // A point is a kind of update (`sessionUpdate`) or the method of a request by the agent.
 
-export function parsePlan(text) {
-  const { sessions, ...options } = JSON.parse(text);
+export function parsePlan({ sessions, ...options }) {
   const defaults = { settings: {}, permission: "allow_once", endInputOn: null, files: true, terminals: true };
   return { ...defaults, ...options, sessions: sessions.map((turns) => turns.map(parseTurn)) };
 }
