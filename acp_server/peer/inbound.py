@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import OrderedDict
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -168,13 +169,13 @@ class Inbound:
         refusal = InternalError("Too many requests at once", data={"limit": "requests"})
         self._write(self._endpoint.refuse(request, refusal))
 
-    async def _resolve(self, call: Call) -> Any:
+    def _resolve(self, call: Call) -> Awaitable[Any]:
         if self._resolver is None:
             # Not at the top: it brings in jsonrpcserver, see there.
             from acp_server.peer.resolve import Resolver
 
             self._resolver = Resolver(self._routes.requests)
-        return await self._resolver.resolve(call)
+        return self._resolver.resolve(call)
 
     def _write(self, frame: bytes | None) -> None:
         if frame is not None:

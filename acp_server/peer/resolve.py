@@ -38,8 +38,11 @@ class Resolver:
     __slots__ = ("_methods", "_own")
 
     def __init__(self, routes: Mapping[str, Route]) -> None:
-        self._own = {name: _entry(route.handler) for name, route in routes.items() if route.handler is not None}
-        self._methods: dict[str, _Entry] = dict(self._own)
+        # To the library's types, a method takes no call.
+        self._own: dict[str, Any] = {
+            name: _entry(route.handler) for name, route in routes.items() if route.handler is not None
+        }
+        self._methods: dict[str, Any] = dict(self._own)
         for name, route in routes.items():
             if route.foreign is not None:
                 self._methods[name] = _foreign_entry(route.foreign)
@@ -53,9 +56,9 @@ class Resolver:
         method = _Method(call)
         if own is not None and not isinstance(params, list):
             # It takes any named parameters, so there is nothing to bind, which would be most of the cost.
-            result = await call_method(method_call, method, cast("Any", own))
+            result = await call_method(method_call, method, own)
         else:
-            method_call, result = await dispatch_request(cast("Any", self._methods), method, method_call)
+            method_call, result = await dispatch_request(self._methods, method, method_call)
         if method.failure is not None:
             try:
                 raise method.failure

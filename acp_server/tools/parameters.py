@@ -95,14 +95,17 @@ class Parameters:
     def read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments to call the function with, `_meta` never among them. Raises InvalidParams, whose data lists
         each problem."""
-        from pydantic import ValidationError
-
         if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             # Models write them.
             raise InvalidParams(data={"problems": [{"path": "", "message": "the arguments must be an object"}]})
         try:
             return self._adapter.validate_python({key: value for key, value in params.items() if key != "_meta"})
-        except ValidationError as error:
+        except Exception as error:
+            # Not above: to look for it at each call takes as long as to check two arguments.
+            from pydantic import ValidationError
+
+            if not isinstance(error, ValidationError):
+                raise
             from acp_server.schema.reading import explain
 
             raise InvalidParams(data={"problems": explain(error)}) from None
