@@ -39,6 +39,8 @@ class PendingRequest(OutgoingRequest):
     """One request of ours. `on_late` gets a result for which the caller waits no more, so that what it created
     is released; `on_over` is told when there is nothing left to come of such a request."""
 
+    __slots__ = ("_on_late", "_on_over", "_signal", "jumps_queue", "response")
+
     def __init__(self, method: str, on_late: OnLate | None, on_over: OnOver | None, signal: Signal) -> None:
         super().__init__(method, on_late is not None or on_over is not None)
         self._on_late = on_late
@@ -129,7 +131,8 @@ class PendingRequests:
                 with anyio.move_on_after(timeout):
                     await signal
             # An answer and a cancel in one tick: nothing may be done with the answer any more.
-            self._scopes.deliver()
+            if self._scopes.due:
+                self._scopes.deliver()
             await signals.checkpoint_if_cancelled()
         except BaseException:
             # It is cancelled, but the answer may have arrived in this very moment.

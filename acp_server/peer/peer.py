@@ -67,7 +67,7 @@ class Peer(ABC):
     def _writer_broken(self) -> None:
         """The peer does not read any more."""
 
-    async def request(
+    def request(
         self,
         method: str,
         params: Any = None,
@@ -75,8 +75,8 @@ class Peer(ABC):
         timeout: float | None = None,
         on_late: OnLate | None = None,
         on_over: OnOver | None = None,
-    ) -> Any:
-        """Ask the peer and wait for its result (JSON-RPC 2.0, section 4).
+    ) -> Coroutine[Any, Any, Any]:
+        """Ask the peer and wait for its result (JSON-RPC 2.0, section 4), when it is awaited.
 
         Being cancelled meanwhile withdraws the request: the peer gets one `$/cancel_request`, unless it has not seen
         the request or has answered it. `timeout`: seconds until the same happens with RequestTimeout. `on_late`: takes
@@ -86,7 +86,7 @@ class Peer(ABC):
         Raises RpcError for the peer's error answer (RequestCancelled for -32800), ConnectionClosed, RequestTimeout,
         MalformedResponse, and EncodeError for params that JSON cannot express.
         """
-        return await self._pending.request(method, params, timeout, on_late, on_over)
+        return self._pending.request(method, params, timeout, on_late, on_over)
 
     def notify(self, method: str, params: Any = None) -> None:
         """Queue a notification; never waits. Raises ConnectionClosed and EncodeError."""

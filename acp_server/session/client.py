@@ -75,7 +75,7 @@ class Client:
             params["line"] = line
         if limit is not None:
             params["limit"] = limit
-        result = await self._ask("fs/read_text_file", params)
+        result = await self.connection.request("fs/read_text_file", params)
         if isinstance(result, dict):
             content = cast("dict[str, Any]", result).get("content")
             if isinstance(content, str):
@@ -88,7 +88,7 @@ class Client:
 
         self._need(self.capabilities.fs.write_text_file, "fs/write_text_file", "fs.writeTextFile")
         params = WriteTextFileRequest(session_id=self._session_id, path=path, content=content)
-        await self._ask("fs/write_text_file", params)
+        await self.connection.request("fs/write_text_file", params)
 
     async def request_permission(
         self,
@@ -150,7 +150,7 @@ class Client:
         if output_byte_limit is not None:
             params.output_byte_limit = output_byte_limit
         turn = self._turn()
-        result = await self._ask("terminal/create", params, self._release_late)
+        result = await self.connection.request("terminal/create", params, on_late=self._release_late)
         created = read_result(CreateTerminalResponse, "terminal/create", result)
         about = {"command": shlex.join([command, *args]), "cwd": cwd or self._session.cwd}
         return Terminal(self.connection, self._session_id, created.terminal_id, turn, about)
@@ -219,15 +219,12 @@ class Client:
         # The turn that runs is the one that asks, also where its handler asks by its session.
         turn = self._session.running
         if turn is None:
-            return await self._ask(method, params, on_late)
+            return await self.connection.request(method, params, on_late=on_late)
         turn.question_asked(tool_call_id)
         try:
-            return await self._ask(method, params, on_late)
+            return await self.connection.request(method, params, on_late=on_late)
         finally:
             turn.question_over(tool_call_id)
-
-    async def _ask(self, method: str, params: Any, on_late: Callable[[Any], None] | None = None) -> Any:
-        return await self.connection.request(method, params, on_late=on_late)
 
     def _need(self, announced: bool, method: str, capability: str) -> None:
         if not announced:

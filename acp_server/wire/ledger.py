@@ -5,7 +5,6 @@ It does no I/O and knows neither tasks nor frames; every change of state goes th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -28,14 +27,16 @@ _MOVES: dict[RequestState, frozenset[RequestState]] = {
 }
 
 
-@dataclass(eq=False)
 class OutgoingRequest:
     """A request of ours. `wants_late_answer`: an answer that comes after the withdrawal is still of use."""
 
-    method: str
-    wants_late_answer: bool = False
-    id: int = field(default=-1, init=False)
-    state: RequestState = field(default=RequestState.NEW, init=False)
+    __slots__ = ("id", "method", "state", "wants_late_answer")
+
+    def __init__(self, method: str, wants_late_answer: bool = False) -> None:
+        self.method = method
+        self.wants_late_answer = wants_late_answer
+        self.id = -1
+        self.state = RequestState.NEW
 
 
 class Ledger:

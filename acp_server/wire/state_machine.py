@@ -131,7 +131,7 @@ class Endpoint:
                 return (self._event(Invalid(INVALID_REQUEST, _NO_BATCHES)),)
             return self._batch(cast("list[Any]", value), len(line))
         message = classify(value)
-        # Nearly all that comes is one of these two. Both may come by the ten thousand, so they take no step more.
+        # Nearly all that comes is one of these three. They may come by the ten thousand, so they take no step more.
         if type(message) is Notification or (
             type(message) is Request
             and message.id is not None
@@ -139,6 +139,8 @@ class Endpoint:
         ):
             message.size = len(line)
             return (message,)
+        if type(message) is Response:
+            return (self._response(message),)
         return (self._event(message, len(line)),)
 
     def _batch(self, values: list[Any], size: int) -> Iterator[Event]:
