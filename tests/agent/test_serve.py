@@ -7,6 +7,7 @@ import socket
 import sys
 import termios
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -119,7 +120,8 @@ def test_a_client_that_reads_no_more_ends_the_agent(backend: str) -> None:
     with plain(backend) as agent:
         agent.begin(1, "hang")
         agent.close_output()
-        agent.request(2, "echo")
+        with suppress(BrokenPipeError):  # it may have noticed by itself, and ended
+            agent.request(2, "echo")
         assert agent.exit_code() == 0
         assert "cleaned up: closed" in agent.stderr
 
