@@ -104,7 +104,10 @@ class Server:
         self.ear = ear
 
     def agents(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children()
+        try:
+            return psutil.Process(self.process.pid).children()
+        except psutil.NoSuchProcess:
+            return []  # it has just ended
 
     def kill(self) -> None:
         """End it by force; its agents are gone with it."""

@@ -122,7 +122,10 @@ class Driven:
         mask = 1 << (number - 1)
         end = time.monotonic() + PATIENCE
         while True:
-            status = Path(f"/proc/{self.process.pid}/status").read_text()
+            try:
+                status = Path(f"/proc/{self.process.pid}/status").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                return  # it has ended
             pending = [text.split()[1] for text in status.splitlines() if text.startswith(("SigPnd", "ShdPnd"))]
             if not any(int(word, 16) & mask for word in pending):
                 return
