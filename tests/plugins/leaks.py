@@ -52,23 +52,23 @@ def no_tasks_left_behind(request: pytest.FixtureRequest, nothing_left_behind: No
 async def _same_tasks(anyio_backend_name: str, nothing_left_behind: None) -> AsyncIterator[None]:
     before = _tasks(anyio_backend_name)
     yield
-    left = [name for task, name in _tasks(anyio_backend_name).items() if task not in before]
+    left = [repr(task) for task in _tasks(anyio_backend_name) - before]
     if left:
         pytest.fail("tasks left behind by this test: " + "; ".join(left), pytrace=False)
 
 
-def _tasks(backend: str) -> dict[object, str]:
+def _tasks(backend: str) -> set[object]:
     if backend == "asyncio":
         # anyio's runner gives each step of a test (a fixture, the test, a teardown) a task that waits for it.
-        return {t: repr(t) for t in asyncio.all_tasks() if _RUNNER_STEP not in repr(t.get_coro())}
+        return {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") != _RUNNER_STEP}
     import trio
 
     root = trio.lowlevel.current_root_task()
-    found: dict[object, str] = {}
+    found: set[object] = set()
     waiting = [root] if root else []
     while waiting:
         task = waiting.pop()
-        found[task] = repr(task)
+        found.add(task)
         waiting += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
     return found
 
