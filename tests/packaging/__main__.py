@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.packaging.built import SECONDS, build, first_steps, new_environment
+from tests.packaging.built import build, first_steps, install, new_environment
 from tests.packaging.judged import judged_from_nothing
 
 NAMES = ("python3.11", "python3.12", "python3.13", "python3.14")
@@ -47,10 +47,9 @@ def _try(wheel: Path, python: str, folder: Path) -> float:
     """Install the wheel in an empty environment, and take the first steps there: the seconds that it took."""
     began = time.monotonic()
     folder.mkdir()
-    programs = new_environment(python, folder / "env", pip=True)
+    programs = new_environment(python, folder / "env")
     for extras in ("", "[chat]"):
-        install = [str(programs / "pip"), "install", "-q", "--disable-pip-version-check", f"{wheel}{extras}"]
-        subprocess.run(install, check=True, timeout=SECONDS)
+        install(programs, f"{wheel}{extras}")
         assert first_steps(programs, folder) == ANSWER
     return time.monotonic() - began
 

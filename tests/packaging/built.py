@@ -19,11 +19,17 @@ def build(kind: str, into: Path, project: Path = ROOT) -> Path:
     return file
 
 
-def new_environment(python: str, folder: Path, *, pip: bool) -> Path:
-    """An empty environment of this Python; its folder of programs."""
-    command = [python, "-m", "venv", str(folder), *([] if pip else ["--without-pip"])]
+def new_environment(python: str, folder: Path) -> Path:
+    """An empty environment of this Python, without pip; its folder of programs."""
+    command = [python, "-m", "venv", "--without-pip", str(folder)]
     subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
     return folder / ("Scripts" if os.name == "nt" else "bin")
+
+
+def install(programs: Path, *wanted: str) -> None:
+    """Install by our pip, for to put one into each environment takes longer than most packages do."""
+    command = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "install", "-q", *wanted]
+    subprocess.run([*command, "--disable-pip-version-check"], check=True, timeout=SECONDS)
 
 
 def first_steps(programs: Path, folder: Path) -> str:

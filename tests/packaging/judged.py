@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.packaging.built import ROOT, SECONDS, build, new_environment
+from tests.packaging.built import ROOT, SECONDS, build, install, new_environment
 
 ALONE = ROOT / "packaging" / "acp-conformance"
 AGENT = Path(__file__).parent / "agent.js"
@@ -28,9 +28,8 @@ def judged_from_nothing(python: str, folder: Path) -> float:
     place = folder / "empty"
     place.mkdir()
     began = time.monotonic()
-    programs = new_environment(python, place / "env", pip=True)
-    install = [str(programs / "pip"), "install", "-q", "--disable-pip-version-check", str(wheel)]
-    subprocess.run(install, cwd=place, check=True, timeout=SECONDS)
+    programs = new_environment(python, place / "env")
+    install(programs, str(wheel))
     shutil.copy(AGENT, place)
     reports = ["--html", "report.html", "--json", "report.json"]
     command = [str(programs / "acp-conformance"), "agent", *reports, "--", "node", "agent.js"]

@@ -40,7 +40,7 @@ def test_the_sdist_has_what_a_build_needs_and_no_tests(tmp_path: Path) -> None:
 def test_the_first_agent_of_the_readme_runs_where_only_the_wheel_is_installed(
     wheel: zipfile.ZipFile, tmp_path: Path
 ) -> None:
-    programs = new_environment(sys.executable, tmp_path / "env", pip=False)
+    programs = new_environment(sys.executable, tmp_path / "env")
     (packages,) = (tmp_path / "env").glob("lib/*/site-packages")
     wheel.extractall(packages)
     # What it depends on is taken from here, without the package itself, of which here is an editable one.
