@@ -5,7 +5,7 @@ import { Readable, Writable } from "node:stream";
 
 import { ndJsonStream } from "@agentclientprotocol/sdk";
 
-import { observe } from "./observe.js";
+import { observe, within } from "./observe.js";
 
 // `told` is called with each line of the agent's, before the SDK gets it.
 export function launch([command, ...argv], told = () => {}) {
@@ -26,6 +26,21 @@ export function launch([command, ...argv], told = () => {}) {
     write: (text) => child.stdin.write(text),
     kill: () => child.kill("SIGKILL"),
   };
+}
+
+// Lets the client `app` talk with the agent as `run` does, and then sees it leave: 0, or 3 if that failed.
+export async function driven(agent, app, run) {
+  try {
+    const connection = app.connect(agent.stream);
+    await within(run(connection.agent), "the plan");
+    agent.endInput();
+    observe("exit", await within(agent.exited, "the agent's exit"));
+    return 0;
+  } catch (error) {
+    observe("failure", { message: String(error?.stack ?? error) });
+    agent.kill();
+    return 3;
+  }
 }
 
 function observed(event, told) {

@@ -6,9 +6,9 @@
 
 import { client, methods } from "@agentclientprotocol/sdk";
 
-import { launch } from "./agent.js";
+import { driven, launch } from "./agent.js";
 import { Editor } from "./editor.js";
-import { observe, within } from "./observe.js";
+import { observe } from "./observe.js";
 import { parsePlan } from "./plan.js";
 
 export async function drive(given, command) {
@@ -18,15 +18,7 @@ export async function drive(given, command) {
 
   const app = editor.handleRequests(client({ name: "interop" }));
   try {
-    const connection = app.connect(agent.stream);
-    await within(run(connection.agent), "the plan");
-    agent.endInput();
-    observe("exit", await within(agent.exited, "the agent's exit"));
-    return 0;
-  } catch (error) {
-    observe("failure", { message: String(error?.stack ?? error) });
-    agent.kill();
-    return 3;
+    return await driven(agent, app, run);
   } finally {
     editor.dispose();
   }

@@ -17,7 +17,7 @@
 
 import { client, methods } from "@agentclientprotocol/sdk/experimental/v2";
 
-import { launch } from "./agent.js";
+import { driven, launch } from "./agent.js";
 import { aborted, observe, within } from "./observe.js";
 
 export async function drive(plan, command) {
@@ -45,17 +45,7 @@ export async function drive(plan, command) {
       waiting();
     });
 
-  try {
-    const connection = app.connect(agent.stream);
-    await within(run(connection.agent), "the plan");
-    agent.endInput();
-    observe("exit", await within(agent.exited, "the agent's exit"));
-    return 0;
-  } catch (error) {
-    observe("failure", { message: String(error?.stack ?? error) });
-    agent.kill();
-    return 3;
-  }
+  return driven(agent, app, run);
 
   async function run(context) {
     const info = { name: "interop", version: "1" };
