@@ -29,7 +29,7 @@ def pytest_collection() -> None:
 
 def pytest_collection_finish() -> None:
     """Keep the garbage collector off what lives as long as the run: all tests and modules. Each full collection looked
-    through all of that, half a second for nothing. For the same reason there is none now."""
+    through all of that, half a second for nothing. So no collection runs here either."""
     gc.freeze()
     gc.enable()
 

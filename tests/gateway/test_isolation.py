@@ -139,7 +139,7 @@ def other_groups(process: psutil.Process) -> list[str]:
 
 
 def agents() -> list[psutil.Process]:
-    """The agents of a gateway in this process. What starts gateways that are processes is none."""
+    """The agents of a gateway in this process. The process that forks gateways is a child, too, and is left out."""
     found = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
     return [child for child in found if "tests.prefork" not in child.cmdline()]
 
