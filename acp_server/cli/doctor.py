@@ -20,8 +20,8 @@ import anyio.abc
 import click
 
 from acp_server.cli.screen import Screen, use_standard_output
-from acp_server.cli.target import AgentCommand, agent_command
-from acp_server.errors import AUTH_REQUIRED, UsageError
+from acp_server.cli.target import AgentCommand, agent_command, not_started
+from acp_server.errors import AUTH_REQUIRED
 from acp_server.processes import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
 
@@ -69,7 +69,7 @@ class Examination:
         try:
             anyio.run(self._everything)
         except OSError as error:
-            raise UsageError(f"{self._command.name} cannot be started: {error.strerror}") from None
+            raise not_started(self._command.name, error.strerror) from None
 
     async def _everything(self) -> None:
         with tempfile.TemporaryDirectory(prefix="acp-doctor-") as home:

@@ -19,6 +19,7 @@ import click
 
 from acp_server.agent.log import entry
 from acp_server.agent.record import Direction, Recorder
+from acp_server.cli.target import not_started
 from acp_server.errors import UsageError
 from acp_server.processes import own_group
 
@@ -77,7 +78,7 @@ class _Tee:
                 command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **own_group()
             )
         except OSError as error:
-            raise UsageError(f"{command[0]} cannot be started: {error.strerror}") from None
+            raise not_started(command[0], error.strerror) from None
 
     def run(self) -> int:
         """The exit code of the agent, as a shell has it."""

@@ -36,7 +36,6 @@ from acp_server.schema import (
 _WIDEST_USAGE: Final = 40
 """Characters of a command and its arguments up to which what it does stands beside the others'."""
 
-STATUS_COLOURS: Final = {"completed": "green", "failed": "red"}
 PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 
 _MOST_CALLS: Final = 500
@@ -191,8 +190,7 @@ class Screen:
         call = self.call_of(update)
         if call.change(update):
             where = f"  {place}" if (place := place_of(update.locations)) else ""
-            colour = STATUS_COLOURS.get(call.status or "", "yellow")
-            self.line(f"  * {call.title} [{call.state}]{where}", fg=colour)
+            self.line(f"  * {call.title} [{call.state}]{where}", fg=call.colour)
         self._write_news(call)
 
     def call_of(self, update: ToolCall | ToolCallUpdate) -> Call:

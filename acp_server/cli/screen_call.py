@@ -1,6 +1,7 @@
-"""What of a tool call is to be shown next: each update of it carries all of its content anew, most of it shown before.
+"""How a tool call looks at the terminal: its state, its arguments, the lines of its changes and of its output.
 
-It writes nothing; `acp_server.cli.screen` does.
+Each update of a call carries all of its content anew, most of which the user has seen: `Call` knows what is new. It
+writes nothing; `acp_server.cli.screen` does.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _KEPT: Final = 250
 _FENCE: Final = re.compile(r"(~{3,}|`{3,})\S*\s*")
 """For editors, which show what is between two of them as it is."""
 
+_STATUS_COLOURS: Final = {"completed": "green", "failed": "red"}
 _DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -111,6 +113,11 @@ class Call:
     def state(self) -> str:
         """Its status, for a reader."""
         return (self.status or "pending").replace("_", " ")
+
+    @property
+    def colour(self) -> str:
+        """What its state is shown in."""
+        return _STATUS_COLOURS.get(self.status or "", "yellow")
 
     @property
     def ended(self) -> bool:

@@ -70,7 +70,12 @@ def agent_command(words: Sequence[str]) -> AgentCommand:
         return AgentCommand([os.path.abspath(program) if os.path.dirname(first) else first, *rest], first)
     if _MODULE.fullmatch(first) and (":" in first or _is_module(first)):
         return AgentCommand([*COMMAND, first, *rest], first, python_path(os.getcwd()))
-    raise UsageError(f"{first} cannot be started: {_why_not(first)}")
+    raise not_started(first, _why_not(first))
+
+
+def not_started(name: str, why: str | None) -> UsageError:
+    """What the user is told if an agent's program does not exist, or cannot be run."""
+    return UsageError(f"{name} cannot be started: {why}")
 
 
 def _file(word: str) -> tuple[Path | None, str | None]:

@@ -19,7 +19,7 @@ from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.style import Style
 
-from acp_server.cli.screen import PLAN_MARKS, STATUS_COLOURS, Screen, clean
+from acp_server.cli.screen import PLAN_MARKS, Screen, clean
 from acp_server.cli.screen_call import Call
 from acp_server.schema import AgentMessageChunk, Plan, PlanEntry, SessionUpdate, ToolCall, ToolCallUpdate
 
@@ -116,13 +116,12 @@ class LiveScreen(Screen):
         took = f"  {time.monotonic() - since:.1f} s" if since else ""
         place = f"  {call.place}" if call.place else ""
         mark = _MARKS.get(call.status or "", "-")
-        colour = STATUS_COLOURS.get(call.status or "", "yellow")
-        self.line(f"  {mark} {call.title} [{call.state}]", f"{place}{took}", fg=colour)
+        self.line(f"  {mark} {call.title} [{call.state}]", f"{place}{took}", fg=call.colour)
         self._write_news(call)
 
     def show_call(self, call: Call) -> None:
         """See `Screen`."""
-        self.line(f"  * {call.title} [{call.state}]", f"  {call.place}" if call.place else "", fg="yellow")
+        self.line(f"  * {call.title} [{call.state}]", f"  {call.place}" if call.place else "", fg=call.colour)
         self._write_news(call)
 
     def call_wrote(self, call: Call) -> None:

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from acp_server import __version__
 from acp_server.agent.record import RecordedStream, Recorder
-from acp_server.cli.target import AgentCommand
+from acp_server.cli.target import AgentCommand, not_started
 from acp_server.client import Handlers, LocalFiles, Patience, RemoteAgent, RemoteSession, spawn_agent
 from acp_server.client.handlers import AskPermission, Terminals
 from acp_server.client.session import OnUpdate
@@ -87,7 +87,7 @@ async def started(
         try:
             agent = await stack.enter_async_context(agents)
         except OSError as error:
-            raise UsageError(f"{wishes.command.name} cannot be started: {error.strerror}") from None
+            raise not_started(wishes.command.name, error.strerror) from None
         yield agent
 
 
