@@ -22,7 +22,7 @@ LONG = 30.0
 
 
 def judge(command: Sequence[str], patterns: Sequence[str] = SOME, timeout: float = LONG) -> tuple[Run, str]:
-    judged = AgentRun(command, timeout=timeout, jobs=4, patient=1)
+    judged = AgentRun(command, timeout=timeout, jobs=len(SOME), patient=1)
     return anyio.run(judged.run, agent_cases.load().matching(patterns)), judged.token
 
 

@@ -27,6 +27,8 @@ COMMANDS = {"scripted": [SERVE, "serve", str(HERE / "scripted.py")], "workspace"
 FILES = {"scripted": HERE / "scripted.py", "workspace": Path(workspace.__file__)}
 BACKENDS = ["asyncio", "trio"]
 PATIENCE = 40.0
+# Cases that are tried beside each other. In most of them the suite waits for what must not come.
+AT_ONCE = 16
 
 KEPT = {Verdict.PASS, Verdict.CHOICE, Verdict.NOT_APPLICABLE}
 
@@ -40,7 +42,9 @@ WITHOUT_MCP = {
 def in_memory(name: str, backend: str) -> Run:
     """All cases but those that are about the process. `make conformance` runs them all on processes."""
     cases = [case for case in agent_cases.load() if case not in agent_cases.load().matching(NOT_IN_MEMORY)]
-    judged = AgentRun([name], profile.load(name), timeout=PATIENCE, start=starting(from_file(FILES[name])))
+    judged = AgentRun(
+        [name], profile.load(name), timeout=PATIENCE, jobs=AT_ONCE, start=starting(from_file(FILES[name]))
+    )
     return anyio.run(judged.run, cases, backend=backend)
 
 
@@ -86,7 +90,7 @@ def processes() -> Iterator[Prefork]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_our_agents_end_as_processes_should(name: str, backend: str, processes: Prefork) -> None:
     command = [*COMMANDS[name], "--backend", backend]
-    judged = AgentRun(command, profile.load(name), timeout=PATIENCE, start=processes.start)
+    judged = AgentRun(command, profile.load(name), timeout=PATIENCE, jobs=AT_ONCE, start=processes.start)
     run = anyio.run(judged.run, agent_cases.load().matching(NOT_IN_MEMORY))
     assert {case.id for case in run.cases if case.verdict not in KEPT} == set(), show(run)
 

@@ -39,6 +39,8 @@ NODE = HERE / "node"
 LOCK = HERE.parents[2] / "requirements.lock"
 SITUATIONS = str(HERE / "situations.toml")
 PATIENCE = 20.0
+# Cases that are tried beside each other. In most of them the suite waits for what must not come.
+AT_ONCE = 16
 BEGINNING = ("initialize", "batch", "sessions")
 
 
@@ -88,11 +90,9 @@ def differences(run: Run, expected: Sequence[Expectation]) -> list[str]:
     return found + [f"no case fits {pattern!r}" for each in expected for pattern in each.stale(run)]
 
 
-def judge(
-    command: Sequence[str], situations: Profile, cases: Iterable[Case] = (), *, jobs: int = 3, start: Start = spawn
-) -> Run:
-    """Judge an agent by these cases, or all. More jobs than processors are for agents that are slow and do little."""
-    judged = AgentRun(command, situations, timeout=PATIENCE, jobs=jobs, start=start)
+def judge(command: Sequence[str], situations: Profile, cases: Iterable[Case] = (), start: Start = spawn) -> Run:
+    """Judge an agent by these cases, or all."""
+    judged = AgentRun(command, situations, timeout=PATIENCE, jobs=AT_ONCE, start=start)
     return anyio.run(judged.run, cases or agent_cases.load())
 
 
@@ -149,14 +149,12 @@ def node() -> Iterator[Start]:
         yield start
 
 
-def judge_in(
-    node: Start, command: Sequence[str], situations: Profile, cases: Iterable[Case] = (), *, jobs: int = 3
-) -> Run:
+def judge_in(node: Start, command: Sequence[str], situations: Profile, cases: Iterable[Case] = ()) -> Run:
     """Judge in processes by what is about the process, and by the rest in the host."""
     chosen = list(cases or agent_cases.load())
     alone = [case for case in chosen if case.group in NOT_IN_A_HOST]
-    first = judge(command, situations, alone, jobs=jobs) if alone else None
-    run = judge(command, situations, [case for case in chosen if case not in alone], jobs=jobs, start=node)
+    first = judge(command, situations, alone) if alone else None
+    run = judge(command, situations, [case for case in chosen if case not in alone], node)
     return replace(run, cases=[*run.cases, *(first.cases if first else ())])
 
 
@@ -165,7 +163,7 @@ def test_the_example_agent_of_the_typescript_sdk(node: Start) -> None:
     agent = NODE / "node_modules" / "@agentclientprotocol" / "sdk-1" / "dist" / "examples" / "agent.js"
     # The newest SDK is tried on everything below; of this older one, what its turns do and how it begins.
     cases = [case for case in agent_cases.load() if case.needs or case.whole_run or case.group in BEGINNING]
-    run = judge_in(node, ["node", str(agent)], profile.load("typescript_sdk"), cases, jobs=12)
+    run = judge_in(node, ["node", str(agent)], profile.load("typescript_sdk"), cases)
     assert not (wrong := differences(run, read("typescript_example"))), "\n".join(wrong)
 
 
@@ -179,7 +177,7 @@ def test_an_agent_on_the_typescript_sdk_in_every_situation(node: Start) -> None:
 def test_an_agent_of_version_2_on_the_typescript_sdk(node: Start) -> None:
     agent = HERE.parents[1] / "interop" / "node" / "agent_v2.js"
     known = profile.load(str(HERE / "situations_v2.toml"))
-    run = judge_in(node, ["node", str(agent)], known, v2_cases.load(), jobs=6)
+    run = judge_in(node, ["node", str(agent)], known, v2_cases.load())
     assert not (wrong := differences(run, read("typescript_v2"))), "\n".join(wrong)
 
 
@@ -190,7 +188,7 @@ def test_a_prebuilt_agent_without_an_account(tmp_path: Path, monkeypatch: pytest
         monkeypatch.delenv(name, raising=False)
     # What its launcher, a script of npm's, looks for and starts.
     (program,) = NODE.glob("node_modules/@zed-industries/codex-acp-*/bin/codex-acp*")
-    run = judge([str(program)], Profile(), jobs=12)
+    run = judge([str(program)], Profile())
     assert not (wrong := differences(run, read("codex_acp"))), "\n".join(wrong)
 
 

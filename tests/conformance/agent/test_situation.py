@@ -67,7 +67,7 @@ class Dies(SmallAgent):
 
 
 def judge(kind: type[SmallAgent], name: str, backend: str = "asyncio") -> list[CaseResult]:
-    run = AgentRun(["small"], PROFILE, timeout=0.4, start=Started(kind))
+    run = AgentRun(["small"], PROFILE, timeout=0.4, jobs=8, start=Started(kind))
     return list(anyio.run(run.run, CASES[name], backend=backend).cases)
 
 

@@ -21,7 +21,7 @@ from .table import FAULTS, FOLDER, PLAYED, SEEN, SLOW, UNBOUNDED, UNUSUAL, WHOLE
 
 pytestmark = pytest.mark.anyio
 
-CLIENTS_AT_ONCE = 4
+CLIENTS_AT_ONCE = 8
 SECONDS_OF_A_FAULT = 1.5
 
 

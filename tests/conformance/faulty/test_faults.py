@@ -148,7 +148,7 @@ def test_a_cancelled_question_is_judged_once_where_it_is_all_that_the_client_is_
     known = profile.load(str(HERE / "profile.toml"))
     asks = replace(known, situations={**known.situations, "nested": known.situations["permission"]})
     agent = AgentRun(
-        (*COMMAND, "asked/cancelled-question-ends-the-turn"), asks, timeout=SECONDS_OF_A_CASE, start=agents.start
+        (*COMMAND, "asked/cancelled-question-ends-the-turn"), asks, timeout=SECONDS_OF_A_FAULT, start=agents.start
     )
     found = {result.id: result.verdict for result in anyio.run(agent.run, cases.matching(judged)).cases}
     assert found.pop("nested/cancelled-turn-ends") is verdict

@@ -44,7 +44,7 @@ def test_our_agents_keep_every_rule_of_version_2(name: str, backend: str) -> Non
 def test_both_versions_are_judged_in_one_run() -> None:
     chosen = [*agent_cases.load().matching(["schema", "initialize"]), *cases.load().matching(["v2-prompts", "v2-auth"])]
     start = starting(from_file(FILES["scripted"]))
-    judged = AgentRun(["scripted"], profile.load("scripted"), timeout=40.0, start=start)
+    judged = AgentRun(["scripted"], profile.load("scripted"), timeout=40.0, jobs=16, start=start)
     run = anyio.run(judged.run, chosen)
     assert {case.id: case.reason for case in run.cases if case.verdict not in KEPT} == {}
     assert run.protocols == [1, 2]
