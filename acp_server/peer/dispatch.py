@@ -160,8 +160,7 @@ class Dispatcher:
             with make() as outer, make() as inner:
                 pair = Pair(outer, inner)
                 task: Any = self._spawner.current()
-                bell = Bell()
-                untouched = copy_context()
+                bell: Bell | None = None
                 end = self._end
                 while True:
                     if len(self._ready) > 1 and not self._handing_over:
@@ -193,7 +192,7 @@ class Dispatcher:
                                 pair.cancelled
                                 or pair.inner.shield
                                 or pair.nested
-                                or copy_context() != untouched
+                                or copy_context() != self._context
                                 or task.cancelling()
                                 # A native cancel that was taken back on Python 3.11 still comes.
                                 or task._must_cancel
@@ -206,6 +205,8 @@ class Dispatcher:
                             break
                     if self._ready or self._idle is not None or self._closing:
                         return
+                    if bell is None:
+                        bell = Bell()
                     self._idle = bell
                     self._spawner.rest()
                     try:

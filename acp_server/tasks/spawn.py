@@ -41,7 +41,7 @@ class Spawner:
         # anyio tells about the running task, or about all of them at once. The class of what it tells takes any task.
         self._info: Callable[[Any], anyio.TaskInfo] = cast("Any", type(anyio.get_current_task()))
         # With what it takes to start those again that have not begun. The loop keeps weak references only.
-        self._tasks: dict[asyncio.Task[None], list[_Work]] = {}
+        self._tasks: dict[asyncio.Task[None], _Work | None] = {}
         self._count = 0
         self._idle: anyio.Event | None = None
 
@@ -50,17 +50,17 @@ class Spawner:
         if context is None:
             context = contextvars.copy_context()
         self._count += 1
-        unbegun = [(function, args, context)]
         if self._trio:
             trio = sys.modules["trio"]
-            trio.lowlevel.spawn_system_task(self._guard_and_count, unbegun, name=function.__qualname__, context=context)
+            name = function.__qualname__
+            trio.lowlevel.spawn_system_task(self._guard_and_count, function, args, name=name, context=context)
         else:
             # Not by the loop, which may have a factory that begins tasks on the spot: then a request would be begun
             # before the cancel right behind it is read.
             task = sys.modules["asyncio"].Task(
-                self._guard(unbegun), loop=self._loop, name=function.__name__, context=context
+                self._guard(function, args), loop=self._loop, name=function.__name__, context=context
             )
-            self._tasks[task] = unbegun
+            self._tasks[task] = function, args, context
             task.add_done_callback(self._ended)
 
     @property
@@ -99,8 +99,9 @@ class Spawner:
                 self._idle = anyio.Event()
             await self._idle.wait()
 
-    async def _guard(self, unbegun: list[_Work]) -> None:
-        function, args, _ = unbegun.pop()
+    async def _guard(self, function: Function, args: tuple[Any, ...]) -> None:
+        if not self._trio:
+            self._tasks[sys.modules["asyncio"].current_task()] = None
         try:
             await function(*args)
         except GeneratorExit:
@@ -110,15 +111,16 @@ class Spawner:
         except BaseException as error:
             self._on_crash(error)
 
-    async def _guard_and_count(self, unbegun: list[_Work]) -> None:
+    async def _guard_and_count(self, function: Function, args: tuple[Any, ...]) -> None:
         try:
-            await self._guard(unbegun)
+            await self._guard(function, args)
         finally:
             self.rest()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         # It was cancelled natively before its first step, if there is any. A task that cancels itself in its last step
         # counts as cancelled, too.
-        for function, args, context in self._tasks.pop(task):
+        if (unbegun := self._tasks.pop(task)) is not None:
+            function, args, context = unbegun
             self.spawn(function, *args, context=context)
         self.rest()
