@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 JOIN_SECONDS = 5.0
+_THREADS = "/proc/self/task"
 _FD_FOLDER = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 # Trio keeps finished workers for ten seconds to use them again; a worker that is busy carries its job's name.
 _IDLE_TRIO_WORKER = "Trio thread "
@@ -33,7 +34,7 @@ def nothing_left_behind() -> Iterator[None]:
     descriptors = _descriptors()
     yield
     left = [f"thread {thread.name!r}" for thread in _new_threads(threads)]
-    left += [f"child process {pid}: {what}" for pid, what in _children().items() if pid not in children]
+    left += [f"child process {pid}: {_what(pid)}" for pid in sorted(_children() - children)]
     left += [f"file descriptor {fd}: {what}" for fd, what in _new_descriptors(descriptors)]
     if left:
         pytest.fail("left behind by this test: " + "; ".join(left), pytrace=False)
@@ -84,14 +85,31 @@ def _new_threads(before: set[threading.Thread]) -> list[threading.Thread]:
     return left
 
 
-def _children() -> dict[int, str]:
+def _children() -> set[int]:
     if hasattr(os, "waitid"):
-        # One system call says that there are none, as usual; psutil would read the whole process table.
+        # One system call says that there are none, as usual.
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            return {}
-    return {child.pid: repr(child) for child in psutil.Process().children()}
+            return set()
+    try:
+        # psutil would read the whole process table, before and after each test of a module that has a process.
+        return {int(pid) for thread in os.listdir(_THREADS) for pid in _read(f"{_THREADS}/{thread}/children").split()}
+    except OSError:
+        # A thread has just ended, or the system does not tell.
+        return {child.pid for child in psutil.Process().children()}
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+def _what(pid: int) -> str:
+    try:
+        return repr(psutil.Process(pid))
+    except psutil.NoSuchProcess:
+        return "it has ended since"
 
 
 def _descriptors() -> set[int]:
