@@ -2,21 +2,24 @@
 
 It knows no type of the protocol, and it never touches JSON text: dictionaries in, dictionaries out.
 
-Three rules hold everywhere:
+Four rules hold everywhere:
 
 * Fields that this version does not know are kept (`model_extra`) and written again, so that a proxy passes
   a newer peer's message on without loss.
 * A field that was never set is not written. A `None` is not written either, except where null is a value of
   its own (`NULLABLE`): there an explicit `None` goes out as null.
+* A check ends at the first wrong item of a list: a list of a million zeros costs no million errors. That is set in the
+  schema that pydantic makes of a type (`first_problem`).
 * What Python code builds is checked strictly. What a peer sent is read by `from_wire`, which forgives what
   the protocol wants forgiven. `Wire`, a note beside a type, says what that is. Validation ignores it, so it costs
   nothing while a message is well formed. Only `acp_server.schema.reading` acts on it, when a received message has
   failed; the exported JSON Schema shows it under the keys that ACP publishes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -76,7 +79,9 @@ class Expect:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.custom_error_schema(
-            handler(source), custom_error_type="expected", custom_error_message=f"Input should be {self.what}"
+            first_problem(handler(source), Record),
+            custom_error_type="expected",
+            custom_error_message=f"Input should be {self.what}",
         )
 
 
@@ -98,7 +103,7 @@ def tolerantly(kind: Any, validator: Any, data: Any) -> Any:
     except ValidationError as error:
         from acp_server.schema.reading import forgiven  # Here, because a well-formed message never needs it.
 
-        return validator.validate_python(forgiven(kind, data, error), by_alias=True, by_name=False)
+        return forgiven(kind, validator, data, error)
 
 
 class Record(BaseModel):
@@ -107,6 +112,10 @@ class Record(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_wire_name, defer_build=True, extra="allow", validate_by_alias=True, validate_by_name=True
     )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return first_problem(handler(source), Record)
 
     @classmethod
     def from_wire(cls, data: Any) -> Self:
@@ -125,6 +134,43 @@ class Record(BaseModel):
         for one that is nested more than about 250 deep.
         """
         return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
+
+
+_COLLECTIONS: Final = ("list", "dict", "tuple", "set", "frozenset")
+_NO_SCHEMAS: Final = ("metadata", "default", "expected", "config", "serialization")
+"""What a schema has beside schemas."""
+
+
+def first_problem(schema: Any, done: type | None = None) -> Any:
+    """A copy of a schema of pydantic's by which a check ends at the first wrong item of a collection. Models of the
+    kind `done` that are within the schema are left as they are."""
+
+    def copy(value: Any, top: bool) -> Any:
+        if isinstance(value, (list, tuple)):
+            items = [copy(item, top) for item in cast("Sequence[Any]", value)]
+            return items if isinstance(value, list) else tuple(items)
+        if not isinstance(value, dict):
+            return value
+        fields = cast("dict[str, Any]", value)
+        kind = fields.get("type")
+        if not isinstance(kind, str):  # a table of fields or choices, where any name may be one
+            return {key: copy(each, top) for key, each in fields.items()}
+        if kind == "model":
+            if done is not None and not top and issubclass(fields["cls"], done):
+                return fields
+            top = False
+        copied = {key: each if key in _NO_SCHEMAS else copy(each, top) for key, each in fields.items()}
+        return {**copied, "fail_fast": True} if kind in _COLLECTIONS else copied
+
+    return copy(schema, True)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstProblem:
+    """A note beside a type that no class contains, such as a union with a name: see `first_problem`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return first_problem(handler(source), Record)
 
 
 class _MetaOrNothing:

@@ -9,7 +9,18 @@ from pydantic import Discriminator, GetJsonSchemaHandler, Tag, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Expect, JsonObject, Lenient, LenientItems, Model, Record, Sent, Unknown, attributes
+from acp_server.schema.base import (
+    Expect,
+    FirstProblem,
+    JsonObject,
+    Lenient,
+    LenientItems,
+    Model,
+    Record,
+    Sent,
+    Unknown,
+    attributes,
+)
 from acp_server.schema.types import (
     Bool,
     OpenEnum,
@@ -107,6 +118,7 @@ SessionConfigSelectOptions = TypeAliasType(
         Annotated[list[SessionConfigSelectOption], Tag("SessionConfigSelectOption")]
         | Annotated[list[SessionConfigSelectGroup], Tag("SessionConfigSelectGroup")],
         by_first_item("group"),
+        FirstProblem(),
     ],
 )
 """The values to choose from: all under headings, or none."""

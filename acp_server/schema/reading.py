@@ -4,7 +4,8 @@ What is wrong is told in words fit for the peer that sent it: places and reasons
 
 The protocol marks fields whose wrong values count as absent, lists whose wrong items are skipped, and fields whose null
 counts as absent (`acp_server.schema.base`). A message is read strictly first. Only when that has failed, `forgiven`
-looks for what to drop from it rather than refuse it, so that tolerance costs a well-formed message nothing.
+looks for what to leave out rather than refuse it, so that tolerance costs a well-formed message nothing, and a message
+with a million wrong values not much.
 
 It costs little to import: pydantic is loaded when something is read.
 """
@@ -15,7 +16,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import PurePosixPath, PureWindowsPath
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, overload
 
 from acp_server.errors import InvalidParams, MalformedResponse
 from acp_server.schema import area_of
@@ -33,6 +34,13 @@ Repairs = dict[Path, bool]
 """Where to cut, and whether an empty list has to take the place of what is cut."""
 
 MISSING = object()
+
+_MOST_LOOKED_AT: Final = 100_000
+"""Values that are looked at for what is wrong in one message, each as often as the message is read again without a
+wrong one: some 30 ms."""
+
+_MOST_TOLD: Final = 100
+"""Problems that are told one by one."""
 
 
 @overload
@@ -85,7 +93,10 @@ def read_result(kind: Any, method: str, result: Any) -> Any:
 
 
 def explain(error: ValidationError) -> list[dict[str, str]]:
-    """One `{"path": "prompt[0].text", "message": "Field required"}` for each problem; "" is the whole."""
+    """One `{"path": "prompt[0].text", "message": "Field required"}` for each problem, of those in a list for the first;
+    "" is the whole. Of very many problems only their number is told."""
+    if (count := error.error_count()) > _MOST_TOLD:
+        return [{"path": "", "message": f"{count} problems"}]
     return [
         {"path": _path(detail["loc"]), "message": detail["msg"]}
         for detail in error.errors(include_url=False, include_context=False, include_input=False)
@@ -123,21 +134,46 @@ def absolute(path: str, name: str, longest: int | None = None) -> str:
     return path
 
 
-def forgiven(kind: Any, data: Any, error: ValidationError) -> Any:
-    """A copy of `data`, which could not be read as `kind`, without the values that `error` complains of.
+def forgiven(kind: Any, validator: Any, data: Any, error: ValidationError) -> Any:
+    """`data`, which `validator` could not read as `kind`, a class or a union, without the values that are wrong.
 
-    `kind` is a class or a union. `data` itself is not changed. Raises `error` if one of them may not be
-    dropped.
+    `data` itself is not changed. Raises the error about a value that may not be left out; and `error` or a later one if
+    there are too many wrong values, for how much there is to look through again without each.
     """
-    if data is None:
-        return {}
+    from pydantic import ValidationError
+
+    values = _values_in(data)
+    looked_at = 0
+    while (looked_at := looked_at + values) <= _MOST_LOOKED_AT:
+        data = {} if data is None else _without(data, _repairs(kind, data, error))
+        try:
+            return validator.validate_python(data, by_alias=True, by_name=False)
+        except ValidationError as another:
+            error = another
+    raise error
+
+
+def _values_in(data: Any) -> int:
+    """How many values there are in `data`; of very many, just more than may be looked at."""
+    left, count = [data], 1
+    while left and count <= _MOST_LOOKED_AT:
+        value = left.pop()
+        if isinstance(value, (dict, list)):
+            inside = cast("dict[str, Any] | list[Any]", value)
+            count += len(inside)
+            left += inside.values() if isinstance(inside, dict) else inside
+    return count
+
+
+def _repairs(kind: Any, data: Any, error: ValidationError) -> Repairs:
+    """What to leave out for what `error` complains of. Raises `error` if something may not be left out."""
     repairs: Repairs = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         repair = _repair(kind, data, detail["loc"])
         if repair is None:
             raise error
         repairs.update([repair])
-    return _without(data, repairs)
+    return repairs
 
 
 def _repair(kind: Any, data: Any, location: Path) -> tuple[Path, bool] | None:

@@ -20,6 +20,7 @@ from acp_server.errors import InvalidParams, UsageError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
 
 _PLAIN: Final = frozenset({*(object, str, int, float, bool, bytes, type(None)), *(list, dict, tuple, set, frozenset)})
 _HOMES: Final = frozenset({"datetime", "decimal", "pathlib", "pathlib._local", "uuid"})
@@ -99,7 +100,7 @@ class Parameters:
             # Models write them.
             raise InvalidParams(data={"problems": [{"path": "", "message": "the arguments must be an object"}]})
         try:
-            return self._adapter.validate_python({key: value for key, value in params.items() if key != "_meta"})
+            return self._validator.validate_python({key: value for key, value in params.items() if key != "_meta"})
         except Exception as error:
             # Not above: to look for it at each call takes as long as to check two arguments.
             from pydantic import ValidationError
@@ -141,7 +142,15 @@ class Parameters:
     def build(self) -> None:
         """Build the check now, unless that is done. Raises UsageError for types that values cannot be checked
         against."""
-        _ = self._adapter
+        _ = self._validator
+
+    @cached_property
+    def _validator(self) -> SchemaValidator:
+        from pydantic_core import SchemaValidator
+
+        from acp_server.schema.base import first_problem
+
+        return SchemaValidator(first_problem(self._adapter.core_schema))
 
     @cached_property
     def _adapter(self) -> TypeAdapter[dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, Tag
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
+from acp_server.schema.base import FirstProblem, Lenient, LenientItems, Model, Sent, Unknown, Wire
 from acp_server.schema.config_options import SessionConfigOptionCategory, SessionConfigSelectOption, by_first_item
 from acp_server.schema.types import Bool, Tagged
 from acp_server.schema.v2.types import SessionConfigGroupId, SessionConfigId, SessionConfigValueId, SessionId
@@ -29,6 +29,7 @@ SessionConfigSelectOptions = TypeAliasType(
         Annotated[list[SessionConfigSelectOption], Field(min_length=1), Tag("SessionConfigSelectOption")]
         | Annotated[list[SessionConfigSelectGroup], Field(min_length=1), Tag("SessionConfigSelectGroup")],
         by_first_item("groupId"),
+        FirstProblem(),
     ],
 )
 """The values to choose from: all under headings, or none."""
