@@ -12,7 +12,8 @@ from typing import Final, TypeAlias
 
 DEFAULT_LINE_LIMIT: Final = 32 * 1024 * 1024
 
-_HEAD: Final = 1024
+HEAD: Final = 1024
+"""Bytes of a line that cannot be read in which it is looked for whose it was."""
 
 _BLOCK: Final = 16 * 1024
 """Bytes of a block, unless its last line makes it longer: cutting it into lines takes a millisecond at most."""
@@ -119,4 +120,4 @@ def lines_in(block: Block) -> list[Line]:
 
 
 def _too_long(*pieces: bytes | bytearray) -> TooLong:
-    return TooLong(b"".join(piece[:_HEAD] for piece in pieces)[:_HEAD])
+    return TooLong(b"".join(piece[:HEAD] for piece in pieces)[:HEAD])

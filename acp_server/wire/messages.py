@@ -154,9 +154,10 @@ _NEXT = re.compile(_KEY)
 _MEMBER = re.compile(_KEY + rb'\s*("[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,18}|null)\s*,')
 
 
-def classify_head(line: bytes | bytearray, problem: str) -> Response | Invalid:
-    """A malformed response, or an invalid message with its id if that comes early enough to be seen."""
-    members, following = _members(line)
+def classify_head(head: bytes | bytearray, problem: str) -> Response | Invalid:
+    """From the beginning of a line: a malformed response; or an invalid message, with its id if that is early enough to
+    be seen."""
+    members, following = _members(head)
     id = members.get("id")
     if "method" not in members and following in (b"result", b"error"):
         return Response(id, malformed=problem)

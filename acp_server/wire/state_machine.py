@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, TypeGuard, cast
 from acp_server.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, EncodeError, RpcError
 from acp_server.wire import codec
 from acp_server.wire.batch import BATCH_BYTES, BATCH_LIMIT, Batches, Slot
-from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Block, Line, LineFramer, TooLong
+from acp_server.wire.framing import DEFAULT_LINE_LIMIT, HEAD, Block, Line, LineFramer, TooLong
 from acp_server.wire.ledger import Ledger, OutgoingRequest
 from acp_server.wire.messages import (
     Ignored,
@@ -122,7 +122,7 @@ class Endpoint:
         try:
             value = codec.decode(line)
         except codec.DecodeError as error:
-            message = classify_head(line, "not JSON")
+            message = classify_head(line[:HEAD], "not JSON")
             if isinstance(message, Response):
                 return (self._response(message),)
             return (Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error),)

@@ -3,6 +3,7 @@
 import pytest
 
 from acp_server.wire.messages import Invalid, Response, classify_head
+from acp_server.wire.state_machine import Endpoint, Outgoing
 
 
 @pytest.mark.behaviour("A12")
@@ -86,3 +87,14 @@ def test_an_answer_without_an_id_is_still_no_request(head: bytes) -> None:
 @pytest.mark.behaviour("A11")
 def test_a_method_makes_it_a_request_whatever_follows() -> None:
     assert isinstance(classify_head(b'{"method":"x","id":7,"result":1', "torn"), Invalid)
+
+
+@pytest.mark.parametrize("member", [b'"a":1,', b'"a":"",'])
+def test_only_the_beginning_of_a_long_line_that_is_not_json_is_looked_at(
+    member: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[bytes] = []
+    monkeypatch.setattr("acp_server.wire.messages._members", lambda head: looked_at.append(head) or ({}, None))
+    (event,) = Endpoint().events(b"{" + member * 100_000 + b"x}")
+    assert isinstance(event, Outgoing)
+    assert [len(head) for head in looked_at] == [1024]
