@@ -178,6 +178,8 @@ class Reader:
                 self._held -= len(block) + _BLOCK
                 self._begun += 1
                 lines = self._lines = lines_in(block)[::-1]
+                if not lines and perf_counter() > end:  # nothing but blank lines, however many of them
+                    return not blocks
                 continue
             line = lines.pop()
             for event in self._endpoint.events(line):
