@@ -21,7 +21,7 @@ from acp_server.peer.outcome import report
 from acp_server.peer.peer import Peer
 from acp_server.peer.reader import Handlers, Reader
 from acp_server.peer.stream import Stream
-from acp_server.tasks.cause import Cause, program_end
+from acp_server.tasks.cause import Cause, failures_in, program_end
 from acp_server.tasks.grace import grace
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Outgoing
@@ -90,6 +90,10 @@ class Connection(Peer):
         except BaseException as error:
             # Cancelled from outside, or the input is broken: in neither case is there anything left to wait for.
             self._cancel_all(Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN)
+            failures = list(failures_in(error))
+            if len(failures) == 1 and failures[0] is not error:
+                # A reader that is behind has two tasks, whose group it came in.
+                raise failures[0] from None
             raise
         finally:
             try:

@@ -1,5 +1,6 @@
 """What the agent asks of the client: found, read, answered or refused."""
 
+import json
 from typing import Any
 
 import anyio
@@ -7,6 +8,7 @@ import pytest
 
 from acp_server.client import Handlers, LocalReader, connect_agent
 from acp_server.errors import RpcError, UsageError
+from acp_server.peer import reader
 from acp_server.schema import (
     CompleteElicitationNotification,
     CreateElicitationResponse,
@@ -18,7 +20,7 @@ from acp_server.schema import (
 )
 from acp_server.tasks.grace import grace
 from acp_server.testing import memory_pair
-from tests.client.talking import SESSION, prompted, talking
+from tests.client.talking import SESSION, prompted, said, shown, talking
 
 pytestmark = pytest.mark.anyio
 
@@ -200,3 +202,27 @@ async def test_a_handler_that_ends_the_program_ends_it() -> None:
     with pytest.raises(SystemExit) as left:
         await run()
     assert left.value.code == 3
+
+
+async def test_what_is_told_of_updates_may_end_the_program_also_where_they_come_faster_than_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "_SLICE", 0.0)
+    monkeypatch.setattr(reader, "_LOOK", 1)
+
+    def leave(update: Any) -> None:
+        if update.content.text == "bye":
+            raise SystemExit(7)
+
+    async def run() -> None:
+        async with talking() as (agent, peer):
+            session = await agent.new_session("/project", on_update=leave)
+            async with session.prompt("hello") as turn:
+                await peer.expect_request("session/prompt")
+                texts = [*"abcdefgh", "bye"]
+                await peer.send_raw(b"".join(json.dumps(shown(said(text))).encode() + b"\n" for text in texts))
+                await turn.wait()
+
+    with pytest.raises(SystemExit) as left:
+        await run()
+    assert left.value.code == 7
