@@ -83,7 +83,7 @@ class Lifecycle:
         directories = _directories(call, request)
         self.login.check()
         record = SessionRecord(f"sess_{os.urandom(12).hex()}", *directories)
-        async with self._opened(call, record, request) as session:
+        async with self._opened(call, record, request, is_new=True) as session:
             pass
         return session
 
@@ -157,7 +157,9 @@ class Lifecycle:
                 yield session
 
     @asynccontextmanager
-    async def _opened(self, call: Call, record: SessionRecord, request: Setup) -> AsyncGenerator[Session]:
+    async def _opened(
+        self, call: Call, record: SessionRecord, request: Setup, *, is_new: bool = False
+    ) -> AsyncGenerator[Session]:
         """A session that the client may use once the block is through; if anything fails before, there is none."""
         give_back = self._room.take(call.params, call.connection.limits)
         session = self.SESSION(
@@ -177,6 +179,9 @@ class Lifecycle:
                 # The store took too long, and the client was told that the session is not there.
                 raise RequestCancelled
         except BaseException:
+            if is_new and session.state.saves:
+                # The store may have it by now, or later; and the client is told that there is none.
+                call.connection.background(self._definition.store.delete, record.id)
             await session.close()
             raise
         self.sessions[session.id] = session

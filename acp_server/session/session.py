@@ -79,7 +79,8 @@ class Session:
         self._store = definition.store
         self._journal = definition.store if isinstance(definition.store, TurnJournal) else None
         self._patience = connection.limits.grace
-        self._closers = AsyncExitStack()
+        self._closers: AsyncExitStack | None = AsyncExitStack()
+        """What is to be done when it is closed; None when that is done."""
         self._threads = Threads.current()
         # Set when this turn comes first; for None, when there is no turn. So a turn that waits wakes once, however many
         # leave before it.
@@ -279,7 +280,10 @@ class Session:
 
     def on_close(self, closer: Callable[[], Awaitable[None] | None]) -> None:
         """Have `closer` called when the session is closed or its connection ends; the last one first. All are called,
-        whatever the others raise; those that wait are cancelled when the time for cleaning up is over."""
+        whatever the others raise; those that wait are cancelled when the time for cleaning up is over. Raises
+        SessionClosed when that has happened."""
+        if self._closers is None:
+            raise SessionClosed
         self._closers.push_async_callback(self._call_closer, closer)
 
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
@@ -305,9 +309,11 @@ class Session:
     async def close(self) -> None:
         """Let go of what the session holds. Its turns must be through or cancelled by then. Idempotent. Never
         raises."""
-        if self.move(SessionEvent.CLOSED):
+        closers = self._closers
+        if closers is not None and self.move(SessionEvent.CLOSED):
             with grace(self._patience) as scope:
-                await self._closers.aclose()
+                await closers.aclose()
+            self._closers = None
             self.updates.close()
             if scope.cancelled_caught:
                 logger.warning("closing session %s was cut short after %g s", self.id, self._patience)

@@ -227,3 +227,12 @@ async def test_the_other_session_methods_can_be_cancelled_too(by: str) -> None:
         )
         if by == "session/set_mode":
             assert sessions[0].mode == "a"
+
+
+async def test_what_a_handler_leaves_to_a_session_that_has_let_go_of_all_is_refused() -> None:
+    agent, sessions = talker()
+    async with editing(agent) as editor:
+        session = await editor.open()
+        await editor.client.ask("session/close", {"sessionId": session})
+        with pytest.raises(SessionClosed):
+            sessions[0].on_close(lambda: None)

@@ -6,8 +6,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server import Agent, RpcError, Session, SessionClosed, Turn
+from acp_server import Agent, Limits, MemoryStore, RpcError, Session, SessionClosed, Turn
 from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
+from acp_server.store.records import SessionRecord
 from tests.session.agents import setup, talker
 from tests.session.editor import END_TURN, QUICK, editing
 from tests.store.stores import TestStore
@@ -215,3 +216,29 @@ async def test_a_session_that_cannot_be_saved_is_not_there(method: str, how: str
         store.fails.clear()
         store.waits.clear()
         assert (await editor.ask(sessions[-1].id))["code"] == RESOURCE_NOT_FOUND
+
+
+class Late(TestStore):
+    """Keeps a session at once, and says so late."""
+
+    async def save(self, record: SessionRecord) -> None:
+        MemoryStore.save(self, record)
+        await super().save(record)
+
+
+@pytest.mark.behaviour("B18")
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_session_whose_client_was_told_that_there_is_none_is_not_kept(cancelled: bool) -> None:
+    store = Late()
+    agent, sessions = talker(store)
+    async with editing(agent, Limits(drain=0.05, grace=0)) as editor:
+        store.waits["save"] = anyio.Event()
+        id = await editor.client.request("session/new", setup(None))
+        await store.reached.wait()
+        if cancelled:
+            await editor.withdraw(id)
+        assert (await editor.answer(id))["code"] == REQUEST_CANCELLED
+        await editor.settled()
+        assert (await editor.client.result("session/list", {}))["sessions"] == []
+        assert store.ids == set()
+        assert sessions[0].closed
