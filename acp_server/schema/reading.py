@@ -137,8 +137,8 @@ def absolute(path: str, name: str, longest: int | None = None) -> str:
 def forgiven(kind: Any, validator: Any, data: Any, error: ValidationError) -> Any:
     """`data`, which `validator` could not read as `kind`, a class or a union, without the values that are wrong.
 
-    `data` itself is not changed. Raises the error about a value that may not be left out; and `error` or a later one if
-    there are too many wrong values, for how much there is to look through again without each.
+    `data` itself is not changed. Raises the error about a value that may not be left out. Raises the last error, too,
+    if there are too many wrong values: without each, all is looked through again.
     """
     from pydantic import ValidationError
 

@@ -80,7 +80,7 @@ class Lifecycle:
 
     async def _made(self, call: Call, request: Setup) -> Session:
         """A new session."""
-        directories = _directories(call, request)
+        directories = self._directories(call, request)
         self.login.check()
         record = SessionRecord(f"sess_{os.urandom(12).hex()}", *directories)
         async with self._opened(call, record, request, is_new=True) as session:
@@ -99,7 +99,7 @@ class Lifecycle:
             self.login.check()
         else:
             request = self._read_known(name, call)
-            _directories(call, request)
+            self._directories(call, request)
             self.login.check()
         session_id: str = request.session_id
         call.follower = _Change(call, request, lambda: self._is_over(session_id))
@@ -118,6 +118,9 @@ class Lifecycle:
         session = self.sessions.get(session_id)
         if session is not None:
             session.move(SessionEvent.END_REQUESTED if others else SessionEvent.END_FAILED)
+
+    def _directories(self, call: Call, request: Setup) -> tuple[str, list[str]]:
+        return check_setup(call.params, request.cwd, request.additional_directories, call.connection.limits)
 
     def _read_known(self, name: str, call: Call) -> Known:
         """The parameters of a request that opens anew what is stored."""
@@ -145,7 +148,7 @@ class Lifecycle:
 
     @asynccontextmanager
     async def _reopened(self, call: Call, request: Known) -> AsyncGenerator[Session]:
-        cwd, directories = _directories(call, request)
+        cwd, directories = self._directories(call, request)
         async with self._lock(request.session_id):
             async with self._taken_down(call, request.session_id):
                 record = await self._definition.store.load(request.session_id)
@@ -338,14 +341,3 @@ def _read_new(call: Call) -> NewSessionRequest:
     from acp_server.schema.session import NewSessionRequest
 
     return read(NewSessionRequest, call.params)
-
-
-def _directories(call: Call, request: Setup) -> tuple[str, list[str]]:
-    limits = call.connection.limits
-    cwd = absolute(request.cwd, "cwd", limits.path)
-    extra = [
-        absolute(path, f"additionalDirectories[{index}]", limits.path)
-        for index, path in enumerate(request.additional_directories)
-    ]
-    check_setup(call.params, limits)
-    return cwd, extra

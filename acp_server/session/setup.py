@@ -7,7 +7,7 @@ loaded behind it, in the time that the user takes to write.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from acp_server.errors import InvalidRequest
 from acp_server.peer.limits import Limits
-from acp_server.schema.reading import problem
+from acp_server.schema.reading import absolute, problem
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
@@ -54,10 +54,14 @@ def setup_size(params: dict[str, Any]) -> int:
     return len(codec.encode([params.get(name) for name in _NAMED]))
 
 
-def check_setup(params: dict[str, Any], limits: Limits) -> None:
-    """Raises InvalidParams if the client names too much for one session."""
+def check_setup(params: dict[str, Any], cwd: str, additional: Sequence[str], limits: Limits) -> tuple[str, list[str]]:
+    """The directories that the client names for a session in `params`: `cwd`, and the `additional` ones. Raises
+    InvalidParams if one of them is not absolute, or if all that the client names is too much."""
+    cwd = absolute(cwd, "cwd", limits.path)
+    extra = [absolute(path, f"additionalDirectories[{index}]", limits.path) for index, path in enumerate(additional)]
     if setup_size(params) > limits.setup:
         raise problem("", f"the directories and MCP servers take more than {limits.setup} bytes")
+    return cwd, extra
 
 
 _FOR_PROMPTS: Final = (

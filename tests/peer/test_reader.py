@@ -10,13 +10,11 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.peer import reader as reader_module
-from acp_server.peer.call import Call, Notice, Route, Routes
+from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
-from acp_server.testing import memory_pair
 from tests.peer.ends import (
     CANCELLED,
-    PATIENCE,
     End,
     cancel,
     error,
@@ -24,7 +22,6 @@ from tests.peer.ends import (
     line,
     listen,
     notification,
-    ping,
     request,
     result,
     serving,
@@ -389,37 +386,3 @@ async def test_other_tasks_run_between_two_long_lines(monkeypatch: pytest.Monkey
         await until(lambda: len(heard) == 50)
         tasks.cancel_scope.cancel()
     assert heard[-1] - heard[0] >= 40
-
-
-async def test_other_tasks_run_between_blocks_of_blank_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader_module, "_SLICE", 0.0)
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await anyio.lowlevel.checkpoint()
-            turns += 1
-
-    async with serving(Routes({"ping": Route(ping)})) as end, anyio.create_task_group() as tasks:
-        await end.barrier()
-        tasks.start_soon(count)
-        end.send(b"\n" * (64 * 16 * 1024) + line(request(1, "ping")))
-        assert await end.next() == result(1, "pong")
-        tasks.cancel_scope.cancel()
-    assert turns >= 60
-
-
-@pytest.mark.usefixtures("one_line_a_slice")
-async def test_what_ends_the_program_comes_out_of_a_reader_that_is_behind_as_it_was_raised() -> None:
-    def leave(_connection: Any, _params: Any) -> None:
-        raise SystemExit(3)
-
-    routes = Routes({"ping": Route(ping)})
-    routes.on_notice("leave", Notice(leave, inline=True))
-    ours, theirs = memory_pair()
-    theirs.send_nowait(b"".join(line(request(id, "ping")) for id in range(20)) + line(notification("leave")))
-    with anyio.fail_after(PATIENCE), pytest.raises(SystemExit) as left:
-        await Connection(ours, routes).run()
-    assert left.value.code == 3
-    await theirs.aclose()
