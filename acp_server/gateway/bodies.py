@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema
 
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.messages import ANSWER, QUESTION, TEXT, check_content, check_said
 from acp_server.gateway.records import is_id
+from acp_server.schema.base import first_problem
 
 META_PAIRS: Final = 16
 META_KEY: Final = 64
@@ -22,6 +24,7 @@ NAME: Final = 100
 PAGE: Final = 50
 """Messages and conversations that one page may have."""
 
+_MESSAGES_IN: Final = ("additional_messages", "messages")
 _Pairs = dict[str, str]
 _Id = Annotated[str, Field(min_length=1)]
 _BotId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$")]
@@ -29,6 +32,10 @@ _BotId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$")]
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return first_problem(handler(source), BaseModel)
 
     @model_validator(mode="before")
     @classmethod
@@ -126,6 +133,10 @@ _B = TypeVar("_B", bound=_Body)
 
 def read(kind: type[_B], data: Any) -> _B:
     """`data`, parsed JSON, as a body of this kind. Raises ApiError with the documented code."""
+    for name in _MESSAGES_IN:
+        # Before each of them is read, for a body has room for a hundred thousand.
+        if isinstance(data, dict) and isinstance(messages := cast("dict[str, Any]", data).get(name), list):
+            _check_number(cast("list[Any]", messages))
     try:
         body = kind.model_validate({} if data is None else data)
     except ValidationError as error:
@@ -137,7 +148,7 @@ def read(kind: type[_B], data: Any) -> _B:
     meta_data = getattr(body, "meta_data", None)
     if meta_data:
         _check_meta_data(meta_data)
-    for name in ("additional_messages", "messages"):
+    for name in _MESSAGES_IN:
         _check_messages(getattr(body, name, []))
     if isinstance(body, EnterMessage):
         _check_messages([body])
@@ -149,10 +160,14 @@ def read(kind: type[_B], data: Any) -> _B:
     return body
 
 
-def _check_messages(messages: list[EnterMessage]) -> None:
-    """Raise ApiError for too many messages, or for one that cannot be read."""
+def _check_number(messages: list[Any]) -> None:
+    """Raise ApiError for too many messages."""
     if len(messages) > MESSAGES:
         raise ApiError(Code.TOO_MANY_MESSAGES, f"more than {MESSAGES} messages")
+
+
+def _check_messages(messages: list[EnterMessage]) -> None:
+    """Raise ApiError for a message that cannot be read."""
     for message in messages:
         _check_meta_data(message.meta_data)
         check_content(message.content, message.content_type)

@@ -259,3 +259,9 @@ def test_an_option_can_be_chosen_by_its_id_whatever_that_is(id: str) -> None:
         chosen = question.read(output)
         assert chosen is not None
         assert chosen.option_id == id
+
+
+def test_of_very_many_fields_that_no_form_has_one_is_told() -> None:
+    question = form(n=INTEGER, several=SEVERAL)
+    assert "Extra inputs" in refused(question, json.dumps(dict.fromkeys(map(str, range(100_000)), 1)))
+    assert "several.0: Input" in refused(question, json.dumps({"several": ["d"] * 2}))
