@@ -7,8 +7,9 @@ What a model is offered comes from here, and what it calls is looked up here. Ho
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio.lowlevel
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from acp_server.session.turn import Turn
     from acp_server.tools.runner import Execution
     from acp_server.tools.tool import Toolbox
+
+_MOST_IDS: Final = 10_000
+"""Ids of tool calls that a session remembers, so that none is used for two of them."""
 
 
 class Calls:
@@ -77,7 +81,8 @@ class SessionTools:
         self._agents = agents
         self._session = session
         self._own: dict[str, Tool[Any]] = {}
-        self._used: set[str] = set()
+        self._used: OrderedDict[str, None] = OrderedDict()
+        """Ids that calls have had, the one that was wanted last at the end."""
 
     def add(self, tool: Any, /, *, input_schema: dict[str, Any] | None = None, **options: Any) -> Tool[Any]:
         """See `ToolHost.add`."""
@@ -158,9 +163,14 @@ class SessionTools:
     def tool_call_id(self, id: str | None) -> str:
         """The `toolCallId`: the caller's `id`, unless an earlier call had it. Models count their calls from 0 again,
         and what the client was shown of the earlier one has its final status."""
-        if id is None or id in self._used:
+        if id is None:
             return _new_id()
-        self._used.add(id)
+        if id in self._used:
+            self._used.move_to_end(id)
+            return _new_id()
+        self._used[id] = None
+        if len(self._used) > _MOST_IDS:
+            self._used.popitem(last=False)
         return id
 
     def _tool(self, tool: Any) -> Tool[Any] | None:

@@ -6,10 +6,26 @@ import anyio
 import pytest
 
 from acp_server import Agent, ToolContext, ToolResult, Turn, grace
+from acp_server.tools import session_tools
+from tests.session.agents import talker
 from tests.session.editor import END_TURN, editing
 from tests.tools.calls import shown
 
 pytestmark = pytest.mark.anyio
+
+
+async def test_a_session_remembers_the_ids_that_were_wanted_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_tools, "_MOST_IDS", 2)
+    agent, sessions = talker()
+    async with editing(agent) as editor:
+        await editor.open()
+        given = sessions[0].tools.tool_call_id
+        assert [given("call_0"), given("call_1")] == ["call_0", "call_1"]
+        # A model that counts its calls from 0 in each turn wants the same ones again and again.
+        assert given("call_0") != "call_0"
+        assert given("call_2") == "call_2"
+        assert given("call_0") != "call_0"
+        assert given("call_1") == "call_1"
 
 
 @pytest.mark.parametrize("tool", ["look", "unknown"])
