@@ -48,6 +48,7 @@ class RemoteTurn:
     answered, and raises what became of it otherwise: RpcError, ConnectionClosed, CancelUnanswered or MalformedResponse.
     The last also says that an update was too long to be read, so that no turn looks complete that is not. It raises
     UpdatesDropped in the place of updates for which there was no room, since the program took those before too slowly.
+    Before the turn is begun nothing is sent, and iterating and waiting raise UsageError.
 
     Leaving the block before that cancels the turn and waits until the agent has confirmed it. However a turn was
     cancelled, an agent that does not answer within `CANCEL_SECONDS` has its prompt withdrawn with `$/cancel_request`.
@@ -106,6 +107,7 @@ class RemoteTurn:
 
     async def wait(self) -> PromptResponse:
         """Wait for the answer, leaving the updates where they are; raises like `result`."""
+        self._check_begun()
         await self._ended.wait()
         return self.result
 
@@ -123,6 +125,7 @@ class RemoteTurn:
                     self._error_seen = True
                     raise self._error
                 raise StopAsyncIteration
+            self._check_begun()
             if self._changed is None:
                 self._changed = anyio.Event()
             await self._changed.wait()
@@ -199,6 +202,11 @@ class RemoteTurn:
             result, failure = None, MalformedResponse("session/prompt", f"{self._missing} came before it")
         self._end(result, failure)
         self.finish()
+
+    def _check_begun(self) -> None:
+        # Nothing would ever come of it.
+        if not self._asked.is_set() and not self._ended.is_set():
+            raise UsageError("begin the turn first: async with session.prompt(...) as turn")
 
     def _end(self, result: PromptResponse | None, error: AcpError | None) -> None:
         self._result, self._error = result, error

@@ -234,6 +234,23 @@ async def test_a_session_has_one_turn_at_a_time() -> None:
         await _one_more(session, peer)
 
 
+async def test_a_turn_that_was_not_begun_says_so_to_whoever_waits_for_it() -> None:
+    async with talking() as (agent, peer):
+        session = await agent.new_session("/project")
+        turn = session.prompt("hello")
+        with anyio.fail_after(5):
+            with pytest.raises(UsageError, match="begin the turn first: async with"):
+                await anext(turn)
+            with pytest.raises(UsageError, match="begin the turn first: async with"):
+                await turn.wait()
+        await peer.barrier()
+        assert not peer.all("session/prompt")
+        # It is none the worse for it.
+        async with turn:
+            await peer.finish(await peer.expect_request("session/prompt"))
+            assert (await turn.wait()).stop_reason == "end_turn"
+
+
 async def test_updates_that_nobody_takes_hold_up_nothing() -> None:
     async with prompted() as (_, peer, turn, prompt):
         count = 5000
