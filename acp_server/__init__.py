@@ -20,6 +20,7 @@ The map of the package; imports go one way, from the bottom up:
     tasks        pure: scopes, why they were cancelled, time for cleanup
     schema       the types of ACP v1
     errors       every exception
+    safe_text    texts of others, made harmless to show
 
 Names are loaded when they are first used, so that importing the package costs nothing.
 """

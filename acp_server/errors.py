@@ -1,4 +1,4 @@
-"""Every exception of the package. It imports nothing, so that every layer may raise and catch from here.
+"""Every exception of the package. Every layer may raise and catch from here.
 
 It does not decide which answer a failed request gets: `acp_server.peer.outcome` does.
 
@@ -37,6 +37,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from acp_server.safe_text import in_short, indented
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -58,12 +60,17 @@ class RpcError(AcpError):
     Raise it in a handler to answer the request with it: `code`, `message` and `data` go to the peer as they are.
     A request to the peer raises it when the peer answers with an error. A handler that does not catch it answers its
     own request with it, and the log says so.
+
+    `str` gives the message, the code, and of the data what is named `problems`, `path` or `uri`, cut short and harmless
+    to show. It is for logs and users; a peer is told `message`.
     """
 
     code: int = INTERNAL_ERROR
     default_message: ClassVar[str] = "Internal error"
     received: bool = False
     """Whether it is a peer's answer to a request."""
+    method: str | None = None
+    """The method of that request; None if it was raised here."""
 
     def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
         if code is not None:
@@ -73,7 +80,8 @@ class RpcError(AcpError):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.code})"
+        told = f"{indented(str(self.message))} ({self.code})"
+        return f"{told} ({what})" if (what := in_short(self.data)) else told
 
     def to_wire(self) -> dict[str, Any]:
         """The error object as it is written: `code`, `message`, and `data` unless it is None."""
@@ -193,7 +201,7 @@ class MalformedResponse(AcpError):
 
     def __init__(self, method: str, reason: str) -> None:
         self.method = method
-        super().__init__(f"{method}: malformed response: {reason}")
+        super().__init__(f"{method}: malformed response: {indented(reason)}")
 
 
 class CapabilityMissing(AcpError):

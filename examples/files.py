@@ -51,7 +51,7 @@ async def tidy(turn: Turn):
         await turn.client.write_text_file(path, new)
     except (CapabilityMissing, RpcError) as error:
         yield ToolCallProgress(tool_call_id=call, status="failed")
-        yield f"The file cannot be written: {error}\n"
+        yield f"The file cannot be written: {error.message if isinstance(error, RpcError) else error}\n"
         return
     yield ToolCallProgress(tool_call_id=call, status="completed")
     yield "Done.\n"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import re
 import select
 import sys
 import threading
@@ -23,6 +22,9 @@ from types import TracebackType
 from typing import Any, Final, TypeAlias, cast
 from weakref import WeakSet
 
+from acp_server.safe_text import UNSAFE as UNSAFE
+from acp_server.safe_text import indented
+
 MOST_WAITING: Final = 1 << 20
 """Bytes that may wait to be written. An entry that does not fit any more is lost."""
 
@@ -32,20 +34,8 @@ LONGEST_ENTRY: Final = 16_000
 LAST_WORDS: Final = 1.0
 """Seconds that the end of the program waits for a log that is not read."""
 
-UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""What would steer a terminal, end a line unseen, or show text in another order than it has: control characters (C1 as
-well) but newline and tab, line separators, what overrides the direction, surrogates and invisible tags."""
-
-_INDENT: Final = "\n    "
 _AT_ONCE: Final = 512
 """Bytes that a pipe takes without blocking once it says that it is ready (POSIX, PIPE_BUF)."""
-
-
-def escape(text: str) -> str:
-    """`text` with `UNSAFE` characters as Python's escapes: harmless to show, and still to be seen."""
-    return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def entry(text: str) -> str:
@@ -55,7 +45,7 @@ def entry(text: str) -> str:
     if (missing := len(text) - LONGEST_ENTRY) > 0:
         half = LONGEST_ENTRY // 2
         text = f"{text[:half]}\n... {missing:,} characters are left out ...\n{text[-half:]}"
-    return escape(text.replace("\r\n", "\n")).replace("\n", _INDENT) + "\n"
+    return indented(text) + "\n"
 
 
 class LogStream:

@@ -86,6 +86,7 @@ class PendingRequest(OutgoingRequest):
         if response.error is not None:
             error = RpcError.from_wire(response.error)
             error.received = True
+            error.method = self.method
             raise error
         return response.result
 

@@ -62,7 +62,7 @@ def outcome(call: Answered, error: BaseException | None) -> tuple[Any, RpcError 
     if isinstance(only, RpcError):
         if only.received:
             # The author has not raised it on purpose, and to the peer it may look like something else.
-            logger.warning("%s failed with the peer's answer to a request of ours: %s", call.method, only)
+            logger.warning("%s failed: %s", call.method, _words(only))
         else:
             logger.info("%s is answered with an error of its handler's: %s", call.method, only)
     elif not isinstance(answer, RequestCancelled):
@@ -121,5 +121,9 @@ def _in_own_words(error: BaseException) -> str | None:
     traceback is of use."""
     failures = list(failures_in(error))
     if failures and all(isinstance(failure, RpcError) for failure in failures):
-        return "; ".join(map(str, failures))
+        return "; ".join(_words(failure) for failure in failures if isinstance(failure, RpcError))
     return None
+
+
+def _words(error: RpcError) -> str:
+    return f"the peer answered {error.method} with: {error}" if error.received else str(error)

@@ -16,6 +16,7 @@ import anyio.lowlevel
 from pydantic_core import to_jsonable_python
 
 from acp_server.errors import EncodeError, InvalidParams, UsageError
+from acp_server.safe_text import problems_of
 from acp_server.tasks.threads import in_loop
 from acp_server.tools.parameters import jsonable
 from acp_server.tools.view import as_content
@@ -57,14 +58,7 @@ class Output:
 
 def problems_in(error: InvalidParams) -> str:
     """The problems that the error's data lists, in one line; its message if it has no such list."""
-    data: Any = error.data
-    problems: Any = cast("dict[str, Any]", data).get("problems") if isinstance(data, dict) else None
-    listed = [
-        f"{problem.get('path', '')}: {problem['message']}".lstrip(": ")
-        for problem in cast("list[dict[str, Any]]", problems if isinstance(problems, list) else [])
-        if isinstance(problem, dict) and "message" in problem  # pyright: ignore[reportUnnecessaryIsInstance]
-    ]
-    return "; ".join(listed) or str(error.message)
+    return "; ".join(problems_of(error.data)) or str(error.message)
 
 
 def _is_content(value: Any) -> bool:

@@ -22,7 +22,7 @@ from acp_server.tools.approval import Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.editor import EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
 from acp_server.workspace.read import read_bytes, read_text, reason_of
-from acp_server.workspace.roots import Refusal, Roots, is_end, quoted
+from acp_server.workspace.roots import Refusal, Roots, is_end, quoted, words_of
 
 if TYPE_CHECKING:
     from acp_server.tools.editor import Editor
@@ -186,7 +186,7 @@ async def _through(editor: Editor, change: Change, call: ToolContext) -> None:
     except AcpError as error:
         if is_end(error, call):
             raise
-        raise Refusal(f"The editor does not write {change.name}: {error}") from None
+        raise Refusal(f"The editor does not write {change.name}: {words_of(error)}") from None
     change.asked()
 
 
@@ -198,7 +198,7 @@ async def _read(path: str, name: str, call: ToolContext) -> str | None:
     except AcpError as error:
         if is_end(error, call):
             raise
-        raise Refusal(f"The editor does not read {name}: {error}") from None
+        raise Refusal(f"The editor does not read {name}: {words_of(error)}") from None
 
 
 # -- on disk

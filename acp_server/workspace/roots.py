@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anyio import to_thread
 
-from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled, ToolFailed
+from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled, RpcError, ToolFailed
 from acp_server.schema.reading import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
@@ -57,6 +57,11 @@ class Refusal(ToolFailed):
 def is_end(error: AcpError, call: ToolContext) -> bool:
     """Whether what was asked of the client failed because the call or the connection ends, and not for what it was."""
     return isinstance(error, ConnectionClosed) or (isinstance(error, RequestCancelled) and call.is_cancelled)
+
+
+def words_of(error: AcpError) -> str:
+    """What a user may be told of the client's refusal: not its data, which may name what the user did not."""
+    return f"{error.message} ({error.code})" if isinstance(error, RpcError) else str(error)
 
 
 # Linux opens no longer ones, and resolving them would take a while.

@@ -19,7 +19,7 @@ from acp_server.store.history import ESCAPE
 from acp_server.tools.approval import Approval, block
 from acp_server.tools.context import ToolContext
 from acp_server.workspace.read import reason_of
-from acp_server.workspace.roots import Refusal, is_end, quoted
+from acp_server.workspace.roots import Refusal, is_end, quoted, words_of
 
 if TYPE_CHECKING:
     import anyio.abc
@@ -92,7 +92,7 @@ async def _in_terminal(command: str, call: ToolContext) -> Ended:
     except AcpError as error:
         if is_end(error, call):
             raise
-        raise Refusal(f"The client's terminal failed: {error}") from None
+        raise Refusal(f"The client's terminal failed: {words_of(error)}") from None
     return Ended(ended.exit_code, ended.signal, str(printed.get("output", "")))
 
 

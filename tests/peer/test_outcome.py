@@ -181,7 +181,7 @@ async def test_our_request_that_the_peer_cancelled_does_not_make_the_handlers_ow
         peer.send({"jsonrpc": "2.0", "id": id, "error": {"code": -32800, "message": "not now"}})
         assert await peer.answer(1) == INTERNAL
     (line,) = logged(caplog, logging.WARNING)
-    assert line == "handle failed with the peer's answer to a request of ours: not now (-32800)"
+    assert line == "handle failed: the peer answered question with: not now (-32800)"
     # One that an author raises on purpose is what the author says.
     assert await answer_of(raiser(RequestCancelled())) == CANCELLED
 
@@ -200,13 +200,15 @@ async def test_one_child_that_fails_answers_for_all_and_its_siblings_are_withdra
         peer.send(request(1, "handle"))
         asked = {m["id"]: m["method"] for m in [await peer.next() for _ in range(3)]}
         (failing,) = (id for id, method in asked.items() if method == "failing")
-        peer.send({"jsonrpc": "2.0", "id": failing, "error": {"code": -32001, "message": "no such thing"}})
+        error = {"code": -32001, "message": "no such thing", "data": {"path": "/x", "token": "secret"}}
+        peer.send({"jsonrpc": "2.0", "id": failing, "error": error})
         withdrawn = [(await peer.next())["params"]["requestId"] for _ in range(2)]
         assert sorted(withdrawn) == sorted(asked.keys() - {failing})
-        assert await peer.answer(1) == {"code": -32001, "message": "no such thing"}
+        # What is shown of the data is not in the message.
+        assert await peer.answer(1) == error
     # Nobody has raised it on purpose, so its author is told.
     (line,) = logged(caplog, logging.WARNING)
-    assert line == "handle failed with the peer's answer to a request of ours: no such thing (-32001)"
+    assert line == "handle failed: the peer answered failing with: no such thing (-32001) (path: /x)"
 
 
 async def test_a_group_of_several_errors_is_a_failure_of_ours(caplog: pytest.LogCaptureFixture) -> None:

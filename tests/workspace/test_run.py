@@ -269,7 +269,9 @@ async def test_a_command_has_ended_well_although_nobody_says_what_it_has_printed
 async def test_a_terminal_that_cannot_be_had_is_a_failure_that_says_why(project: Path) -> None:
     async with running(project, TERMINALS) as (talk, session):
         id = await talk.prompt(session, "/run true")
-        await talk.client.refuse(await asked(talk, "terminal/create"), -32603, "No more windows")
+        # What the data names is for the log, and not for the user or the model.
+        error = {"code": -32603, "message": "No more windows", "data": {"path": "/secret"}}
+        await talk.client.send({"jsonrpc": "2.0", "id": (await asked(talk, "terminal/create"))["id"], "error": error})
         told = await talk.told(session, id)
         assert told.text == "The client's terminal failed: No more windows (-32603)\n"
         assert told.call["status"] == "failed"

@@ -1,0 +1,24 @@
+"""What errors say of themselves."""
+
+from acp_server.errors import InvalidParams, MalformedResponse, ResourceNotFound, RpcError
+
+
+def test_an_error_says_what_its_data_names_and_nothing_else_of_it() -> None:
+    error = ResourceNotFound(data={"path": "/project/no\nsuch", "token": "secret"})
+    assert str(error) == "Resource not found (-32002) (path: /project/no\\nsuch)"
+    problems = [{"path": "modeId", "message": "is not one of this session's modes"}]
+    error = InvalidParams(data={"problems": problems})
+    assert str(error) == "Invalid params (-32602) (problems: modeId: is not one of this session's modes)"
+    assert str(RpcError("no", code=-32001, data={"token": "secret"})) == "no (-32001)"
+
+
+def test_what_is_written_of_an_error_is_as_it_was() -> None:
+    wire = {"code": -32002, "message": "a\x1bb\nc", "data": {"path": "/x"}}
+    assert RpcError.from_wire(wire).to_wire() == wire
+    assert RpcError.from_wire(wire).message == "a\x1bb\nc"
+
+
+def test_the_text_of_a_peers_error_neither_steers_a_terminal_nor_forges_an_entry_of_a_log() -> None:
+    error = RpcError.from_wire({"code": -1, "message": "gone\x1b[2J\nINFO all is well", "data": {"uri": "\x1b[1m"}})
+    assert str(error) == "gone\\x1b[2J\n    INFO all is well (-1) (uri: \\x1b[1m)"
+    assert str(MalformedResponse("a", "b\nINFO")) == "a: malformed response: b\n    INFO"
