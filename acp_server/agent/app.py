@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
-from acp_server.agent import handlers
+from acp_server.agent import handlers, values
 from acp_server.errors import UsageError
 from acp_server.peer.call import Notice, Route
 from acp_server.peer.connection import Connection
@@ -64,21 +64,22 @@ class Agent:
         versions: Iterable[Literal[1, 2]] = (1, 2),
         second_prompts: Literal["hold", "refuse", "steer"] = "hold",
     ) -> None:
+        values.check_texts(name, version, title)
         self.name = name
         self._connects: Final = mcp is True
         info = {"name": name, "version": version} | ({} if title is None else {"title": title})
         self.tools = Toolbox()
         """What it can do for a model. `tools.describe()` is what models are told."""
-        self.tools.approvals = approvals
+        self.tools.approvals = values.having("approvals", approvals, "get", "put")
         self._definition = AgentDefinition(
             info,
             self.tools.of,
             handlers.mcp_host,
-            accepts=tuple(accepts),
-            mcp=tuple(("http", "sse") if mcp is True else mcp or ()),
-            versions=tuple(sorted({*versions})),
+            accepts=values.several("accepts", accepts, str),
+            mcp=("http", "sse") if mcp is True else values.several("mcp", mcp or (), str),
+            versions=tuple(sorted({*values.several("versions", versions, int)})),
             second_prompts=second_prompts,
-            kept_in=store,
+            kept_in=values.store_of(store),
         )
         self._sides: dict[Peer, AgentSide] = {}
         if self._connects:
@@ -94,7 +95,7 @@ class Agent:
 
     @store.setter
     def store(self, store: SessionStore) -> None:
-        self._definition.kept_in = store
+        self._definition.kept_in = values.store_of(store)
 
     # -- what the agent does
 
@@ -153,6 +154,8 @@ class Agent:
         still returns is dropped. At most 40 such functions run at once in one event loop; more wait their turn.
         """
 
+        values.check_method(name)
+
         def register(function: F) -> F:
             self._add_method(name, Route(handlers.method_handler(function)))
             return function
@@ -166,6 +169,8 @@ class Agent:
         quick. Notifications that the protocol acts on itself are acted on first, in any case. Nothing is ever answered;
         parameters that do not fit are logged, and so is what the handler raises.
         """
+
+        values.check_method(name)
 
         def register(function: F) -> F:
             self._definition.notifications.append((name, Notice(handlers.notification_handler(function))))
@@ -228,7 +233,7 @@ class Agent:
     def modes(self, *modes: SessionMode) -> None:
         """Offer modes (ACP, Session Modes); the first is where a session starts. A session handler may change what its
         session offers (`Session.settings`)."""
-        self._definition.modes.extend(modes)
+        self._definition.modes.extend(values.modes_of(modes))
 
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
@@ -240,7 +245,7 @@ class Agent:
         """Offer config options (ACP, Session Config Options) with their defaults: `schema.SessionConfigSelect` and
         `SessionConfigBoolean`. Boolean ones are shown only to clients that support them; for others they have their
         defaults."""
-        self._definition.config_options.extend(options)
+        self._definition.config_options.extend(values.options_of(options))
 
     def set_config_option(self, function: F) -> F:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
@@ -262,7 +267,7 @@ class Agent:
         """
 
         def register(function: F) -> F:
-            self._definition.auth_methods.append(_described({"id": id, "name": name}, description))
+            self._definition.auth_methods.append(values.described({"id": id, "name": name}, description))
             self._definition.authenticate[id] = handlers.as_async(function, "call")
             self._definition.auth_required = self._definition.auth_required or required
             return function
@@ -280,7 +285,7 @@ class Agent:
     ) -> None:
         """Offer a login that the client runs in an interactive terminal, by starting this program once more with `args`
         and `env` added (ACP, Terminal authentication); exit status 0 means success. Told only to clients that can."""
-        method = _described({"type": "terminal", "id": id, "name": name}, description)
+        method = values.described({"type": "terminal", "id": id, "name": name}, description)
         if args:
             method["args"] = list(args)
         if env:
@@ -340,7 +345,3 @@ class Agent:
         if name in self._definition.methods:
             raise UsageError(f"the method {name} is registered twice")
         self._definition.methods[name] = route
-
-
-def _described(method: dict[str, Any], description: str | None) -> dict[str, Any]:
-    return method if description is None else {**method, "description": description}

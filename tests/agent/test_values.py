@@ -1,0 +1,64 @@
+"""Wrong values for an agent are refused when the program starts, in words that say what is wanted."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from acp_server import Agent, MemoryStore, SessionApprovals
+from acp_server.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "words"),
+    [
+        (None, {}, "the name of an agent is a string, and not None"),
+        ("", {}, "an agent needs a name"),
+        ("a", {"version": 1.0}, "the version of an agent is a string, and not 1.0"),
+        ("a", {"title": 5}, "the title of an agent is a string, and not 5"),
+        ("a", {"store": "x.db"}, "store must be an object with the methods save, load, list, delete, which 'x.db' "),
+        ("a", {"store": MemoryStore}, "store must be an object .+, not a class"),
+        ("a", {"approvals": True}, "approvals must be an object with the methods get, put, which True has not"),
+        ("a", {"accepts": "image"}, "accepts must be a list of strings, and not 'image'"),
+        ("a", {"accepts": [["image"]]}, "accepts must be a list of strings"),
+        ("a", {"mcp": "http"}, "mcp must be a list of strings, and not 'http'"),
+        ("a", {"mcp": 1}, "mcp must be a list of strings, and not 1"),
+        ("a", {"versions": 1}, "versions must be a list of numbers, and not 1"),
+        ("a", {"versions": "12"}, "versions must be a list of numbers, and not '12'"),
+    ],
+)
+def test_what_an_agent_cannot_be_made_of_is_refused(name: Any, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Agent(name, **more)
+
+
+def test_what_an_agent_can_be_made_of_is_taken() -> None:
+    agent = Agent("a", version="", title="A", store=MemoryStore(), approvals=SessionApprovals(), accepts=("image",))
+    assert agent.name == "a"
+    Agent("b", accepts={"audio"}, mcp=False, versions={2})
+    wrong: Any = "x.db"
+    with pytest.raises(UsageError, match="store must be an object"):
+        agent.store = wrong
+
+
+def test_what_is_no_mode_and_no_option_is_refused_when_it_is_offered() -> None:
+    wrong: Any = "ask"
+    with pytest.raises(UsageError, match=r"a mode is a SessionMode of acp_server\.schema, and not 'ask'"):
+        Agent("a").modes(wrong)
+    with pytest.raises(UsageError, match=r"a config option is a SessionConfigSelect or .+, and not 'ask'"):
+        Agent("a").config_options(wrong)
+
+
+@pytest.mark.parametrize("decorator", ["method", "notification"])
+def test_a_decorator_that_needs_a_name_says_so_where_it_has_none(decorator: str) -> None:
+    register: Any = getattr(Agent("a"), decorator)
+    with pytest.raises(UsageError, match=r"expected the name of a method, .+, got a function"):
+        register(lambda call: None)
+    with pytest.raises(UsageError, match="got ''"):
+        register("")
+
+
+def test_an_agent_is_made_without_the_models() -> None:
+    program = "import sys; from acp_server import Agent; Agent('a').modes(); assert 'pydantic' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
