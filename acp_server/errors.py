@@ -283,7 +283,8 @@ class AgentExited(ConnectionClosed):
         if method is not None:
             what += f"; {method} has no answer"
         if stderr:
-            what += "; its last words:\n" + stderr
+            # It may be older than what ended the agent.
+            what += "; the end of its log:" + indented(f"\n{stderr}")
         self.args = (what,)
 
 

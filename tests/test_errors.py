@@ -1,6 +1,6 @@
 """What errors say of themselves."""
 
-from acp_server.errors import InvalidParams, MalformedResponse, ResourceNotFound, RpcError
+from acp_server.errors import AgentExited, InvalidParams, MalformedResponse, ResourceNotFound, RpcError
 
 
 def test_an_error_says_what_its_data_names_and_nothing_else_of_it() -> None:
@@ -22,3 +22,12 @@ def test_the_text_of_a_peers_error_neither_steers_a_terminal_nor_forges_an_entry
     error = RpcError.from_wire({"code": -1, "message": "gone\x1b[2J\nINFO all is well", "data": {"uri": "\x1b[1m"}})
     assert str(error) == "gone\\x1b[2J\n    INFO all is well (-1) (uri: \\x1b[1m)"
     assert str(MalformedResponse("a", "b\nINFO")) == "a: malformed response: b\n    INFO"
+
+
+def test_what_an_agent_logged_once_is_not_taken_for_the_reason_why_it_ended() -> None:
+    error = AgentExited("session/prompt", 1, "the tool failed\n\x1b[31mTraceback")
+    assert str(error) == (
+        "the agent exited with status 1; session/prompt has no answer; the end of its log:\n"
+        "    the tool failed\n    \\x1b[31mTraceback"
+    )
+    assert error.stderr == "the tool failed\n\x1b[31mTraceback"

@@ -52,7 +52,7 @@ async def test_an_empty_command_is_a_mistake() -> None:
 
 
 @pytest.mark.behaviour("G1")
-async def test_an_agent_that_dies_at_start_is_reported_with_its_status_and_last_words(spawn: Spawn) -> None:
+async def test_an_agent_that_dies_at_start_is_reported_with_its_status_and_the_end_of_its_log(spawn: Spawn) -> None:
     with anyio.fail_after(PATIENCE):
         async with spawn("dies at start") as agent:
             with pytest.raises(AgentExited) as exited:
@@ -61,8 +61,8 @@ async def test_an_agent_that_dies_at_start_is_reported_with_its_status_and_last_
             assert exited.value.method == "initialize"
             assert exited.value.stderr == "loading\ncannot find the model"
             assert str(exited.value) == (
-                "the agent exited with status 3; initialize has no answer; its last words:\n"
-                "loading\ncannot find the model"
+                "the agent exited with status 3; initialize has no answer; the end of its log:\n"
+                "    loading\n    cannot find the model"
             )
             with pytest.raises(AgentExited):
                 await agent.request("_again")
