@@ -112,7 +112,7 @@ class Agent:
         arrives while a cancelled one cleans up waits for it, within `Limits.grace`.
         """
         if self._definition.prompt is not None:
-            raise UsageError("an agent has one prompt handler")
+            raise UsageError("there is a second @agent.prompt; an agent can have only one")
         handler = handlers.prompt_handler(function)
         self._definition.prompt = handlers.behind_servers(handler) if self._connects else handler
         return function
@@ -125,7 +125,7 @@ class Agent:
         Such messages come from clients that know the extension `_session/steering`. With `second_prompts="steer"`, a
         prompt of version 2 that arrives while a turn runs is one, too. What the function raises is the answer.
         """
-        self._definition.steer = handlers.as_async(function, "turn", "message")
+        self._definition.steer = handlers.as_async(function, "steering handler", "turn", "message")
         return function
 
     def session(self, function: F) -> F:
@@ -238,7 +238,7 @@ class Agent:
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
         raises, nothing changes. It need not be there: `Session.mode` tells the mode at any time."""
-        self._definition.set_mode = handlers.as_async(function, "session", "mode_id")
+        self._definition.set_mode = handlers.as_async(function, "mode handler", "session", "id of the mode")
         return function
 
     def config_options(self, *options: Option) -> None:
@@ -250,7 +250,8 @@ class Agent:
     def set_config_option(self, function: F) -> F:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
         raises, nothing changes. It need not be there: `Session.config` tells the value at any time."""
-        self._definition.set_config_option = handlers.as_async(function, "session", "option_id", "value")
+        takes = ("session", "id of the option", "value")
+        self._definition.set_config_option = handlers.as_async(function, "option handler", *takes)
         return function
 
     # -- who may use it
@@ -268,7 +269,7 @@ class Agent:
 
         def register(function: F) -> F:
             self._definition.auth_methods.append(values.described({"id": id, "name": name}, description))
-            self._definition.authenticate[id] = handlers.as_async(function, "call")
+            self._definition.authenticate[id] = handlers.as_async(function, "login handler", "call")
             self._definition.auth_required = self._definition.auth_required or required
             return function
 
@@ -294,7 +295,7 @@ class Agent:
 
     def logout(self, function: F) -> F:
         """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""
-        self._definition.logout = handlers.as_async(function, "call")
+        self._definition.logout = handlers.as_async(function, "logout handler", "call")
         return function
 
     # -- serving it

@@ -39,7 +39,7 @@ def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
     shown too, if it is not None.
     """
     if callable(function):
-        check_takes(function, "turn")
+        check_takes(function, "prompt handler", "turn")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return function
     raise UsageError(f"a prompt handler must be `async def`: {name_of(function)}")
@@ -50,7 +50,7 @@ def session_handler(function: Callable[..., Any]) -> SessionHandler:
     an async context manager, gives a handler that holds it open. Raises UsageError for anything else."""
     if not callable(function):
         raise UsageError(f"expected a function, got {type(function).__name__}")
-    check_takes(function, "session")
+    check_takes(function, "session handler", "session")
     if inspect.isgeneratorfunction(function):
         raise UsageError(f"a session handler that yields must be `async def`: {name_of(function)}")
 
@@ -79,12 +79,12 @@ def _held(made: Any) -> AbstractAsyncContextManager[Any]:
     return asynccontextmanager(lambda: generator)()
 
 
-def as_async(function: Callable[..., Any], *takes: str) -> Callable[..., Awaitable[None]]:
+def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[None]]:
     """An async function from one that may be a plain one, which is called with `takes`, by their places. Raises
-    UsageError if it cannot be."""
+    UsageError if it cannot be. `what`: what its author calls it."""
     if not callable(function):
         raise UsageError(f"expected a function, got {type(function).__name__}")
-    check_takes(function, *takes)
+    check_takes(function, what, *takes)
     if inspect.iscoroutinefunction(function):
         return function
 
@@ -97,8 +97,12 @@ def as_async(function: Callable[..., Any], *takes: str) -> Callable[..., Awaitab
     return call
 
 
-def check_takes(function: Callable[..., Any], *arguments: str) -> None:
-    """Raise UsageError for a function that cannot be called with these, by their places."""
+_NUMBERS: Final = {1: "one argument", 2: "two arguments", 3: "three arguments"}
+
+
+def check_takes(function: Callable[..., Any], what: str, *arguments: str) -> None:
+    """Raise UsageError for a function, by the name of `what` it is, that cannot be called with these, by their
+    places."""
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -106,8 +110,10 @@ def check_takes(function: Callable[..., Any], *arguments: str) -> None:
     try:
         signature.bind(*arguments)
     except TypeError as error:
-        given = f"({', '.join(arguments)})"
-        raise UsageError(f"{name_of(function)} is called with {given}, which it does not take: {error}") from None
+        *others, last = (f"the {argument}" for argument in arguments)
+        listed = f"{', '.join(others)} and {last}" if others else last
+        wanted = f"must take {_NUMBERS[len(arguments)]}, {listed}"
+        raise UsageError(f"the {what} {name_of(function)!r} {wanted} ({error})") from None
 
 
 _THREADS: Final = 40

@@ -9,13 +9,12 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 from urllib.parse import quote
 
 from anyio.abc import TaskGroup
 
 from acp_server.errors import UsageError
-from acp_server.gateway.errors import ApiError, Code
+from acp_server.gateway.errors import EVERY_OTHER, ApiError, Code
 from acp_server.gateway.pool import Pool
 from acp_server.gateway.program import Place
 from acp_server.gateway.records import KnownSession
@@ -24,9 +23,6 @@ try:
     import fcntl
 except ModuleNotFoundError:  # Windows
     fcntl = None
-
-EVERY_OTHER: Final = "every other"
-"""The name of the bot for all ids that have no bot of their own. No id has a space in it, so no id is that name."""
 
 
 class Bots:

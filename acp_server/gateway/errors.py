@@ -88,6 +88,15 @@ def outline(error: Exception) -> str:
     return type(error).__name__
 
 
+EVERY_OTHER: Final = "every other"
+"""The name of the bot for all ids that have no bot of their own. No id has a space in it, so no id is that name."""
+
+
+def agent_of(bot: str) -> str:
+    """How the log names the agent that is this bot."""
+    return "the default agent" if bot == EVERY_OTHER else f"the agent of bot {bot}"
+
+
 class Outlined(Exception):
     """Stands in the log for another error, whose text is not to be there."""
 

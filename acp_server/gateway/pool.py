@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 
 from acp_server.client import SessionTaken
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
+from acp_server.gateway.errors import agent_of
 from acp_server.gateway.limits import ONE, Size
 from acp_server.gateway.process import Changes, OpenSession, Process
 from acp_server.gateway.program import Program, Trust
@@ -125,7 +126,7 @@ class Pool:
                         self.distrust(process, "gives one session id twice")
                     else:
                         # It has died between two chats, or just now.
-                        logger.info("bot %s: the agent is gone; it is started anew", self.name)
+                        logger.info("%s has ended; it is started anew", agent_of(self.name))
                         self._forget(process)
                     place.close()
                     process, known = await self._find_place(known, place)
@@ -220,10 +221,10 @@ class Pool:
     def distrust(self, process: Process, why: str, *, at_once: bool = False) -> None:
         """See `acp_server.gateway.program.Distrust`."""
         if at_once:
-            logger.warning("bot %s: the agent %s; it is ended", self.name, why)
+            logger.warning("%s %s; it is ended", agent_of(self.name), why)
             self._end(process, "distrusted")
         elif process in self._members:
-            logger.warning("bot %s: the agent %s; it is ended after its other chats", self.name, why)
+            logger.warning("%s %s; it is ended after its other chats", agent_of(self.name), why)
             self._forget(process)
             self._start_soon(self._drain, process, self._limits.linger_seconds, "distrusted")
 

@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from acp_server.client import Patience, RemoteAgent, RemoteTurn, spawn_agent
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
-from acp_server.gateway.errors import outline
+from acp_server.gateway.errors import agent_of, outline
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.process import Process
 from acp_server.schema import Implementation
@@ -68,7 +68,7 @@ class Program:
                 user=place.user,
                 patience=self.patience,
                 # It may say there what users have said.
-                on_stderr=partial(logger.debug, "bot %s: standard error: %s", self.bot),
+                on_stderr=partial(logger.debug, "%s: standard error: %s", agent_of(self.bot)),
             )
             async with spawning as agent:
                 process.spawned = agent
@@ -79,12 +79,12 @@ class Program:
                     # Before the process is cleaned up, which may take a while.
                     process.leave()
             if process.why is None:
-                logger.warning("bot %s: the agent is gone", self.bot)
+                logger.warning("%s has ended", agent_of(self.bot))
             else:
-                logger.info("bot %s: an agent was ended: %s", self.bot, process.why)
+                logger.info("%s was ended: %s", agent_of(self.bot), process.why)
         except (AcpError, OSError) as error:
-            logger.warning("bot %s: the agent cannot be used: %s", self.bot, outline(error))
-            logger.debug("bot %s: its error: %s", self.bot, error)
+            logger.warning("%s cannot be used: %s", agent_of(self.bot), outline(error))
+            logger.debug("%s: its error: %s", agent_of(self.bot), error)
             process.error = process.error or error
         finally:
             process.error = process.error or ConnectionClosed()

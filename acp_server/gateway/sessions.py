@@ -20,7 +20,7 @@ import anyio
 
 from acp_server.client import RemoteAgent, RemoteSession, SessionTaken
 from acp_server.errors import AcpError, RpcError
-from acp_server.gateway.errors import outline
+from acp_server.gateway.errors import agent_of, outline
 from acp_server.gateway.records import KnownSession
 from acp_server.schema.methods import METHODS
 
@@ -178,7 +178,7 @@ class Sessions:
         try:
             return await take_up(id, self._cwd)
         except (RpcError, SessionTaken) as error:
-            logger.info("bot %s: the agent does not take up a session again: %s", self._bot, outline(error))
+            logger.info("%s does not take up a session again: %s", agent_of(self._bot), outline(error))
             if self._used.get(id) == key:
                 # It does not know the id, so that it may give it to a new one.
                 del self._used[id]

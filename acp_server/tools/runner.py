@@ -184,7 +184,7 @@ class Execution(Job):
         if self.is_cancelled:
             # What the tool wanted to say of itself is not a fault of its program, and comes too late.
             if error is not None and not is_cancellation(error) and not isinstance(error, ToolFailed):
-                logger.warning("%s failed while it was being cancelled", self._tool.name, exc_info=error)
+                logger.warning("the tool %r failed while it was being cancelled", self._tool.name, exc_info=error)
             return
         try:
             self._settle(value, error)
@@ -212,7 +212,7 @@ class Execution(Job):
         if isinstance(error, ToolFailed):
             words = error.message or _FAILED
         elif isinstance(error, TooManyThreads):
-            logger.error("%s is not run: %s", self._tool.name, error)
+            logger.error("the tool %r is not run: %s", self._tool.name, error)
             words = "Too much that was cancelled still runs, so it was not run."
         elif self._unfit is not None:
             words = f"The arguments do not fit: {problems_in(self._unfit)}"
@@ -221,7 +221,7 @@ class Execution(Job):
         elif isinstance(error, ConnectionClosed):
             words = "The client is gone."
         else:
-            logger.error("the tool %s failed", self._tool.name, exc_info=error)
+            logger.error("the tool %r failed", self._tool.name, exc_info=error)
             words = _FAILED
         self._end("failed", words, last=words, error=error)
 

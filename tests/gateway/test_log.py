@@ -8,6 +8,7 @@ import pytest
 
 from acp_server.agent.log import LogFormatter
 from acp_server.gateway.conversations import Conversations
+from acp_server.gateway.errors import agent_of
 
 from .inside import Api, begin, ended
 
@@ -54,6 +55,11 @@ async def test_nothing_that_was_said_is_in_the_log_at_the_default_level(
     assert [line for level, line in lines if SECRET in line]
     why = "a chat failed: the agent " + ("exited with status 3" if "die" in text else "answered with error -32001")
     assert why in [line for _, line in lines]
+    assert ("the default agent has ended" in [line for _, line in lines]) == ("die" in text)
+
+
+def test_the_log_names_the_agent_of_a_bot_by_the_bots_id() -> None:
+    assert agent_of("7") == "the agent of bot 7"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ async def test_a_tool_for_which_there_is_no_thread_says_so(
     assert (results[0].status, results[0].message) == ("failed", words)
     assert text(seen[-1]) == [words]
     assert not ran
-    assert "read is not run: 0 threads that were cancelled still run; read is not started" in caplog.text
+    assert "the tool 'read' is not run: 0 threads that were cancelled still run; read is not started" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ToolFailed("no such file"), RpcError("no such file")])
@@ -174,7 +174,7 @@ async def test_a_tool_that_finds_the_client_gone_says_so_and_it_is_no_fault_of_t
         editor.stream.end_input()
         await editor.answer(id)
     assert [(result.status, result.message) for result in results] == [("failed", "The client is gone.")]
-    assert "the tool read failed" not in caplog.text
+    assert "the tool 'read' failed" not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -206,4 +206,4 @@ async def test_only_what_a_cancelled_tool_itself_did_wrong_is_worth_a_warning(
     await updates(agent)
     assert [result.status for result in results] == ["cancelled"]
     warnings = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
-    assert warnings == (["look failed while it was being cancelled"] if end is goes_wrong else [])
+    assert warnings == (["the tool 'look' failed while it was being cancelled"] if end is goes_wrong else [])

@@ -196,7 +196,7 @@ async def test_a_plain_generator_knows_its_call_and_may_fail(caplog: pytest.LogC
     seen = await updates(agent)
     assert text(seen[-1]) == ["look \nThe tool failed."]
     assert isinstance(results[0].error, ValueError)
-    assert "the tool look failed" in caplog.text
+    assert "the tool 'look' failed" in caplog.text
 
 
 async def test_a_plain_generator_that_is_cancelled_is_closed_between_two_pieces_in_its_thread() -> None:
@@ -305,6 +305,6 @@ async def test_what_json_cannot_express_is_no_result_and_the_log_says_why(
         assert " object at 0x" not in str(editor.client.received)
     assert (results[0].status, results[0].message) == ("failed", "The tool failed.")
     [record] = [r for r in caplog.records if r.levelno >= logging.WARNING]
-    assert record.getMessage() == "the tool odd failed"
+    assert record.getMessage() == "the tool 'odd' failed"
     assert record.exc_info is not None
     assert "which JSON cannot express" in str(record.exc_info[1])
