@@ -44,8 +44,8 @@ class Agent:
     `image`, `audio`, `embedded_context`. `mcp`: True connects each session to the MCP servers that the client names for
     it, over stdio, HTTP and SSE, and offers their tools in it (`Session.mcp`, extra `mcp`). A turn begins when they are
     there, or 10 s after the session. Or which transports beyond stdio your own code connects to: `http`, `sse`.
-    `store`: where sessions are kept; in memory by default. `approvals`: where it is kept what the user decided about a
-    tool for good; by default that holds until the session is closed. `versions`: of the protocol, of which each client
+    `store`: where sessions are kept; in memory by default. `approvals`: where the user's lasting decisions about
+    tools are kept; by default they hold until the session is closed. `versions`: of the protocol, of which each client
     gets the highest that both know. `second_prompts`: what becomes on version 2 of a prompt that arrives while a turn
     runs: `hold` it until the turn is over, `refuse` it, or `steer` the turn with it. Raises UsageError for anything
     else in these, and for `mcp=True` without the extra.

@@ -12,7 +12,7 @@ import pytest
 from acp_server import Agent, RpcError
 from acp_server.agent.record import RecordedStream, Recorder
 from acp_server.client import connect_agent
-from acp_server.errors import INVALID_REQUEST
+from acp_server.errors import INVALID_REQUEST, InvalidParams
 from acp_server.testing import ScriptedAgent, ScriptedClient, memory_pair, scripted
 from acp_server.wire.batch import BATCH_LIMIT
 from tests.session.editor import CANCELLED, END_TURN, editing
@@ -231,7 +231,6 @@ async def test_clients_spawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with anyio.fail_after(30):
         said = await run("clients.md", "spawn")["ask"](str(tmp_path), "/search needle")
     assert "a.txt:1:1: needle" in said
-    assert said.endswith("(end_turn)")
 
 
 async def test_clients_cancel(tmp_path: Path) -> None:
@@ -241,6 +240,27 @@ async def test_clients_cancel(tmp_path: Path) -> None:
         pieces, reason = await run("clients.md", "cancel")["first_words"](AGENT, str(tmp_path), "/search needle")
     assert reason == "cancelled"
     assert pieces > 1
+
+
+async def test_clients_settings() -> None:
+    carefully = run("clients.md", "settings")["carefully"]
+    here, there = memory_pair()
+    agent = run("agents.md", "settings")["agent"]
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.connect(there).run)
+        async with connect_agent(here) as remote:
+            await remote.initialize()
+            session = await remote.new_session("/project")
+            await session.set_mode("code")
+            await carefully(session, "large")
+            assert session.modes is not None
+            assert session.modes.current_mode_id == "ask"
+            with pytest.raises(InvalidParams, match=r"\(problems: value: is not one of this option's values\)"):
+                await carefully(session, "huge")
+            with pytest.raises(InvalidParams, match="modeId: is not one"):
+                await session.set_mode("nosuch")
+            assert session.config_options[0].to_wire()["currentValue"] == "large"
+            assert await session.ask("hello") == "ask, large"
 
 
 async def test_clients_handlers(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_the_page_of_cancellation_has_the_bounds_of_the_reader() -> None:
     page = re.sub(r"\s+", " ", (DOCS / "cancellation.md").read_text("utf-8"))
     slices = f"{reader._SLICE * 1000:g} ms"
     assert f"in slices of {slices}, up to {reader._AHEAD // 1024**2} MiB are read ahead" in page
-    assert f"more than {framing._BLOCK // 1024} KiB lie between them and take more than {slices}" in page
+    assert f"more than {framing._BLOCK // 1024} KiB separate the two and take over {slices}" in page
 
 
 def test_the_table_of_stores_has_each_of_their_bounds_with_its_default() -> None:
