@@ -48,8 +48,11 @@ class Agent:
     tools are kept; by default they hold until the session is closed. `versions`: of the protocol, of which each client
     gets the highest that both know. `second_prompts`: what becomes on version 2 of a prompt that arrives while a turn
     runs: `hold` it until the turn is over, `refuse` it, or `steer` the turn with it. Raises UsageError for anything
-    else in these, and for `mcp=True` without the extra.
+    else in these, and for `mcp=True` without the extra. `tools` is what it can do for a model.
     """
+
+    tools: Toolbox
+    """What it can do for a model. `tools.describe()` is what models are told."""
 
     def __init__(
         self,
@@ -69,7 +72,6 @@ class Agent:
         self._connects: Final = mcp is True
         info = {"name": name, "version": version} | ({} if title is None else {"title": title})
         self.tools = Toolbox()
-        """What it can do for a model. `tools.describe()` is what models are told."""
         self.tools.approvals = values.having("approvals", approvals, "get", "put")
         self._definition = AgentDefinition(
             info,

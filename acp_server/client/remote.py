@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from acp_server.client.handlers import Handlers
 from acp_server.client.link import Explain, Link, lost_update
 from acp_server.client.routes import Permissions, client_routes
-from acp_server.client.session import OnUpdate, RemoteSession
+from acp_server.client.session import OnUpdate, RemoteSession, absolute
 from acp_server.client.update_router import UpdateRouter
 from acp_server.errors import (
     AcpError,
@@ -23,7 +23,6 @@ from acp_server.errors import (
     RpcError,
     SessionTaken,
     UnsupportedVersion,
-    UsageError,
 )
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate
@@ -69,19 +68,24 @@ class RemoteAgent:
 
     Its methods raise RpcError for an error answer, ConnectionClosed if the agent is gone (AgentExited for a process),
     MalformedResponse for an answer that cannot be read, CapabilityMissing for what the agent has not announced. Those
-    that open a session raise SessionTaken if its id means another one.
+    that open a session raise SessionTaken if its id means another one. `info` is what it said of itself, `process` what
+    it runs as, `sessions` those that are open here.
     """
+
+    info: InitializeResponse | None
+    """What the agent said of itself; None before `initialize`."""
+    process: ChildProcess | None
+    """What it runs as; None if it was not started here."""
+    sessions: dict[str, RemoteSession]
+    """The sessions that were opened here and not closed, by id."""
 
     def __init__(
         self, stream: Stream, handlers: Handlers, limits: Limits | None = None, explain: Explain | None = None
     ) -> None:
         self.handlers = handlers
-        self.sessions: dict[str, RemoteSession] = {}
-        """The sessions that were opened here and not closed, by id."""
-        self.info: InitializeResponse | None = None
-        """What the agent said of itself; None before `initialize`."""
-        self.process: ChildProcess | None = None
-        """What it runs as; None if it was not started here."""
+        self.sessions = {}
+        self.info = None
+        self.process = None
         self.renew: Callable[[], Awaitable[Stream]] | None = None
         """Starts the agent anew, where that can be done: the stream to it."""
         self._limits = limits
@@ -154,7 +158,7 @@ class RemoteAgent:
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
         """Open a session in the folder `cwd` (ACP, Session Setup)."""
-        folder = _absolute(cwd)
+        folder = absolute(cwd)
         setup = self._setup("session/new", mcp_servers, additional_directories)
         request = NewSessionRequest(cwd=folder, **setup, meta=meta)
         with self._router.expecting():
@@ -176,7 +180,7 @@ class RemoteAgent:
     ) -> RemoteSession:
         """Take up a session again; `on_update` gets its history before this returns (ACP, Session Setup)."""
         setup = self._setup("session/load", mcp_servers, additional_directories)
-        request = LoadSessionRequest(session_id=session_id, cwd=_absolute(cwd), **setup, meta=meta)
+        request = LoadSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self._take_up("session/load", request, on_update)
 
     async def resume_session(
@@ -191,14 +195,14 @@ class RemoteAgent:
     ) -> RemoteSession:
         """Take up a session again without its history (ACP, Session Setup)."""
         setup = self._setup("session/resume", mcp_servers, additional_directories)
-        request = ResumeSessionRequest(session_id=session_id, cwd=_absolute(cwd), **setup, meta=meta)
+        request = ResumeSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self._take_up("session/resume", request, on_update)
 
     async def list_sessions(
         self, cwd: str | os.PathLike[str] | None = None, cursor: str | None = None
     ) -> ListSessionsResponse:
         """One page of the sessions that the agent knows, of all folders or of one (ACP, Session List)."""
-        folder = None if cwd is None else _absolute(cwd)
+        folder = None if cwd is None else absolute(cwd)
         return await self.link.call("session/list", ListSessionsRequest(cwd=folder, cursor=cursor))
 
     async def close_session(self, session_id: str) -> None:
@@ -290,7 +294,7 @@ class RemoteAgent:
         fields: dict[str, Any] = {"mcp_servers": list(mcp_servers)}
         needed = [MEMBER_CAPABILITIES["McpServer"].get(server.type or "stdio") for server in mcp_servers]
         if directories:
-            fields["additional_directories"] = [_absolute(directory) for directory in directories]
+            fields["additional_directories"] = [absolute(directory) for directory in directories]
             needed.append("agentCapabilities.sessionCapabilities.additionalDirectories")
         for capability in needed:
             self.link.need(method, capability)
@@ -340,10 +344,3 @@ class RemoteAgent:
             await self.request("session/close", {"sessionId": session_id}, timeout=CLOSE_SECONDS)
         except AcpError as error:
             logger.info("a session that is not wanted could not be closed: %s", error)
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    path = os.fspath(path)
-    if not os.path.isabs(path):
-        raise UsageError(f"the protocol wants absolute paths, and {path!r} is relative")
-    return path

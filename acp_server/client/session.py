@@ -6,6 +6,7 @@ It sends nothing by itself; turns are in `acp_server.client.turn`.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -130,7 +131,11 @@ class RemoteSession:
         await self._cancel_one("tool_call/cancel", {"toolCallId": tool_call_id})
 
     async def cancel_terminal(self, terminal_id: str) -> None:
-        """The same for the command in a terminal of the agent's. It has ended when an update has its exit status."""
+        """Have the agent end the command in one of its terminals and go on with the turn (ACP v2, Cancellation).
+
+        This returns when the agent has accepted it. The command has ended when an update has its exit status. Raises
+        CapabilityMissing in version 1, and InvalidParams for a command that has ended or cannot be cancelled.
+        """
         await self._cancel_one("terminal/cancel", {"terminalId": terminal_id})
 
     # -- settings
@@ -240,3 +245,11 @@ class RemoteSession:
     def _entered(self, mode_id: str) -> None:
         if self.modes is not None:
             self.modes.current_mode_id = mode_id
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A directory of a session, as the protocol wants it. Raises UsageError for a relative one."""
+    path = os.fspath(path)
+    if not os.path.isabs(path):
+        raise UsageError(f"the protocol wants absolute paths, and {path!r} is relative")
+    return path

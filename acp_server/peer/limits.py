@@ -22,7 +22,26 @@ def _limit(default: Any, unit: Unit) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The bounds of a connection. Each field says what it counts; `docs/limits.md` says what the peer gets there."""
+    """The bounds of a connection. `docs/limits.md` says what the peer gets at each of them.
+
+    line (bytes): the longest message that is read.
+    batches (bytes): the answers in batches that wait for a slow member.
+    notifications (bytes): the notifications that wait for the handler of an earlier one.
+    unread (bytes): what the peer may leave unread.
+    requests (bytes): the requests that the peer has under way.
+    running (number): requests that run at once; None: as many as come.
+    drain (seconds): how long requests may go on when the input has ended.
+    grace (seconds): how long a cancelled request may clean up.
+    flush (seconds): how long the last frames may take to be written.
+    sessions (number): sessions that are open at once.
+    path (characters): the longest directory of a session.
+    setup (bytes): the directories and MCP servers of one session.
+    setups (bytes): the same for all open sessions.
+    turn (bytes): what is kept of what is said in one turn.
+    output (characters): text that is shown of the output of one tool call.
+    content (characters): content that is shown of one tool call.
+    locations (number): places in files that are shown of one tool call.
+    """
 
     line: int = _limit(DEFAULT_LINE_LIMIT, "bytes")
     """The longest message that is read."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from acp_server.schema.base import Model
     from acp_server.schema.session import McpServer
     from acp_server.schema.updates import AvailableCommand
-    from acp_server.session.definition import AgentDefinition, McpHost
+    from acp_server.session.definition import AgentDefinition, McpHost, ToolHost
     from acp_server.session.turn import Turn
 
 logger = logging.getLogger("acp_server.session")
@@ -41,7 +41,23 @@ T = TypeVar("T")
 
 
 class Session:
-    """What a session's handlers share. `data` is the agent author's own place to keep things."""
+    """What a session's handlers share.
+
+    `data` is the agent author's own place to keep things, and `record` what is kept of the session. `tools` is what the
+    agent can do for a model in it, `client` the client, `settings` the modes and config options that it offers.
+    """
+
+    record: SessionRecord
+    """What is kept of it, in the agent's store: its turns, and what the user has set. `record.context()` is the part
+    that a model should see."""
+    client: Client
+    """The client, for calls that belong to this session."""
+    tools: Final[ToolHost]
+    """What the agent can do for a model in this session: its own tools, and those that are added here."""
+    data: Any
+    """The agent author's own: what the session handler has yielded, or whatever is put here; None at first."""
+    settings: Settings
+    """The modes and config options that it offers; a session handler may change what is in them."""
 
     UPDATES: ClassVar[type[Updates]] = Updates
     CLIENT: ClassVar[type[Client]] = Client
@@ -61,17 +77,14 @@ class Session:
         self.turns: list[Turn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
         self.client = self.CLIENT(self, connection, profile)
-        """The client, for calls that belong to this session."""
         self.settings = Settings(
             record, profile, definition.modes, definition.config_options, auto_approve=definition.auto_approve
         )
-        """The modes and config options that it offers; a session handler may change what is in them."""
         self.approvals: dict[str, bool] = {}
         """By the tool's `approval_key`: what the user decided once and for all calls of it in this session."""
-        self.tools: Final = definition.tools(self)
-        """What the agent can do for a model in this session: its own tools, and those that are added here."""
+        self.tools = definition.tools(self)
         self._mcp_host = definition.mcp_host
-        self.data: Any = None
+        self.data = None
         self.state = SessionState.OPENING
         """Where it is in its life on this connection; `move` changes it."""
         self._saves = 0

@@ -37,14 +37,18 @@ OwnStopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests"
 
 
 class Turn(TurnUpdates):
-    """What a prompt handler works with: the user's message, the ways to answer, the client, the session."""
+    """What a prompt handler works with: the user's message, the ways to answer, `client`, and `session`, which outlives
+    the turn."""
+
+    session: Final[Session]
+    """The session that the turn belongs to."""
 
     _questions = 0
     _cause_at_end: Cause | None = None
     """Its request can still be cancelled when it has ended."""
 
     def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
-        self.session: Final = session
+        self.session = session
         self._host = host
         params: Any = host.request.params
         self._params: dict[str, Any] = params

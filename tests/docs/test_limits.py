@@ -28,6 +28,11 @@ def test_the_table_of_limits_has_each_field_with_its_unit_and_its_default() -> N
     assert table == [(field.name, field.metadata["unit"], str(field.default)) for field in dataclasses.fields(Limits)]
 
 
+def test_help_on_limits_has_each_field_with_its_unit_and_what_it_bounds() -> None:
+    listed = re.findall(r"^(\w+) \((\w+)\): \S+", inspect.getdoc(Limits) or "", re.MULTILINE)
+    assert listed == [(field.name, field.metadata["unit"]) for field in dataclasses.fields(Limits)]
+
+
 def test_the_bounds_of_a_client_are_those_of_the_code() -> None:
     page = (DOCS / "clients.md").read_text("utf-8")
     table = [(name, unit, default) for name, unit, default, *_ in _ROW.findall(page)]

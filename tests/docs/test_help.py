@@ -1,0 +1,33 @@
+"""What `help()` says of the classes that authors work with."""
+
+import inspect
+import pydoc
+from typing import Any
+
+import pytest
+
+from acp_server import Agent, Session, Turn
+from acp_server.client import RemoteAgent, RemoteSession
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (Agent, ["tools"]),
+        (Turn, ["session", "client"]),
+        (Session, ["data", "record", "tools", "client", "settings"]),
+        (RemoteAgent, ["info", "process", "sessions"]),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_help_names_the_attributes_that_authors_need(kind: Any, names: list[str]) -> None:
+    text = pydoc.plain(pydoc.render_doc(kind))
+    for name in names:
+        assert f"`{name}`" in (inspect.getdoc(kind) or "")
+        assert name in kind.__annotations__ or isinstance(getattr(kind, name), property)
+    assert "__annotations__" in text
+
+
+def test_help_on_a_method_needs_no_other_method_before_it() -> None:
+    docs = {name: inspect.getdoc(value) or "" for name, value in vars(RemoteSession).items() if callable(value)}
+    assert not [name for name, doc in docs.items() if doc.startswith("The same")]
