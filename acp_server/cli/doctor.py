@@ -28,15 +28,16 @@ from acp_server.tasks.grace import grace
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--timeout", default=60.0, show_default=True, help="Seconds that the agent may take for an answer.")
+@click.option("--registry", is_flag=True, help="Count as wrong what only the ACP registry refuses.")
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
-def doctor(timeout: float, agent: tuple[str, ...]) -> int:
+def doctor(timeout: float, registry: bool, agent: tuple[str, ...]) -> int:
     """Start AGENT as an editor and as the check of the ACP registry do, and say what would go wrong.
 
     AGENT is what `acp-server chat` takes: a Python file, module:attribute, or a command. Exit status 1 if something is
     wrong; what is only worth knowing does not count.
     """
     use_standard_output()
-    examination = Examination(agent_command(agent), timeout, Screen())
+    examination = Examination(agent_command(agent), timeout, Screen(), registry=registry)
     examination.run()
     return 1 if examination.faults else 0
 
@@ -46,6 +47,9 @@ _SLOW: Final = 5.0
 _KILLED: Final = 5.0
 """Seconds that an agent has to be gone once it was killed."""
 _TYPES: Final = ("agent", "terminal")
+_NO_LOGIN: Final = (
+    "no authMethods; the registry refuses an agent without one, also if no login is needed: @agent.authenticate(...)"
+)
 _KEPT: Final = ("PATH", "SYSTEMROOT", "PYTHONPATH", "SSL_CERT_FILE", "UV_CACHE_DIR", "NPM_CONFIG_CACHE")
 """Variables that the registry's check hands on, as far as they are there."""
 
@@ -53,13 +57,15 @@ _KEPT: Final = ("PATH", "SYSTEMROOT", "PYTHONPATH", "SSL_CERT_FILE", "UV_CACHE_D
 class Examination:
     """What is found out about one agent."""
 
-    def __init__(self, command: AgentCommand, timeout: float, screen: Screen) -> None:
+    def __init__(self, command: AgentCommand, timeout: float, screen: Screen, *, registry: bool) -> None:
+        """`registry`: whether the agent is meant for the ACP registry, so that what only that refuses is a fault."""
         self.faults = 0
         self.agent_info: dict[str, Any] = {}
         """What the agent says of itself: `agentInfo` of its answer to `initialize`."""
         self._command = command
         self._timeout = timeout
         self._screen = screen
+        self._registry = registry
 
     def run(self) -> None:
         """Try everything; what depends on something that is wrong is left out.
@@ -102,11 +108,11 @@ class Examination:
         version = info.get("protocolVersion")
         self._check(version == 1, f"protocolVersion is {short(version)}", "editors speak version 1")
         methods = [each for each in _list(info.get("authMethods")) if each.get("type", "agent") in _TYPES]
-        self._check(
-            bool(methods),
-            f"{len(methods)} authMethods" if methods else "no authMethods",
-            "the registry refuses an agent without one, also if no login is needed: @agent.authenticate(...)",
-        )
+        if methods:
+            self._check(True, f"{len(methods)} authMethods", "")
+        else:
+            # Editors take an agent without one: it needs no login.
+            (self._bad if self._registry else self._note)(_NO_LOGIN)
         if isinstance(info.get("agentInfo"), dict):
             self.agent_info = cast("dict[str, Any]", info["agentInfo"])
         else:

@@ -45,14 +45,15 @@ from acp_server.errors import UsageError
 def package(folder: Path, out: Path, script: str | None, id: str | None, timeout: float, agent: tuple[str, ...]) -> int:
     """Write ID/agent.json and ID/icon.svg, which the ACP registry asks for.
 
-    They say what pyproject.toml and the agent itself say. For that the agent is started as by `acp-server doctor`: the
-    project's command, or what AGENT says. If something is wrong, the exit status is 1 and nothing is written. An
-    icon.svg that is there already is kept.
+    They say what pyproject.toml and the agent itself say. For that the agent is started as by `acp-server doctor
+    --registry`: the project's command, or what AGENT says. If something is wrong, the exit status is 1 and nothing is
+    written. An icon.svg that is there already is kept.
     """
     use_standard_output()
     screen = Screen()
     project = Project.read(folder, script)
-    examination = Examination(agent_command(agent) if agent else _command_of(project, folder), timeout, screen)
+    command = agent_command(agent) if agent else _command_of(project, folder)
+    examination = Examination(command, timeout, screen, registry=True)
     examination.run()
     entry = Entry(project, examination.agent_info, id)
     icon = out / entry.id / "icon.svg"

@@ -43,7 +43,6 @@ def test_a_sound_agent_has_no_fault(tmp_path: Path, capsys: pytest.CaptureFixtur
             SOUND + 'print("Welcome!", flush=True)\n' + RUN,
             "initialize: standard output has a line that is not a message: Welcome!",
         ),
-        (SOUND + 'INFO["authMethods"] = []\n' + RUN, "no authMethods; the registry refuses an agent without one"),
         (SOUND + 'INFO["protocolVersion"] = 2\n' + RUN, "protocolVersion is 2; editors speak version 1"),
         (
             SOUND + 'answer = lambda _: {"error": {"code": -32603, "message": "no key"}}\n' + RUN,
@@ -59,7 +58,7 @@ def test_a_sound_agent_has_no_fault(tmp_path: Path, capsys: pytest.CaptureFixtur
         (SOUND + RUN + "sys.exit(7)\n", "started without input it ends with status 7; expected 0"),
         ("import time\ntime.sleep(1000)\n", "initialize: no answer within 1 s"),
     ],
-    ids=["noise", "no auth", "version", "error", "dies", "no session", "status", "silent"],
+    ids=["noise", "version", "error", "dies", "no session", "status", "silent"],
 )
 def test_the_fault_of_a_broken_agent_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, fault: str
@@ -118,3 +117,15 @@ def test_what_is_missing_and_no_fault_is_noted(tmp_path: Path, capsys: pytest.Ca
     code, said = examined(tmp_path, f"{SOUND}INFO['agentCapabilities'] = {json.dumps({})}\n{RUN}", capsys)
     assert code == 0
     assert "note  no loadSession: editors cannot open a conversation again" in said
+
+
+def test_an_agent_without_a_login_is_at_fault_for_the_registry_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = SOUND + 'INFO["authMethods"] = []\n' + RUN
+    code, said = examined(tmp_path, agent, capsys)
+    assert (code, "FAULT" in said) == (0, False), said
+    assert "note  no authMethods; the registry refuses an agent without one" in said
+    code, said = examined(tmp_path, agent, capsys, "--registry")
+    assert code == 1
+    assert "FAULT no authMethods; the registry refuses an agent without one" in said
