@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -19,9 +20,10 @@ import anyio
 import anyio.abc
 import click
 
+from acp_server.agent.process import Signals
 from acp_server.cli.screen import Screen, use_standard_output
 from acp_server.cli.target import AgentCommand, agent_command, not_started
-from acp_server.errors import AUTH_REQUIRED
+from acp_server.errors import AUTH_REQUIRED, UsageError
 from acp_server.processes import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
 
@@ -66,16 +68,43 @@ class Examination:
         self._timeout = timeout
         self._screen = screen
         self._registry = registry
+        self._signal: int | None = None
+        """What has ended the examination before its end."""
 
     def run(self) -> None:
         """Try everything; what depends on something that is wrong is left out.
 
-        Raises UsageError if the agent does not start.
+        Raises UsageError if the agent does not start. A signal that ends this process ends the agent first. Then this
+        raises KeyboardInterrupt for Ctrl-C, and else click's Exit with the status that a shell has for the signal.
         """
+        signals = Signals(lambda _: None)
+        signals.take()
         try:
-            anyio.run(self._everything)
-        except OSError as error:
-            raise not_started(self._command.name, error.strerror) from None
+            anyio.run(self._until_signalled, signals)
+        finally:
+            signals.release()
+        if self._signal == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self._signal is not None:
+            raise click.exceptions.Exit(128 + self._signal)
+
+    async def _until_signalled(self, signals: Signals) -> None:
+        failure: UsageError | None = None
+        async with anyio.create_task_group() as tasks:
+
+            def end(number: int) -> None:
+                self._signal = number
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(signals.deliver, end)
+            try:
+                await self._everything()
+            except UsageError as error:
+                # It is raised behind the task group, which would wrap it.
+                failure = error
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     async def _everything(self) -> None:
         with tempfile.TemporaryDirectory(prefix="acp-doctor-") as home:
@@ -184,22 +213,28 @@ class Examination:
     async def _started(self, home: str, stdin: int = subprocess.PIPE) -> AsyncGenerator[RawAgent]:
         env = {name: os.environ[name] for name in _KEPT if name in os.environ}
         env |= {"HOME": home, "TERM": "dumb", **self._command.env}
-        process = await anyio.open_process(list(self._command.words), stdin=stdin, cwd=home, env=env, **own_group())
+        words = list(self._command.words)
+        try:
+            process = await anyio.open_process(words, stdin=stdin, cwd=home, env=env, **own_group())
+        except OSError as error:
+            raise not_started(self._command.name, error.strerror) from None
         exited = anyio.Event()
         group = ProcessGroup(process, exited)
         peer = RawAgent(process, self._timeout)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(peer.listen)
-            try:
-                yield peer
-            finally:
-                if group.is_there:
-                    group.kill()
-                tasks.cancel_scope.cancel()
-        with grace(_KILLED):
-            await process.wait()
-            exited.set()
-            await process.aclose()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(peer.listen)
+                try:
+                    yield peer
+                finally:
+                    if group.is_there:
+                        group.kill()
+                    tasks.cancel_scope.cancel()
+        finally:
+            with grace(_KILLED):
+                await process.wait()
+                exited.set()
+                await process.aclose()
 
 
 def _list(value: Any) -> list[dict[str, Any]]:

@@ -1,12 +1,18 @@
 """What `acp-server doctor` says of agents, sound and broken ones."""
 
 import json
+import os
+import select
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from acp_server.cli import main
+from tests.agent.processes.driver import PATIENCE, environment
 
 SOUND = """
 import json, sys
@@ -129,3 +135,36 @@ def test_an_agent_without_a_login_is_at_fault_for_the_registry_alone(
     code, said = examined(tmp_path, agent, capsys, "--registry")
     assert code == 1
     assert "FAULT no authMethods; the registry refuses an agent without one" in said
+
+
+SILENT = """
+import os, sys, time
+with open(sys.argv[1], "w") as started: started.write(f"{os.getpid()}\\n")
+time.sleep(1000)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_that_ends_the_doctor_ends_the_agent_and_leaves_no_folder(tmp_path: Path, name: str) -> None:
+    number = getattr(signal, name)
+    (place := tmp_path / "tmp").mkdir()
+    os.mkfifo(tmp_path / "started")
+    # For writing as well, so that opening it waits for nothing.
+    started = os.open(tmp_path / "started", os.O_RDWR)
+    agent = [sys.executable, "-c", SILENT, str(tmp_path / "started")]
+    command = [sys.executable, "-m", "acp_server", "doctor", *agent]
+    env = environment(TMPDIR=str(place))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
+        try:
+            assert select.select([started], [], [], PATIENCE)[0]
+            examined_one = psutil.Process(int(os.read(started, 100)))
+            assert list(place.iterdir())
+            process.send_signal(number)
+            out, err = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+            os.close(started)
+    assert (process.returncode, out, err.strip()) == (128 + number, b"", b"")
+    assert not examined_one.is_running() or examined_one.status() == psutil.STATUS_ZOMBIE
+    assert not list(place.iterdir())
