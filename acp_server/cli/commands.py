@@ -18,6 +18,7 @@ import click
 
 import acp_server
 from acp_server.cli import DEFAULT_LEVEL, LEVELS, configure_log, launch, say_if_terminal
+from acp_server.cli.output import written
 from acp_server.errors import UsageError
 
 _COMMANDS: Final = {
@@ -54,6 +55,17 @@ class _Commands(click.Group):
         if not args or (args[0].startswith("-") and args[0] not in ("--help", "--version")):
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        # The overview is written here, the help of a command in `invoke`.
+        with written():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with written():
+            return super().invoke(ctx)
 
 
 @click.group(cls=_Commands, context_settings={"max_content_width": 100})

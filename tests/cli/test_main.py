@@ -70,7 +70,7 @@ def test_the_overview_imports_no_command() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=20, check=True
     )
-    assert done.stdout.splitlines()[-1] == "['acp_server.cli.commands']"
+    assert done.stdout.splitlines()[-1] == "['acp_server.cli.output', 'acp_server.cli.commands']"
 
 
 def test_serving_imports_nothing_of_the_other_commands() -> None:
