@@ -28,8 +28,27 @@ from acp_server.processes import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
 
 
+def _above_zero(_ctx: click.Context, _param: click.Parameter, seconds: float) -> float:
+    # What is not a number is not greater than one either.
+    if not seconds > 0:
+        raise click.BadParameter(f"{seconds:g} is not above 0")
+    return seconds
+
+
+timeout_option: Final = click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=float,
+    callback=_above_zero,
+    default=60.0,
+    show_default=True,
+    help="Seconds that the agent may take for an answer.",
+)
+"""Adds `--timeout`."""
+
+
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds that the agent may take for an answer.")
+@timeout_option
 @click.option("--registry", is_flag=True, help="Count as wrong what only the ACP registry refuses.")
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
 def doctor(timeout: float, registry: bool, agent: tuple[str, ...]) -> int:

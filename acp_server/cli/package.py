@@ -18,7 +18,7 @@ from xml.etree import ElementTree as ET
 
 import click
 
-from acp_server.cli.doctor import Examination
+from acp_server.cli.doctor import Examination, timeout_option
 from acp_server.cli.screen import Screen, use_standard_output
 from acp_server.cli.target import AgentCommand, agent_command, python_path
 from acp_server.errors import UsageError
@@ -40,7 +40,7 @@ from acp_server.errors import UsageError
 )
 @click.option("--script", metavar="NAME", help="Which command of the project is the agent, if there are several.")
 @click.option("--id", metavar="ID", help="The entry's id, if not the project's name.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds that the agent may take for an answer.")
+@timeout_option
 @click.argument("agent", nargs=-1, type=click.UNPROCESSED)
 def package(folder: Path, out: Path, script: str | None, id: str | None, timeout: float, agent: tuple[str, ...]) -> int:
     """Write ID/agent.json and ID/icon.svg, which the ACP registry asks for.

@@ -39,6 +39,9 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
         (["trace"], "Missing argument 'FILE'"),
         (["trace", "no/such/file"], "'no/such/file' does not exist"),
         (["demo", "no/such/folder"], "'no/such/folder' does not exist"),
+        (["doctor", "--timeout", "-1", "cat"], "Invalid value for '--timeout': -1 is not above 0"),
+        (["doctor", "--timeout", "0", "cat"], "Invalid value for '--timeout': 0 is not above 0"),
+        (["package", "--timeout", "nan"], "Invalid value for '--timeout': nan is not above 0"),
     ],
 )
 def test_a_wrong_command_line_is_exit_code_2(
