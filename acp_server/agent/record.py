@@ -133,8 +133,10 @@ class Entry:
 class Transcript:
     """Lines of the wire, in order. As a string: one line each, with the time since the first, in seconds."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[Entry] = (), left_out: int | None = None) -> None:
         self.entries = list(entries)
+        self.left_out = left_out
+        """The number of the recording's last line, if that was cut off and is not among the entries."""
 
     def add(self, direction: Direction, line: bytes) -> Any:
         """Add a line as it passes: its value, or None if it is not JSON."""
@@ -159,19 +161,33 @@ class Transcript:
 
 
 def read_recording(path: str | os.PathLike[str]) -> Transcript:
-    """The conversation in a recording. Raises UsageError, which names the line, for any other file."""
+    """The conversation in a recording. Raises UsageError, which names the line, for any other file.
+
+    What wrote it may have been killed, or have had no room: a last line that is not JSON is left out.
+    """
     entries: list[Entry] = []
     try:
-        lines = Path(path).read_bytes().splitlines()
+        lines = Path(path).read_bytes().rstrip().splitlines()
     except OSError as error:
         raise UsageError(f"cannot read {os.fspath(path)}: {error.strerror}") from None
     for number, line in enumerate(lines, 1):
         if line.strip():
             entry = _read_entry(line)
             if entry is None:
+                # Of a file that is just one such line, the beginning tells.
+                if number == len(lines) and not _is_json(line) and (entries or line.startswith(b"{")):
+                    return Transcript(entries, left_out=number)
                 raise UsageError(f"{os.fspath(path)}, line {number}: not an entry of a recording")
             entries.append(entry)
     return Transcript(entries)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        codec.decode(line)
+    except codec.DecodeError:
+        return False
+    return True
 
 
 def _read_entry(line: bytes) -> Entry | None:

@@ -60,7 +60,8 @@ def test_what_the_recorder_writes_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[]", '{"t": 1, "dir": "up", "msg": 1}', '{"t": "1", "dir": "in", "msg": 1}', '{"t": 1, "dir": "in"}']
+    "line",
+    ["{\n{}", "[]", '{"t": 1, "dir": "up", "msg": 1}', '{"t": "1", "dir": "in", "msg": 1}', '{"t": 1, "dir": "in"}'],
 )
 def test_what_is_no_recording_is_refused_with_the_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "talk.ndjson"
@@ -69,3 +70,18 @@ def test_what_is_no_recording_is_refused_with_the_line(tmp_path: Path, line: str
         read_recording(path)
     with pytest.raises(UsageError, match="cannot read"):
         read_recording(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_a_last_line_that_was_cut_off_is_left_out_and_numbered(tmp_path: Path, end: bytes) -> None:
+    path = tmp_path / "talk.ndjson"
+    entry = '{"t": 1, "dir": "in", "msg": "\N{SNOWMAN}"}'.encode()
+    for length in range(1, len(entry)):
+        path.write_bytes(b"%s\n\n%s%s" % (entry, entry[:length], end))
+        transcript = read_recording(path)
+        assert (len(transcript.entries), transcript.left_out) == (1, 3)
+    path.write_bytes(entry + b"\n" + bytes(9) + end)
+    assert read_recording(path).left_out == 2
+    path.write_bytes(entry)
+    transcript = read_recording(path)
+    assert (len(transcript.entries), transcript.left_out) == (1, None)

@@ -61,10 +61,15 @@ def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool
     """Show a recorded conversation: --> is to the agent, <-- from it.
 
     Below it stands what is wrong with it: requests that were never answered, answered late or twice, updates after the
-    end of their turn, slow answers. As text, the exit code is 1 if there is anything like that.
+    end of their turn, slow answers. As text, the exit code is 1 if there is anything like that. It is 1 for a recording
+    without messages, too. A last line that was cut off is left out.
     """
-    conversation = Conversation(read_recording(file).entries)
-    if not conversation.messages:
+    recording = read_recording(file)
+    if recording.left_out is not None:
+        click.echo(f"acp-server: {file}, line {recording.left_out} is left out: it was cut off", err=True)
+    conversation = Conversation(recording.entries)
+    is_empty = not conversation.messages
+    if is_empty:
         click.echo(f"acp-server: {file} has no messages", err=True)
     found = anomalies(conversation, Thresholds(slow, late))
     if html is not None:
@@ -72,9 +77,9 @@ def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool
     if svg is not None:
         _write(svg, picture(conversation))
     if (html is not None or svg is not None) and not text:
-        return 0
+        return 1 if is_empty else 0
     _show(conversation, found, full)
-    return 1 if found else 0
+    return 1 if found or is_empty else 0
 
 
 def _write(path: Path, text: str) -> None:

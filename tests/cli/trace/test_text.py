@@ -178,12 +178,31 @@ def test_what_a_message_contains_cannot_steer_the_terminal(tmp_path: Path, capsy
     assert not {"\x1b", "\x9b", "\x85"} & set(out)
 
 
-def test_an_empty_recording_is_an_empty_trace_and_said_to_be(
+def test_an_empty_recording_is_said_to_be_and_fails_in_a_script(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").write_text("")
-    assert main(["trace", str(tmp_path / "empty")]) == 0
-    assert capsys.readouterr() == ("", f"acp-server: {tmp_path}/empty has no messages\n")
+    for options in (), ("--html", str(tmp_path / "page.html")):
+        assert main(["trace", str(tmp_path / "empty"), *options]) == 1
+        assert capsys.readouterr() == ("", f"acp-server: {tmp_path}/empty has no messages\n")
+
+
+def test_a_recording_whose_last_line_was_cut_off_is_shown_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = cancelled_turn().write(tmp_path / "talk")
+    whole = file.read_bytes()
+    last = len(whole.splitlines())
+    assert main(["trace", str(file)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    file.write_bytes(whole[:-20])
+    assert main(["trace", str(file)]) == 1  # the answer to the prompt is in that line
+    out, err = capsys.readouterr()
+    assert out.splitlines()[: last - 1] == shown[:-1]
+    assert err == f"acp-server: {file}, line {last} is left out: it was cut off\n"
+    file.write_bytes(whole.partition(b"\n")[0][:-20])
+    assert main(["trace", str(file)]) == 1
+    assert capsys.readouterr().err.splitlines()[1] == f"acp-server: {file} has no messages"
 
 
 def test_what_is_no_recording_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
