@@ -19,7 +19,7 @@ import click
 
 from acp_server.agent.log import entry
 from acp_server.agent.record import Direction, Recorder
-from acp_server.cli.target import not_started
+from acp_server.cli.target import AgentCommand, agent_command, not_started
 from acp_server.errors import UsageError
 from acp_server.processes import own_group
 
@@ -32,7 +32,7 @@ _TERMINATED: Final = 2.0
 """Seconds that it has from then on, before it is killed."""
 
 
-@click.command()
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
     "--to",
     "path",
@@ -40,18 +40,28 @@ _TERMINATED: Final = 2.0
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where the recording goes; without it, to a new file in your state directory, which standard error names.",
 )
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def record(path: Path | None, command: tuple[str, ...]) -> int:
-    """Start an agent, and record what it and its editor say to each other.
+@click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
+def record(path: Path | None, agent: tuple[str, ...]) -> int:
+    """Start AGENT, and record what it and its editor say to each other.
 
-    Put it in front of the agent's command in the settings of the editor: acp-server record -- COMMAND... Signals, the
-    end of the input and the exit code are passed on. `acp-server trace` shows the recording.
+    AGENT is what `acp-server chat` takes: a Python file, module:attribute, or a command. Put this in front of it in the
+    settings of the editor: acp-server record -- COMMAND... Signals, the end of the input and the exit code are passed
+    on. `acp-server trace` shows the recording.
     """
+    command = agent_command(agent)
     path = path or _new_file()
+    is_new = not path.exists()
     recorder = Recorder(path)
-    sys.stderr.write(entry(f"acp-server: recording to {path}"))
     try:
-        return _Tee(command, recorder).run()
+        try:
+            tee = _Tee(command, recorder)
+        except UsageError:
+            recorder.close()
+            if is_new:
+                path.unlink(missing_ok=True)
+            raise
+        sys.stderr.write(entry(f"acp-server: recording to {path}"))
+        return tee.run()
     finally:
         recorder.close()
 
@@ -70,15 +80,20 @@ def _new_file() -> Path:
 class _Tee:
     """One agent with its editor: a thread for each direction, and the main one, which waits for the end."""
 
-    def __init__(self, command: tuple[str, ...], recorder: Recorder) -> None:
+    def __init__(self, command: AgentCommand, recorder: Recorder) -> None:
         self._recorder = recorder
         self._recording = threading.Lock()
         try:
             self._process = subprocess.Popen(
-                command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **own_group()
+                command.words,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **command.env},
+                **own_group(),
             )
         except OSError as error:
-            raise not_started(command[0], error.strerror) from None
+            raise not_started(command.name, error.strerror) from None
 
     def run(self) -> int:
         """The exit code of the agent, as a shell has it."""

@@ -138,9 +138,31 @@ def test_without_a_file_it_makes_one_and_says_which(tmp_path: Path) -> None:
     assert f"recording to {file}" in done.stderr.decode()
 
 
-def test_a_program_that_is_not_there_is_one_line_and_exit_code_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("words", [["mine.py"], ["mine:agent"], ["mine.py", "--log-level", "error"]])
+def test_an_agent_is_named_as_in_a_chat(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "mine.py").write_text("from acp_server import Agent\nagent = Agent('mine')\n")
+    command = [sys.executable, "-m", "acp_server", "record", "--to", "talk", *words]
+    request = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+    done = subprocess.run(
+        command, cwd=tmp_path, input=request, capture_output=True, env=environment(), timeout=PATIENCE, check=True
+    )
+    assert b'"name":"mine"' in done.stdout
+    assert [entry.dir for entry in read_recording(tmp_path / "talk").entries] == ["in", "out"]
+
+
+@pytest.mark.parametrize("runnable", [False, True])
+def test_a_failed_start_is_one_line_and_exit_code_2_and_leaves_no_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], runnable: bool
 ) -> None:
-    assert main(["record", "--to", str(tmp_path / "r"), "--", "/no/such/agent"]) == 2
-    said = capsys.readouterr().err.splitlines()
-    assert said[1:] == ["acp-server: /no/such/agent cannot be started: No such file or directory"]
+    agent, recording = tmp_path / "agent", tmp_path / "recording"
+    if runnable:
+        agent.write_bytes(b"no program")
+        agent.chmod(0o700)
+    why = "Exec format error" if runnable else "there is no such file (expected FILE.py, module:attribute or a command)"
+    command = ["record", "--to", str(recording), "--", str(agent)]
+    assert main(command) == 2
+    assert capsys.readouterr().err == f"acp-server: {agent} cannot be started: {why}\n"
+    assert not recording.exists()
+    recording.touch(0o600)
+    assert main(command) == 2
+    assert recording.exists()
