@@ -34,6 +34,8 @@ _COMMANDS: Final = {
     "schema": "Write the protocol's types as JSON Schema.",
 }
 _DEFAULT: Final = "serve"
+_HELP: Final = ("--help", "-h")
+"""What shows the help, of each command as well."""
 
 
 class _Commands(click.Group):
@@ -52,7 +54,7 @@ class _Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] not in ("--help", "--version")):
+        if not args or (args[0].startswith("-") and args[0] not in (*_HELP, "--version")):
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
 
@@ -68,7 +70,7 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=_Commands, context_settings={"max_content_width": 100})
+@click.group(cls=_Commands, context_settings={"max_content_width": 100, "help_option_names": _HELP})
 @click.version_option(acp_server.__version__, message="%(prog)s %(version)s")
 def commands() -> None:
     """An Agent Client Protocol runtime. Without a command it serves the built-in agent, for an editor."""

@@ -205,8 +205,8 @@ class Examination:
             with anyio.move_on_after(_SLOW):
                 await peer.process.wait()
             code = peer.process.returncode
-            said = "it runs on" if code is None else f"it ends with status {code}"
-            self._check(code in (0, None), f"started without input {said}", "expected 0")
+            said = "it keeps running" if code is None else f"it ends with status {code}"
+            self._check(code in (0, None), f"started without input, {said}", "expected 0")
 
     # -- saying it
 

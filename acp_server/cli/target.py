@@ -31,6 +31,7 @@ _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*(\.[A-Z
 _OURS: Final = re.compile(r"^\s*(?:from|import)\s+acp_server\b", re.MULTILINE)
 _PROGRAM: Final = re.compile(r"^if __name__ ==", re.MULTILINE)
 _EXPECTED: Final = "expected FILE.py, module:attribute or a command"
+_FOLDER: Final = "is a folder, which cannot be served: expected FILE.py or module:attribute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ def agent_command(words: Sequence[str]) -> AgentCommand:
     import shutil  # Not at the top: it takes its time, and who serves an agent has no use for it.
 
     first, *rest = words
+    if not first:
+        raise UsageError(f"the agent has an empty name: {_EXPECTED}")
     file, attribute = _file(first)
     if file is not None:
         return _python_file(file, attribute, rest, first)
@@ -164,7 +167,7 @@ def _from_name(name: str, noted: CapturedRun) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(f"{name!r} is neither the name of a module nor of a file that ends in .py")
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise UsageError(f"there is no module {error.name!r} here") from None
@@ -173,9 +176,16 @@ def _from_name(name: str, noted: CapturedRun) -> ModuleType:
         if noted.is_stop(error):
             return ModuleType(name)  # Python has forgotten what there was of it
         raise _failed(name, error) from None
+    spec = module.__spec__
+    if spec is not None and spec.origin is None and spec.submodule_search_locations is not None:
+        # Python takes any folder for a part of a package that is spread over several.
+        raise UsageError(f"{name} {_FOLDER}")
+    return module
 
 
 def _from_file(path: Path, noted: CapturedRun) -> ModuleType:
+    if path.is_dir():
+        raise UsageError(f"{path} {_FOLDER}")
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     # As `python path/to/file.py` does it, so that its neighbours can be imported.

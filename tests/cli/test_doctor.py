@@ -61,7 +61,7 @@ def test_a_sound_agent_has_no_fault(tmp_path: Path, capsys: pytest.CaptureFixtur
             + RUN,
             "session/new: {}",
         ),
-        (SOUND + RUN + "sys.exit(7)\n", "started without input it ends with status 7; expected 0"),
+        (SOUND + RUN + "sys.exit(7)\n", "started without input, it ends with status 7; expected 0"),
         ("import time\ntime.sleep(1000)\n", "initialize: no answer within 1 s"),
     ],
     ids=["noise", "version", "error", "dies", "no session", "status", "silent"],
@@ -101,12 +101,12 @@ def test_an_agent_that_is_slow_to_start_or_to_end_is_named(
     assert any(line.startswith(f"FAULT {fault}") for line in said.splitlines()), said
 
 
-def test_an_agent_that_waits_without_input_is_said_to_run_on(
+def test_an_agent_that_waits_without_input_is_said_to_keep_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_server.cli.doctor._SLOW", 0.1)
     _, said = examined(tmp_path, "import time\ntime.sleep(1000)\n", capsys, "--timeout", "0.1")
-    assert "ok    started without input it runs on\n" in said
+    assert "ok    started without input, it keeps running\n" in said
 
 
 def test_a_file_that_is_only_found_from_here_is_named(

@@ -14,10 +14,15 @@ from tests.agent.processes.driver import environment
 def test_each_command_is_there_with_the_words_that_the_overview_has_for_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     overview = capsys.readouterr().out
+    assert main(["-h"]) == 0
+    assert capsys.readouterr().out == overview
     for name in ("serve", "chat", "demo", "record", "trace", "schema"):
         assert f"\n  {name} " in overview
         assert main([name, "--help"]) == 0
-        assert capsys.readouterr().out.startswith(f"Usage: acp-server {name} ")
+        described = capsys.readouterr().out
+        assert described.startswith(f"Usage: acp-server {name} ")
+        assert main([name, "-h"]) == 0
+        assert capsys.readouterr().out == described
         command = commands.get_command(None, name)  # pyright: ignore[reportArgumentType]
         assert command is not None
         assert command.name == name
@@ -38,6 +43,7 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
         (["serve", "--log-level", "loud"], "'loud' is not one of"),
         (["trace"], "Missing argument 'FILE'"),
         (["trace", "no/such/file"], "'no/such/file' does not exist"),
+        (["doctor", ""], "the agent has an empty name: expected FILE.py, module:attribute or a command"),
         (["demo", "no/such/folder"], "'no/such/folder' does not exist"),
         (["doctor", "--timeout", "-1", "cat"], "Invalid value for '--timeout': -1 is not above 0"),
         (["doctor", "--timeout", "0", "cat"], "Invalid value for '--timeout': 0 is not above 0"),

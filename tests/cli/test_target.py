@@ -76,6 +76,8 @@ async def main():
 anyio.run(main)
 """
 
+A_FOLDER = "is a folder, which cannot be served: expected FILE.py or module:attribute"
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -87,6 +89,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "torn.py").write_text("def f(:\n")
     (tmp_path / "needs.py").write_text("import something_not_installed\n")
     (tmp_path / "wants.py").write_text("import json\n\nimport needs\n")
+    (tmp_path / "empty").mkdir()
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")
     (tmp_path / "package" / "module.py").write_text("from my_agent import agent\n")
@@ -180,7 +183,9 @@ def test_a_file_named_like_a_module_that_is_in_use_does_not_take_its_place(folde
         ("nosuch.inner", "there is no module 'nosuch' here"),
         ("nosuch.py", "there is no file nosuch.py"),
         ("package/nosuch:agent", "there is no file package/nosuch"),
-        ("package/", "there is no file package"),
+        ("package/", f"package {A_FOLDER}"),
+        ("empty", f"empty {A_FOLDER}"),
+        ("empty:agent", f"empty {A_FOLDER}"),
         ("no such", "'no such' is neither the name of a module nor of a file that ends in .py"),
         ("my-agent", "'my-agent' is neither the name of a module nor of a file that ends in .py"),
         ("package", "package has no attribute 'agent'"),
