@@ -60,8 +60,7 @@ def record(path: Path | None, agent: tuple[str, ...]) -> int:
             if is_new:
                 path.unlink(missing_ok=True)
             raise
-        sys.stderr.write(entry(f"acp-server: recording to {path}"))
-        return tee.run()
+        return tee.run(f"acp-server: recording to {path}")
     finally:
         recorder.close()
 
@@ -95,8 +94,8 @@ class _Tee:
         except OSError as error:
             raise not_started(command.name, error.strerror) from None
 
-    def run(self) -> int:
-        """The exit code of the agent, as a shell has it."""
+    def run(self, first_words: str) -> int:
+        """Pass on what is said until the agent ends: its exit code, as a shell has it."""
         for name in "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2":
             if (number := getattr(signal, name, None)) is not None and signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._pass_on)
@@ -105,6 +104,8 @@ class _Tee:
         output = threading.Thread(target=self._from_agent, daemon=True)
         output.start()
         try:
+            # Only now, for it may have to wait, or fail, and the agent is not to be left behind then.
+            sys.stderr.write(entry(first_words))
             code = self._process.wait()
             output.join(_LINGER)
         finally:
