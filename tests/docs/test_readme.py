@@ -1,7 +1,9 @@
-"""The first agent of the README, as it is put down there: it can be run, and it can be served."""
+"""What the README begins with: the wheel that it names, and its first agent, which can be run and can be served."""
 
 import os
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -34,3 +36,18 @@ def test_the_first_agent_counts_the_lines_of_a_file(command: list[str], tmp_path
         assert message["result"] == {"stopReason": "end_turn"}
         assert agent.finish() == 0
         assert agent.stderr == ""
+
+
+def test_the_command_for_the_wheel_makes_the_file_that_is_to_be_installed(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    named = re.search(r'^pip install "dist/([^"\[]+)', text, re.MULTILINE)
+    command = re.search(r"`pip (wheel [^`]*)--wheel-dir dist \.`", text)
+    assert named
+    assert command
+    # What builds it is here already, and need not come from an index.
+    pip = [sys.executable, "-m", "pip", *shlex.split(command[1]), "--no-build-isolation", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [*pip, "--wheel-dir", str(tmp_path), "."], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == [named[1]]
