@@ -109,7 +109,11 @@ class _Excerpt(Screen):
 
 async def _session(directory: str) -> None:
     screen = _Excerpt()
+    with screen.output.needed():
+        await _shown(screen, directory)
 
+
+async def _shown(screen: _Excerpt, directory: str) -> None:
     async def say_no(request: RequestPermissionRequest) -> PermissionAnswer:
         screen.update(request.tool_call)
         answer = await reject_once(request)

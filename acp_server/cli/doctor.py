@@ -108,6 +108,12 @@ class Examination:
             raise click.exceptions.Exit(128 + self._signal)
 
     async def _until_signalled(self, signals: Signals) -> None:
+        with self._screen.output.needed():
+            failure = await self._until_over(signals)
+        if failure is not None:
+            raise failure
+
+    async def _until_over(self, signals: Signals) -> UsageError | None:
         failure: UsageError | None = None
         async with anyio.create_task_group() as tasks:
 
@@ -122,8 +128,7 @@ class Examination:
                 # It is raised behind the task group, which would wrap it.
                 failure = error
             tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+        return failure
 
     async def _everything(self) -> None:
         with tempfile.TemporaryDirectory(prefix="acp-doctor-") as home:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 
 from acp_server.agent.log import UNSAFE
+from acp_server.cli.output import Output
 from acp_server.cli.screen_call import Call, CommandOutput, argument_lines, place_of, text_of
 from acp_server.schema import (
     AgentThoughtChunk,
@@ -87,7 +88,8 @@ class Screen:
     terminal, and it makes clean whatever it paints; `write_out` gets nothing that has not been there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, output: Output | None = None) -> None:
+        self.output = output or Output()
         self._colour = None if "NO_COLOR" not in os.environ else False
         self._line_start = True
         self.speaking: type | None = None
@@ -134,7 +136,7 @@ class Screen:
 
     def write_out(self, painted: str) -> None:
         """Give what was painted to the terminal. A screen that shows it elsewhere has a method of its own."""
-        click.echo(painted, nl=False, color=self._colour)
+        self.output.write(painted, colour=self._colour)
 
     def _write(self, text: str, **style: Any) -> None:
         if text:

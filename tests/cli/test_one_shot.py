@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from acp_server.cli import main
-from acp_server.cli.chat import _Text
+from acp_server.cli.chat.report import TextReport
 from acp_server.errors import RpcError
 from acp_server.schema import AgentMessageChunk, TextContent
 from tests.agent.processes.driver import environment, started
@@ -105,7 +105,7 @@ def test_options_that_do_not_go_together_are_a_mistake(
 @pytest.mark.parametrize("text", ["", "half", "whole\n"])
 def test_what_comes_behind_the_answer_begins_a_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     for end in (lambda out: out.result("end_turn"), lambda out: out.error(RpcError("No"))):
-        out = _Text()
+        out = TextReport()
         out.update(AgentMessageChunk(content=TextContent(text=text)))
         end(out)
         assert capsys.readouterr().out == (f"{text.rstrip()}\n" if text else "")

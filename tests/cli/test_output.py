@@ -1,97 +1,86 @@
-"""How commands end when their output is closed, or has no room."""
+"""Standard output that takes nothing any more: each command ends at once, with an exit status that says so."""
 
 import errno
-import io
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
+import anyio
 import pytest
 
-from acp_server.cli import main
-from acp_server.cli.output import CannotWrite, written
-from tests.agent.processes.driver import PATIENCE, environment
-from tests.cli.test_doctor import RUN, SOUND
+from acp_server.cli.output import CannotWrite, Output
+from tests.agent.processes.driver import environment
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the devices and the statuses are those of POSIX")
-
-FULL = Path("/dev/full")
-
-
-def command(folder: Path, name: str) -> list[str]:
-    """A command line that writes several lines."""
-    agent = folder / "agent"
-    agent.write_text(SOUND + RUN)
-    recording = folder / "recording"
-    lines = [json.dumps({"t": n, "dir": "in", "msg": {"method": "x" * 100}}) + "\n" for n in range(1000)]
-    recording.write_text("".join(lines))
-    return {
-        "overview": ["--help"],
-        "help": ["doctor", "--help"],
-        "version": ["--version"],
-        "doctor": ["doctor", sys.executable, str(agent)],
-        "trace": ["trace", str(recording)],
-        "new": ["new", str(folder / "mine")],
-    }[name]
+TALKER = "tests.cli.talker:agent"
+FULL = "acp-server: cannot write: No space left on device\n"
+CLOSED = "acp-server: cannot write: Bad file descriptor\n"
+full_disk = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 
 
-NAMES = ["overview", "help", "version", "doctor", "trace", "new"]
+@contextmanager
+def _nowhere(how: str) -> Iterator[int]:
+    """A descriptor that takes nothing."""
+    if how == "full":
+        fd = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, fd = os.pipe()
+        os.close(reader)
+    yield fd
+    os.close(fd)
 
 
-def ended(words: list[str], output: int) -> tuple[int, str]:
-    """The exit status of a command with this output, and what it has said on standard error."""
-    done = subprocess.run(
-        [sys.executable, "-m", "acp_server", *words],
-        stdout=output,
-        stderr=subprocess.PIPE,
-        env=environment(),
-        text=True,
-        timeout=PATIENCE,
-    )
+def _run(how: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
+    """The exit status of a command, and what is on its standard error."""
+    command = [sys.executable, "-m", "acp_server", *arguments]
+    if how == "closed":
+        command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    with _nowhere(how) as fd:
+        done = subprocess.run(
+            command, stdout=fd, stderr=subprocess.PIPE, input=stdin, env=environment(), encoding="utf-8", timeout=30
+        )
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_reader_that_has_closed_the_pipe_ends_a_command_without_a_word(tmp_path: Path, name: str) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        assert ended(command(tmp_path, name), writer) == (141, "")
-    finally:
-        os.close(writer)
+@pytest.mark.parametrize(
+    ("how", "said"), [("no reader", ""), pytest.param("full", FULL, marks=full_disk), ("closed", CLOSED)]
+)
+def test_one_prompt_is_cancelled_when_its_answer_cannot_be_written(how: str, said: str) -> None:
+    # An agent that is not cancelled never ends this turn.
+    assert _run(how, "chat", "-p", "hang", TALKER) == (1, f"stopped\n{said}")
+    assert _run(how, "chat", "-p", "hang", "--json", TALKER) == (1, said)
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="there is no such device here")
-@pytest.mark.parametrize("name", NAMES)
-def test_an_output_without_room_is_one_line_and_exit_code_1(tmp_path: Path, name: str) -> None:
-    with FULL.open("wb") as full:
-        said = "acp-server: cannot write: No space left on device\n"
-        assert ended(command(tmp_path, name), full.fileno()) == (1, said)
+@pytest.mark.parametrize(("how", "said"), [("no reader", ""), pytest.param("full", FULL, marks=full_disk)])
+def test_the_other_commands_that_drive_an_agent_end_with_their_output(how: str, said: str, tmp_path: Path) -> None:
+    assert _run(how, "demo", str(tmp_path)) == (1, said)
+    assert _run(how, "chat", TALKER, stdin="hang\n") == (1, said)
+    assert _run(how, "doctor", TALKER) == (1, said)
 
 
-def test_only_errors_of_writing_are_taken_for_some() -> None:
-    pipe, other = OSError(errno.EPIPE, "Broken pipe"), ValueError()
-    with pytest.raises(CannotWrite), written():
-        raise ExceptionGroup("tasks", [ExceptionGroup("more", [pipe])])
-    for error in (
-        ExceptionGroup("tasks", [pipe, other]),
-        OSError(errno.ENOSPC, "No space left on device", "file"),
-        OSError(errno.ENOENT, "No such file or directory"),
-    ):
-        with pytest.raises(type(error)) as raised, written():
-            raise error
-        assert raised.value is error
+@contextmanager
+def _unread() -> Iterator[None]:
+    """In this block our own standard output is a pipe that has no reader."""
+    with _nowhere("no reader") as fd, open(fd, "w", closefd=False) as stream, redirect_stdout(stream):
+        yield
 
 
-def test_an_output_of_the_caller_s_may_be_full_too(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Full(io.StringIO):
-        def write(self, s: str) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
+async def _write_on(output: Output) -> None:
+    with output.needed():
+        output.write("first")
+        output.write("second")
+        await anyio.sleep_forever()
 
-    monkeypatch.setattr(sys, "stdout", Full())
-    assert main(["--version"]) == 1
-    assert capsys.readouterr().err == "acp-server: cannot write: No space left on device\n"
+
+@pytest.mark.anyio
+async def test_a_block_that_needs_the_output_is_cancelled_at_the_first_failure() -> None:
+    with _unread(), anyio.fail_after(5), pytest.raises(CannotWrite) as lost:
+        await _write_on(Output())
+    assert lost.value.has_no_reader
+
+
+def test_elsewhere_the_failure_is_raised() -> None:
+    with _unread(), pytest.raises(CannotWrite, match=f"cannot write: {os.strerror(errno.EPIPE)}"):
+        Output().write("first")

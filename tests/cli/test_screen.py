@@ -40,7 +40,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     pieces: list[str] = []
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(
-        click, "echo", lambda text, nl, color: pieces.append(text if color is None else click.unstyle(text))
+        click, "echo", lambda text, file, nl, color: pieces.append(text if color is None else click.unstyle(text))
     )
     return pieces
 

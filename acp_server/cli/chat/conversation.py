@@ -52,16 +52,17 @@ class Conversation:
         """How often Ctrl-C was pressed that the event loop does not know of."""
 
     async def run(self) -> Exit:
-        """Talk until the user leaves, or the agent is gone. Raises UsageError if the agent cannot be started."""
+        """Talk until the user leaves, or the agent is gone. Raises CannotWrite when nothing can be shown any more."""
         signals = Signals(self._pressed)
         signals.take()
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(signals.deliver, self._signalled)
-                async with self.user.open(self._interrupted):
-                    with self._whole:
-                        await self._run(tasks)
-                tasks.cancel_scope.cancel()
+            with self._screen.output.needed():
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(signals.deliver, self._signalled)
+                    async with self.user.open(self._interrupted):
+                        with self._whole:
+                            await self._run(tasks)
+                    tasks.cancel_scope.cancel()
         finally:
             signals.release()
         return self._exit

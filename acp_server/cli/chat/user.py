@@ -178,7 +178,6 @@ class PlainUser:
         self.screen.fresh()
         self.screen.say(text)
         self.screen.at_line_start()
-        sys.stdout.flush()
 
 
 class _Lines:

@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Prefork]:
     """Starts clients on the package."""
-    with prefork("acp_server.cli.chat", "anyio._backends._asyncio", "anyio._backends._trio") as started:
+    with prefork("acp_server.cli.chat.one_shot", "anyio._backends._asyncio", "anyio._backends._trio") as started:
         yield started
 
 

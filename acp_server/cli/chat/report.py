@@ -1,0 +1,114 @@
+"""What a script gets to read of one prompt: the answer as text, or everything that happens as JSON, one object a line.
+
+{"type": "session", "sessionId": ..., "agent": ...}
+{"type": "update", "update": {...}}                       as the protocol has it
+{"type": "permission", "request": {...}, "answer": ...}   the option's id; null for none
+{"type": "result", "stopReason": ..., "text": ...}
+{"type": "error", "message": ..., "code": ...}            in place of a result
+
+It asks and decides nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from acp_server.agent.log import entry
+from acp_server.cli.output import Output
+from acp_server.cli.screen import clean
+from acp_server.errors import AcpError, RpcError
+from acp_server.schema import (
+    AgentMessageChunk,
+    PermissionOption,
+    RequestPermissionRequest,
+    SessionUpdate,
+    TextContent,
+    ToolCall,
+    ToolCallUpdate,
+)
+from acp_server.wire import codec
+
+
+def complain(line: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(entry(line))
+
+
+class TextReport:
+    """What the agent says, on standard output; all else on standard error."""
+
+    def __init__(self) -> None:
+        self.output = Output()
+        self._line_start = True
+
+    def session(self, id: str, name: str) -> None:
+        """The session is open."""
+
+    def update(self, update: SessionUpdate) -> None:
+        """The agent says or does something."""
+        if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent):
+            self._write(clean(update.content.text))
+        elif isinstance(update, ToolCall | ToolCallUpdate) and update.title is not None:
+            complain(f"* {update.title}")
+
+    def permission(self, request: RequestPermissionRequest, answer: PermissionOption | None) -> None:
+        """The agent has asked, and was answered."""
+        what = request.tool_call.title or request.tool_call.tool_call_id
+        complain(f"? {what}: {'none' if answer is None else answer.name}")
+
+    def result(self, reason: str) -> None:
+        """The turn is over."""
+        self._end_line()
+        if reason != "end_turn":
+            complain(f"({reason})")
+
+    def error(self, error: AcpError) -> None:
+        """There is no result."""
+        self._end_line()
+        complain(f"acp-server: {error}")
+
+    def _write(self, text: str) -> None:
+        if text:
+            self.output.write(text)
+            self._line_start = text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if not self._line_start:
+            self._write("\n")
+
+
+class JsonReport:
+    """Everything, on standard output."""
+
+    def __init__(self) -> None:
+        self.output = Output()
+        self._said: list[str] = []
+
+    def session(self, id: str, name: str) -> None:
+        """See `TextReport`."""
+        self.write({"type": "session", "sessionId": id, "agent": name})
+
+    def update(self, update: SessionUpdate) -> None:
+        """See `TextReport`."""
+        if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent):
+            self._said.append(update.content.text)
+        self.write({"type": "update", "update": update.to_wire()})
+
+    def permission(self, request: RequestPermissionRequest, answer: PermissionOption | None) -> None:
+        """See `TextReport`."""
+        chosen = None if answer is None else answer.option_id
+        self.write({"type": "permission", "request": request.to_wire(), "answer": chosen})
+
+    def result(self, reason: str) -> None:
+        """See `TextReport`."""
+        self.write({"type": "result", "stopReason": reason, "text": "".join(self._said)})
+
+    def error(self, error: AcpError) -> None:
+        """See `TextReport`."""
+        code = error.code if isinstance(error, RpcError) else None
+        self.write({"type": "error", "message": str(error), "code": code})
+
+    def write(self, value: dict[str, Any]) -> None:
+        """Write one object."""
+        self.output.write(codec.encode(value).decode())
