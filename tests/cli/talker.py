@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from acp_server import Agent, Session, Turn
+from acp_server import Agent, Session, Turn, grace
 from acp_server.errors import AuthRequired, RpcError
 from acp_server.schema import (
     AvailableCommand,
@@ -51,6 +51,14 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
                 await anyio.sleep_forever()
             finally:
                 sys.stderr.write("stopped\n")
+        case "last words":
+            yield "hanging"
+            try:
+                await anyio.sleep_forever()
+            finally:
+                with grace():
+                    text = Content(content=TextContent(text="Half of it\nis done."))
+                    await turn.update(ToolCallProgress(tool_call_id="t", status="failed", content=[text]))
         case "stubborn":
             yield "stubborn"
             while True:

@@ -14,7 +14,7 @@ from acp_server.cli import main
 from acp_server.cli.chat.report import TextReport
 from acp_server.errors import RpcError
 from acp_server.schema import AgentMessageChunk, TextContent
-from tests.agent.processes.driver import environment, started
+from tests.agent.processes.driver import Driven, environment, started
 from tests.cli.at_terminal import CHAT
 
 TALKER = "tests.cli.talker:agent"
@@ -78,13 +78,43 @@ def test_an_error_is_an_object_too() -> None:
     assert error == {"type": "error", "message": "Authentication required (-32000)", "code": -32000}
 
 
-def test_ctrl_c_cancels_the_turn() -> None:
-    with started([*CHAT, "-p", "hang", TALKER]) as program:
+def test_ctrl_c_cancels_the_turn_and_shows_what_the_agent_still_says() -> None:
+    with started([*CHAT, "-p", "last words", TALKER]) as program:
         while b"hanging" not in _some(program):
             pass
         program.signal(signal.SIGINT)
         assert program.exit_code() == 130
-        assert "Traceback" not in program.stderr
+        assert program.stderr == "    Half of it\n    is done.\n(cancelled)\n"
+
+
+def test_a_turn_that_ctrl_c_has_cancelled_has_a_result_too() -> None:
+    with started([*CHAT, "--json", "-p", "last words", TALKER]) as program:
+        _wait_for(program, "hanging")
+        program.signal(signal.SIGINT)
+        update, result = program.rest()
+        assert update["update"]["content"][0]["content"]["text"] == "Half of it\nis done."
+        assert result == {"type": "result", "stopReason": "cancelled", "text": "hanging"}
+        assert program.exit_code() == 130
+
+
+def test_a_second_ctrl_c_leaves_at_once() -> None:
+    with started([*CHAT, "--json", "-p", "stubborn", TALKER]) as program:
+        _wait_for(program, "stubborn")
+        program.signal(signal.SIGINT)
+        program.wait_for_stderr("no\n")
+        program.signal(signal.SIGINT)
+        assert program.rest() == [{"type": "error", "message": "interrupted", "code": None}]
+        assert program.exit_code() == 130
+        assert "ERROR" not in program.stderr
+
+
+def test_ctrl_c_before_there_is_a_turn_leaves() -> None:
+    agent = ["sh", "-c", "exec 3>&1 cat >&2"]
+    with started([*CHAT, "--json", "-p", "hi", *agent]) as program:
+        program.wait_for_stderr("initialize")
+        program.signal(signal.SIGINT)
+        assert program.rest() == [{"type": "error", "message": "interrupted", "code": None}]
+        assert program.exit_code() == 130
 
 
 @pytest.mark.parametrize(
@@ -123,6 +153,11 @@ def test_sessions_are_listed_for_scripts(tmp_path: Path) -> None:
 
 def _some(program: Any) -> bytes:
     return os.read(program._out_of, 65536)
+
+
+def _wait_for(program: Driven, text: str) -> None:
+    while text not in json.dumps(program.next()):
+        pass
 
 
 @pytest.mark.parametrize("word", ["-p", "--yes", "--cwd=/"])

@@ -134,13 +134,17 @@ def chat(
         answer=answer,
         protocol=None if protocol is None else 1 if protocol == "1" else 2,
     )
-    from acp_server.cli.chat.one_shot import list_sessions, one_shot
+    from acp_server.cli.chat.one_shot import OneShot, list_sessions
 
     if sessions:
         return _run(partial(list_sessions, wishes, as_json=as_json))
     if prompt is not None:
         text = sys.stdin.read() if prompt == "-" else prompt
-        return _run(partial(one_shot, wishes, text, as_json=as_json))
+
+        async def ask() -> int:
+            return await OneShot(wishes, text, as_json=as_json).run()
+
+        return _run(ask)
 
     from acp_server.cli.chat.conversation import Conversation
 

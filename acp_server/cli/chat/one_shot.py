@@ -3,38 +3,103 @@ matter."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import anyio
+
+from acp_server.agent.process import Signals
 from acp_server.cli.chat import Exit, of_error, of_stop_reason, opening
 from acp_server.cli.chat.commands import show_sessions
 from acp_server.cli.chat.opening import Wishes
 from acp_server.cli.chat.report import JsonReport, TextReport, complain
 from acp_server.cli.screen import Screen
-from acp_server.client import LocalTerminals, RemoteAgent, allow_once, reject_once
+from acp_server.client import LocalTerminals, RemoteAgent, RemoteTurn, allow_once, reject_once
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError
 from acp_server.schema import PermissionOption, RequestPermissionRequest
 
 
-async def one_shot(wishes: Wishes, text: str, *, as_json: bool) -> Exit:
-    """Have the prompt answered. Questions are answered as `wishes` say, and with no if they say nothing of it. Raises
-    CannotWrite, and cancels the turn, when nothing can be written any more."""
-    report = JsonReport() if as_json else TextReport()
-    with report.output.needed():
+class OneShot:
+    """One prompt, until it is answered or stopped. Questions are answered as `wishes` say, and with no if they say
+    nothing of it.
+
+    The first Ctrl-C cancels the turn, and what the agent still says of it is shown. It has the time that each cancelled
+    turn has (`acp_server.client.turn.CANCEL_SECONDS`). The second Ctrl-C ends the agent by force.
+    """
+
+    def __init__(self, wishes: Wishes, text: str, *, as_json: bool) -> None:
+        self._wishes = wishes
+        self._text = text
+        self._report = JsonReport() if as_json else TextReport()
+        self._agent: RemoteAgent | None = None
+        self._turn: RemoteTurn | None = None
+        self._whole = anyio.CancelScope()
+        self._exit: Exit | None = None
+        """None before it is known what became of the prompt."""
+        self._stops = 0
+        """How often the user wanted it to end."""
+        self._undelivered = 0
+        """How often Ctrl-C was pressed that the event loop does not know of."""
+
+    async def run(self) -> Exit:
+        """Have the prompt answered; the exit status. Raises CannotWrite, and cancels the turn, when nothing can be
+        written any more."""
+        signals = Signals(self._pressed)
+        signals.take()
         try:
-            async with _agent(wishes, report) as agent:
-                name = await opening.initialized(agent, wishes)
-                session = await opening.open_session(agent, wishes, lambda _: None)
-                report.session(session.id, name)
-                session.on_update = report.update
-                answer = await session.run(text)
-                report.result(answer.stop_reason)
-                return of_stop_reason(answer.stop_reason)
+            with self._report.output.needed():
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(signals.deliver, self._signalled)
+                    with self._whole:
+                        await self._answered()
+                    if self._exit is None:
+                        self._over(Exit.CANCELLED)
+                        self._report.error(AcpError("interrupted"))
+                    tasks.cancel_scope.cancel()
+        finally:
+            signals.release()
+        assert self._exit is not None
+        return self._exit
+
+    async def _answered(self) -> None:
+        try:
+            async with _started(self._wishes, self._report) as agent:
+                self._agent = agent
+                name = await opening.initialized(agent, self._wishes)
+                session = await opening.open_session(agent, self._wishes, lambda _: None)
+                self._report.session(session.id, name)
+                session.on_update = self._report.update
+                async with session.prompt(self._text) as self._turn:
+                    async for _ in self._turn:
+                        pass  # it is written as it comes
+                reason = self._turn.stop_reason
+                self._over(of_stop_reason(reason))
+                self._report.result(reason)
         except AcpError as error:
-            report.error(opening.without_last_words(error))
-            return of_error(error)
-    raise AssertionError("a block that was cancelled without a reason")
+            self._over(of_error(error))
+            self._report.error(opening.without_last_words(error))
+
+    def _over(self, status: Exit) -> None:
+        self._exit = Exit.CANCELLED if self._stops else status
+
+    def _pressed(self, number: int) -> None:
+        # In the signal handler: the loop may be stuck in writing to a terminal that takes nothing.
+        self._undelivered += number == signal.SIGINT
+        if self._undelivered > 2:
+            raise KeyboardInterrupt
+
+    def _signalled(self, number: int) -> None:
+        self._undelivered = 0
+        self._stops += 1
+        if self._stops > 1 and self._agent is not None and self._agent.process is not None:
+            self._agent.process.kill()
+        if self._stops == 1 and number == signal.SIGINT and self._turn is not None and not self._turn.over.is_set():
+            self._report.stopped()
+            self._turn.cancel()
+        else:
+            self._whole.cancel()
 
 
 async def list_sessions(wishes: Wishes, *, as_json: bool) -> Exit:
@@ -42,7 +107,7 @@ async def list_sessions(wishes: Wishes, *, as_json: bool) -> Exit:
     report = JsonReport() if as_json else TextReport()
     with report.output.needed():
         try:
-            async with _agent(wishes, report) as agent:
+            async with _started(wishes, report) as agent:
                 await opening.initialized(agent, wishes)
                 known = await opening.sessions(agent, wishes.cwd)
                 if isinstance(report, JsonReport):
@@ -58,7 +123,7 @@ async def list_sessions(wishes: Wishes, *, as_json: bool) -> Exit:
 
 
 @asynccontextmanager
-async def _agent(wishes: Wishes, report: TextReport | JsonReport) -> AsyncGenerator[RemoteAgent]:
+async def _started(wishes: Wishes, report: TextReport | JsonReport) -> AsyncGenerator[RemoteAgent]:
     async def permission(request: RequestPermissionRequest) -> PermissionAnswer:
         answer = await (allow_once if wishes.answer == "yes" else reject_once)(request)
         report.permission(request, answer if isinstance(answer, PermissionOption) else None)

@@ -12,19 +12,23 @@ It asks and decides nothing.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from acp_server.agent.log import entry
 from acp_server.cli.output import Output
 from acp_server.cli.screen import clean
+from acp_server.cli.screen_call import HEAD, text_of
 from acp_server.errors import AcpError, RpcError
 from acp_server.schema import (
     AgentMessageChunk,
+    Content,
     PermissionOption,
     RequestPermissionRequest,
     SessionUpdate,
     TextContent,
     ToolCall,
+    ToolCallContent,
     ToolCallUpdate,
 )
 from acp_server.wire import codec
@@ -41,6 +45,7 @@ class TextReport:
     def __init__(self) -> None:
         self.output = Output()
         self._line_start = True
+        self._is_stopped = False
 
     def session(self, id: str, name: str) -> None:
         """The session is open."""
@@ -51,6 +56,13 @@ class TextReport:
             self._write(clean(update.content.text))
         elif isinstance(update, ToolCall | ToolCallUpdate) and update.title is not None:
             complain(f"* {update.title}")
+        if self._is_stopped and isinstance(update, ToolCallUpdate) and update.status == "failed":
+            for line in _text_lines(update.content or ()):
+                complain(f"    {line}")
+
+    def stopped(self) -> None:
+        """The user has stopped the turn. What the tools say that this ends is all that is left of their work."""
+        self._is_stopped = True
 
     def permission(self, request: RequestPermissionRequest, answer: PermissionOption | None) -> None:
         """The agent has asked, and was answered."""
@@ -76,6 +88,12 @@ class TextReport:
     def _end_line(self) -> None:
         if not self._line_start:
             self._write("\n")
+
+
+def _text_lines(contents: Sequence[ToolCallContent]) -> list[str]:
+    """The first lines of the texts among `contents`."""
+    texts = [text_of(content.content) for content in contents if isinstance(content, Content)]
+    return [line for text in texts for line in text.splitlines()][:HEAD]
 
 
 class JsonReport:
@@ -108,6 +126,9 @@ class JsonReport:
         """See `TextReport`."""
         code = error.code if isinstance(error, RpcError) else None
         self.write({"type": "error", "message": str(error), "code": code})
+
+    def stopped(self) -> None:
+        """See `TextReport`."""
 
     def write(self, value: dict[str, Any]) -> None:
         """Write one object."""
