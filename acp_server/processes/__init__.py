@@ -50,13 +50,13 @@ class ProcessGroup:
     def is_there(self) -> bool:
         """Whether anything of it still runs."""
         if sys.platform == "win32":
-            return not self._exited.is_set()
+            return self.is_led
         try:
             os.killpg(self._process.pid, 0)
         except (ProcessLookupError, PermissionError):
             # Not permitted means that the number already belongs to another user's process.
             return False
-        return not self._exited.is_set() or _has_living_member(self._process.pid)
+        return self.is_led or _has_living_member(self._process.pid)
 
     def terminate(self) -> None:
         """Ask everything in it to end. No effect on an empty one."""
@@ -73,9 +73,12 @@ class ProcessGroup:
             self._send(signal.SIGKILL)
 
     async def gone(self, seconds: float) -> bool:
-        """Wait until nothing of it is left, at most so long; whether that is so."""
+        """Wait until nothing of it is left, at most so long; whether that is so.
+
+        The task that waits for the process may be gone, as when a loop of asyncio ends and cancels every task.
+        """
         with anyio.move_on_after(seconds):
-            await self._exited.wait()
+            await self._process.wait()
             while self.is_there:  # noqa: ASYNC110 - the system gives no event for it
                 await anyio.sleep(_GLANCE)
             return True
@@ -88,7 +91,7 @@ class ProcessGroup:
             pass
 
     def _end_leader(self) -> None:
-        if not self._exited.is_set():
+        if self.is_led:
             try:
                 self._process.kill()
             except ProcessLookupError:

@@ -201,7 +201,7 @@ class ChildProcess:
     async def last_words(self, patience: float = _LINGER) -> None:
         """Wait until it has ended and all of its standard error has been read, at most `patience` seconds."""
         with anyio.move_on_after(patience):
-            await self._exited.wait()
+            await self._process.wait()
             await self._heard_out.wait()
 
     async def aclose(self, patience: Patience | None = None) -> None:
@@ -219,7 +219,7 @@ class ChildProcess:
                 # A program that is busy writing sees the end of its input only when it can go on.
                 self._house.spawn(self._discard_output)
                 with anyio.move_on_after(patience.closed):
-                    await self._exited.wait()
+                    await self._process.wait()
                 if self._group.is_there:
                     self._group.terminate()
                     await self._group.gone(patience.terminated)
@@ -229,7 +229,7 @@ class ChildProcess:
                 self._group.kill()
             with grace(patience.killed + _LINGER + 1):
                 await self._group.gone(patience.killed)
-                if self._exited.is_set():
+                if self.exit_code is not None:
                     await self.last_words()
                     self._watching.cancel()
                     await self._process.aclose()

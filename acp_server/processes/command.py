@@ -109,7 +109,7 @@ class Command(ABC):
             if self._group.is_there:
                 self._group.kill()
             with grace(_KILLED):
-                await self._exited.wait()
+                await self._process.wait()
                 await self.ended.wait()
 
     async def end(self) -> None:
@@ -118,7 +118,7 @@ class Command(ABC):
             await self.kill()
         finally:
             with grace(_KILLED):
-                if self._exited.is_set():
+                if self._process.returncode is not None:
                     await self._process.aclose()
                     await self._tasks.wait_idle()
                 else:

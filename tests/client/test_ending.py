@@ -184,6 +184,27 @@ async def test_a_native_cancel_while_the_agent_is_being_ended_kills_it_at_once(
         gone(*await _cancel_natively(spawn, ear))
 
 
+@pytest.mark.behaviour("D8")
+async def test_a_process_that_is_gone_is_not_said_to_resist_when_every_task_is_cancelled(
+    ear: Ear, anyio_backend_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if anyio_backend_name != "asyncio":
+        pytest.skip("only asyncio cancels tasks that others wait for")
+    others = asyncio.all_tasks()
+    process = await ChildProcess.start([sys.executable, "-S", "-E", FAKE, "deaf", ear.path])
+    pids = await ear.pids()
+    closing = asyncio.create_task(process.aclose(Patience(closed=PATIENCE, terminated=PATIENCE)))
+    await anyio.wait_all_tasks_blocked()
+    # As at the end of `asyncio.run`: those that watch over the process are cancelled with it.
+    for task in asyncio.all_tasks() - others:
+        task.cancel()
+    with anyio.fail_after(PATIENCE / 2), pytest.raises(asyncio.CancelledError):
+        await closing
+    gone(*pids)
+    assert process.exit_code == -9
+    assert not caplog.records
+
+
 @pytest.mark.behaviour("D13")
 async def test_an_agent_may_be_started_in_one_task_and_left_in_another(spawn: Spawn, ear: Ear) -> None:
     spawning = spawn()
