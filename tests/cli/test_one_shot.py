@@ -78,6 +78,45 @@ def test_an_error_is_an_object_too() -> None:
     assert error == {"type": "error", "message": "Authentication required (-32000)", "code": -32000}
 
 
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("from acp_server import Agent\ndef (:", "{file} failed: SyntaxError: invalid syntax (mine.py, line 2)"),
+        ("from acp_server import Agent\n1 / 0", "{file} failed: ZeroDivisionError: division by zero (mine.py, line 2)"),
+        ("from acp_server import Agent", "{file} has no attribute 'agent'"),
+    ],
+)
+def test_an_agent_of_ours_that_cannot_be_served_is_a_mistake_said_once(source: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(source)
+    why = why.format(file=tmp_path / "mine.py")
+    said = f"acp-server: {why}\n"
+    plain = chat("-p", "hi", "mine.py", cwd=tmp_path)
+    assert (plain.returncode, plain.stdout, plain.stderr) == (2, "", said)
+    as_json = chat("--json", "-p", "hi", "mine.py", cwd=tmp_path)
+    assert (as_json.returncode, lines(as_json)) == (2, [{"type": "error", "message": why, "code": None}])
+    talk = chat("mine.py", cwd=tmp_path)
+    assert (talk.returncode, talk.stdout, talk.stderr) == (2, said, "")
+
+
+def test_another_program_that_ends_with_the_same_status_has_failed() -> None:
+    done = chat("-p", "hi", "sh", "-c", "echo no >&2; exit 2")
+    assert done.returncode == 1
+    assert done.stderr.startswith("no\nacp-server: the agent exited with status 2")
+
+
+def test_words_behind_a_file_that_are_not_for_serve_are_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    why = f"what stands behind {TALKER} is for `acp-server serve`, which says: Got unexpected extra arguments (a b)"
+    assert main(["chat", "-p", "hi", TALKER, "a", "b"]) == 2
+    assert capsys.readouterr() == ("", f"acp-server: {why}\n")
+
+
+def test_a_mistake_on_the_command_line_is_an_object_too() -> None:
+    done = chat("--json", "-p", "hi", "nosuch")
+    (error,) = lines(done)
+    assert (done.returncode, done.stderr, error["type"]) == (2, "", "error")
+    assert error["message"].startswith("nosuch cannot be started: there is no such program")
+
+
 def test_ctrl_c_cancels_the_turn_and_shows_what_the_agent_still_says() -> None:
     with started([*CHAT, "-p", "last words", TALKER]) as program:
         while b"hanging" not in _some(program):

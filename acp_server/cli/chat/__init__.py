@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
@@ -24,7 +26,8 @@ import click
 from acp_server.cli.chat.opening import LAST, Answer, Wishes
 from acp_server.cli.chat.user import PlainUser, User
 from acp_server.cli.screen import use_standard_output
-from acp_server.cli.target import agent_command
+from acp_server.cli.target import COMMAND as SERVE
+from acp_server.cli.target import AgentCommand, agent_command
 from acp_server.errors import AcpError, AuthRequired, RequestCancelled, UsageError
 
 
@@ -118,14 +121,16 @@ def chat(
     use_standard_output()
     if as_json and prompt is None and not sessions:
         raise UsageError("--json goes with -p or --sessions")
-    if yes and deny:
-        raise UsageError("--yes and --deny exclude each other")
-    if prompt is not None and sessions:
-        raise UsageError("-p and --sessions exclude each other")
-    answer: Answer = "yes" if yes else "no" if deny or prompt is not None else "ask"
-    command = agent_command(agent)
-    if command.is_served_here:
-        _check_order(agent)
+    with _mistakes_as_json() if as_json else nullcontext():
+        if yes and deny:
+            raise UsageError("--yes and --deny exclude each other")
+        if prompt is not None and sessions:
+            raise UsageError("-p and --sessions exclude each other")
+        answer: Answer = "yes" if yes else "no" if deny or prompt is not None else "ask"
+        command = agent_command(agent)
+        if command.is_served_here:
+            _check_order(agent)
+            _check_served(agent, command)
     wishes = Wishes(
         command,
         os.path.abspath(cwd),
@@ -163,6 +168,29 @@ def _check_order(agent: tuple[str, ...]) -> None:
     for word in agent[1:]:
         if word.partition("=")[0] in ours:
             raise UsageError(f"{word} is an option of the chat: it goes before {agent[0]}")
+
+
+def _check_served(agent: tuple[str, ...], command: AgentCommand) -> None:
+    """Raises UsageError for what `serve` cannot read, before it is started."""
+    from acp_server.cli.commands import serve
+
+    try:
+        serve.make_context("acp-server serve", list(command.words[len(SERVE) :]))
+    except click.UsageError as error:
+        what = error.format_message()
+        raise UsageError(f"what stands behind {agent[0]} is for `acp-server serve`, which says: {what}") from None
+
+
+@contextmanager
+def _mistakes_as_json() -> Generator[None]:
+    """A mistake in this block is an object on standard output."""
+    try:
+        yield
+    except UsageError as error:
+        from acp_server.cli.chat.report import JsonReport
+
+        JsonReport().error(error)
+        raise click.exceptions.Exit(Exit.USAGE) from None
 
 
 def _run(what: Any) -> int:

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from acp_server.agent.process import Signals
 from acp_server.cli.chat import Exit, of_error, opening
 from acp_server.cli.chat.commands import OFFERED, LocalCommands
-from acp_server.cli.chat.opening import Wishes
+from acp_server.cli.chat.opening import NotServed, Wishes
 from acp_server.cli.chat.user import User
 from acp_server.client import LocalTerminals, RemoteAgent, RemoteSession, allow_once, reject_once
 from acp_server.client.handlers import PermissionAnswer
@@ -84,7 +84,8 @@ class Conversation:
         except AcpError as error:
             self.user.waiting(None)
             self._screen.turn_over()
-            self._screen.error(opening.without_last_words(error) if self._heard else error)
+            if not isinstance(error, NotServed):
+                self._screen.error(opening.without_last_words(error) if self._heard else error)
             self._exit = of_error(error)
 
     async def _opened(self, agent: RemoteAgent) -> RemoteSession:

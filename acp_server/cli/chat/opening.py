@@ -52,7 +52,15 @@ _PATIENCE: Final = Patience(closed=2, terminated=1)
 _PAGES: Final = 20
 """How many pages of the list of sessions are looked through."""
 
+_WRONG_USAGE: Final = 2
+"""The exit status of a command of ours for a mistake of the user's."""
+
 Answer = Literal["ask", "yes", "no"]
+
+
+class NotServed(UsageError):
+    """`acp-server serve` cannot serve the agent that the user has named. It has said so on standard error, which the
+    user has seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ async def started(
 
 async def initialized(agent: RemoteAgent, wishes: Wishes) -> str:
     """Agree with the agent on the protocol; what the agent calls itself. Raises UnsupportedVersion if it does not speak
-    the version that is wished for.
+    the version that is wished for, and NotServed.
 
     Version 1 comes first: in version 2 an agent cannot use the files and terminals of the chat.
     """
@@ -103,6 +111,10 @@ async def initialized(agent: RemoteAgent, wishes: Wishes) -> str:
         if wishes.protocol is not None:
             raise
         info = await agent.initialize(client_info=_WHO, capabilities=_CAN, version=2)
+    except AgentExited as error:
+        if error.exit_code == _WRONG_USAGE and error.stderr and wishes.command.is_served_here:
+            raise NotServed(error.stderr.rpartition("\n")[2].removeprefix("acp-server: ")) from None
+        raise
     if wishes.protocol not in (None, info.protocol_version):
         raise UnsupportedVersion(info.protocol_version, wishes.protocol)
     who = info.agent_info

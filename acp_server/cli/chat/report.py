@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from acp_server.agent.log import entry
+from acp_server.cli.chat.opening import NotServed
 from acp_server.cli.output import Output
 from acp_server.cli.screen import clean
 from acp_server.cli.screen_call import HEAD, text_of
@@ -78,7 +79,8 @@ class TextReport:
     def error(self, error: AcpError) -> None:
         """There is no result."""
         self._end_line()
-        complain(f"acp-server: {error}")
+        if not isinstance(error, NotServed):
+            complain(f"acp-server: {error}")
 
     def _write(self, text: str) -> None:
         if text:
