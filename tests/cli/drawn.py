@@ -37,7 +37,11 @@ class Drawn:
         self._stream = pyte.ByteStream(self._screen)
 
     def type(self, text: str) -> None:
-        os.write(self._fd, text.encode())
+        self.send(text.encode())
+
+    def send(self, data: bytes) -> None:
+        """What a keyboard with another character set sends."""
+        os.write(self._fd, data)
 
     def paste(self, text: str) -> None:
         self.type(PASTE.format(text.replace("\n", "\r")))

@@ -329,3 +329,14 @@ def test_the_first_agent_of_the_readme_reads_a_file_of_the_folder(tmp_path: Path
         user.type("/etc/../etc/passwd" + ENTER)
         user.shows("\n>")
         user.leave()
+
+
+def test_what_is_not_utf_8_in_a_prompt_is_replaced(tmp_path: Path, drawn: Start) -> None:
+    record = tmp_path / "record"
+    with drawn("--record", str(record), TALKER) as user:
+        user.shows("Talker 7", "\n>")
+        user.send(b"caf\xe9")
+        user.type(ENTER)
+        user.shows("You said caf")
+        user.leave()
+    assert '"text":"caf\N{REPLACEMENT CHARACTER}"' in record.read_text("utf-8")

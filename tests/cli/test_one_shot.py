@@ -35,6 +35,33 @@ def test_what_the_agent_says_is_on_standard_output_and_the_prompt_may_be_read() 
     assert (done.stdout, done.stderr, done.returncode) == ("You said hello.\n", "", 0)
 
 
+@pytest.mark.parametrize("locale", ["C.UTF-8", "en_US.UTF-8", "C"])
+def test_what_is_not_utf_8_in_a_prompt_is_replaced(locale: str, tmp_path: Path) -> None:
+    for number, (prompt, read) in enumerate([(b"-", b"caf\xe9"), (b"caf\xe9", b"")]):
+        record = tmp_path / str(number)
+        subprocess.run(
+            [*CHAT, "--record", str(record), "-p", prompt, TALKER],
+            input=read,
+            env=environment(LC_ALL=locale),
+            stdout=subprocess.DEVNULL,
+            check=True,
+            timeout=30,
+        )
+        assert '"text":"caf\N{REPLACEMENT CHARACTER}"' in record.read_text("utf-8")
+
+
+def test_a_prompt_cannot_be_read_from_a_closed_input() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *CHAT, "-p", "-", TALKER],
+        env=environment(),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=30,
+    )
+    why = "acp-server: -p - reads the prompt from standard input, which is closed\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", why)
+
+
 def test_json_has_everything_that_happens(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     done = chat("--json", "--yes", "--cwd", str(tmp_path), "-p", "later", TALKER)

@@ -24,7 +24,7 @@ import anyio
 import click
 
 from acp_server.cli.chat.opening import LAST, Answer, Wishes
-from acp_server.cli.chat.user import PlainUser, User
+from acp_server.cli.chat.user import PlainUser, User, readable
 from acp_server.cli.screen import use_standard_output
 from acp_server.cli.target import COMMAND as SERVE
 from acp_server.cli.target import AgentCommand, agent_command
@@ -131,6 +131,7 @@ def chat(
         if command.is_served_here:
             _check_order(agent)
             _check_served(agent, command)
+        text = None if prompt is None else _prompt(prompt)
     wishes = Wishes(
         command,
         os.path.abspath(cwd),
@@ -143,8 +144,7 @@ def chat(
 
     if sessions:
         return _run(partial(list_sessions, wishes, as_json=as_json))
-    if prompt is not None:
-        text = sys.stdin.read() if prompt == "-" else prompt
+    if text is not None:
 
         async def ask() -> int:
             return await OneShot(wishes, text, as_json=as_json).run()
@@ -157,6 +157,17 @@ def chat(
         return await Conversation(_user(plain), wishes).run()
 
     return _run(talk)
+
+
+def _prompt(given: str) -> str:
+    """What the agent is asked. Raises UsageError if there is nothing to read it from."""
+    if given != "-":
+        return readable(given)
+    if not sys.stdin:  # which is None if the descriptor was closed when Python started
+        raise UsageError("-p - reads the prompt from standard input, which is closed")
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    return readable(sys.stdin.read())
 
 
 def _check_order(agent: tuple[str, ...]) -> None:

@@ -20,7 +20,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from acp_server.cli.chat.live_screen import LiveScreen
 from acp_server.cli.chat.typed import Commands, OwnHistory, TypedInput
-from acp_server.cli.chat.user import history_file
+from acp_server.cli.chat.user import history_file, readable
 from acp_server.schema import AvailableCommand
 
 _FRAME: Final = 0.04
@@ -82,6 +82,7 @@ class TerminalUser:
         text = await self._typed.next_prompt()
         if text is None:
             return None
+        text = readable(text)
         first, *others = text.split("\n")
         self.screen.line(f"> {first}", bold=True)
         for other in others:

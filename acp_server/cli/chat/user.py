@@ -8,6 +8,7 @@ user's own (`history_file`), for a terminal that is drawn on.
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import threading
@@ -242,6 +243,15 @@ class _Lines:
             self._ready.append(_text(self._rest))
             self._rest = b""
         self._arrived.set()
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def readable(text: str) -> str:
+    """`text`, with a mark in place of each byte that was not UTF-8. Python keeps such a byte as half of a surrogate
+    pair, which not every reader of JSON takes."""
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _text(line: bytes) -> str:
