@@ -250,7 +250,7 @@ class Screen:
         self.update(request.tool_call)
         call = self.call_of(request.tool_call)
         self.show_call(call)
-        for text, style in argument_lines(call.arguments):
+        for text, style in () if call.has_shown_arguments else argument_lines(call.arguments):
             self.line(f"    {text}", **style)
         self.line(f"  ? {call.title}", fg="magenta", bold=True)
         self.answers([option.name for option in request.options])

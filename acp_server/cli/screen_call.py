@@ -134,6 +134,21 @@ class Call:
             self._text = self._lines_of(contents)
         yield from self._new_text()
 
+    @property
+    def has_shown_arguments(self) -> bool:
+        """Whether its arguments are among the lines of its content that the user has seen, one below the other."""
+        arguments: Any = self.arguments
+        if not isinstance(arguments, dict):
+            return False
+        named = cast("dict[str, Any]", arguments).items()
+        seen = "\n".join(["", *(line.rstrip() for line in self._seen), ""])
+        # A long text stands beside its name, or below it.
+        for form in (_argument, _argument_below):
+            lines = [line.rstrip() for name, value in named for line in form(name, value)]
+            if lines and "\n".join(["", *lines]).rstrip("\n") + "\n" in seen:
+                return True
+        return False
+
     def last_lines(self, count: int) -> list[str]:
         """The end of what it has put out so far."""
         return self._lines_of(self.contents or ())[-count:]
@@ -197,6 +212,12 @@ def argument_lines(arguments: Any) -> Iterator[Line]:
     yield from (Line(line, {"fg": "cyan"}) for line in lines[:MOST_CHANGED])
     if len(lines) > MOST_CHANGED:
         yield _dim(f"... {len(lines) - MOST_CHANGED:,} more lines")
+
+
+def _argument_below(name: str, value: Any) -> list[str]:
+    if isinstance(value, str) and "\n" in value:
+        return [f"{name}:", *value.split("\n")]
+    return _argument(name, value)
 
 
 def _argument(name: str, value: Any) -> list[str]:

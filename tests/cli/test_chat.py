@@ -278,7 +278,7 @@ def test_an_agent_that_dies_ends_the_conversation_with_its_last_words(chat: Star
 
 def test_an_agent_that_wants_to_be_logged_in_is_logged_in(chat: Start) -> None:
     with chat(agent=[*TALKER[:-1], "tests.cli.talker:locked"]) as user:
-        user.expect("? Log in by\n", "1) By a word\n", ": ")
+        user.expect("? Log in by\n", "1) By a word\n", "    1, or Enter for none: ")
         user.type("1\n")
         user.expect("> ")
         user.type("hello\n")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -78,7 +79,22 @@ def test_without_a_word_about_questions_they_are_refused(tmp_path: Path) -> None
     (tmp_path / "go").touch()
     done = chat("--cwd", str(tmp_path), "-p", "later", TALKER)
     assert done.stdout == "waitingallowed: False, chosen: no\n"
-    assert done.stderr == "? Delete everything: Refuse it\n"
+    assert done.stderr == "? Delete everything: refused (--yes allows it)\n"
+    for option, said in {"--deny": "refused (--deny)", "--yes": "Allow it"}.items():
+        done = chat(option, "--cwd", str(tmp_path), "-p", "later", TALKER)
+        assert done.stderr == f"? Delete everything: {said}\n"
+
+
+def test_on_a_terminal_what_is_no_answer_begins_a_line(tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    ours, theirs = pty.openpty()
+    command = [*CHAT, "--cwd", str(tmp_path), "-p", "later", TALKER]
+    with started(command, stdout=theirs, stderr=theirs) as program:
+        assert program.exit_code() == 0
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode().replace("\r\n", "\n")
+    os.close(ours)
+    assert shown == "waiting\n? Delete everything: refused (--yes allows it)\nallowed: False, chosen: no\n"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +217,7 @@ def test_options_that_do_not_go_together_are_a_mistake(
 @pytest.mark.parametrize("text", ["", "half", "whole\n"])
 def test_what_comes_behind_the_answer_begins_a_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     for end in (lambda out: out.result("end_turn"), lambda out: out.error(RpcError("No"))):
-        out = TextReport()
+        out = TextReport("ask")
         out.update(AgentMessageChunk(content=TextContent(text=text)))
         end(out)
         assert capsys.readouterr().out == (f"{text.rstrip()}\n" if text else "")

@@ -20,6 +20,7 @@ from acp_server.schema import (
     Notice,
     Plan,
     PlanEntry,
+    RequestPermissionRequest,
     ResourceLink,
     Terminal,
     TextContent,
@@ -27,6 +28,7 @@ from acp_server.schema import (
     ToolCall,
     ToolCallLocation,
     ToolCallProgress,
+    ToolCallUpdate,
     UnknownSessionUpdate,
     UnstructuredCommandInput,
     UsageUpdate,
@@ -331,3 +333,25 @@ def test_what_a_terminal_of_the_agent_writes_is_shown_with_its_tool_call(written
 def test_a_notice_is_a_line(written: list[str]) -> None:
     shown(Notice(severity="warning", title="Low on space", description="Two\nlines"))
     assert "Low on space  Two" in text_of(written)
+
+
+@pytest.mark.parametrize(
+    ("preview", "arguments", "times"),
+    [
+        ("May it?\n\n~~~~\npath: z.txt\ntext: abc\n~~~~\n", {"path": "z.txt", "text": "abc"}, 1),
+        ("path: z.txt\ntext: \nabc\nd\n", {"path": "z.txt", "text": "abc\nd\n"}, 1),
+        ("path: z.txt\n    text: abc", {"path": "z.txt", "text": "abc"}, 2),
+        ("path: z.txt\ntext: abcd", {"path": "z.txt", "text": "abc"}, 2),
+        ("path: z.txt\n" + "line\n" * 20 + "more: 1", {"path": "z.txt", "more": 1}, 2),
+        ("path: z.txt", "path: z.txt", 2),
+    ],
+    ids=["the same", "long texts", "indented", "more of it", "not seen as a whole", "no names"],
+)
+def test_a_question_shows_arguments_once_that_stand_in_the_preview(
+    written: list[str], preview: str, arguments: Any, times: int
+) -> None:
+    call = ToolCallUpdate(
+        tool_call_id="c", title="Write", raw_input=arguments, content=[Content(content=TextContent(text=preview))]
+    )
+    Screen().question(RequestPermissionRequest(session_id="s", tool_call=call, options=[]))
+    assert text_of(written).count("path: z.txt") == times

@@ -126,7 +126,7 @@ def chat(
             raise UsageError("--yes and --deny exclude each other")
         if prompt is not None and sessions:
             raise UsageError("-p and --sessions exclude each other")
-        answer: Answer = "yes" if yes else "no" if deny or prompt is not None else "ask"
+        answer: Answer = "yes" if yes else "no" if deny else "ask"
         command = agent_command(agent)
         if command.is_served_here:
             _check_order(agent)

@@ -13,7 +13,7 @@ from acp_server.agent.process import Signals
 from acp_server.cli.chat import Exit, of_error, of_stop_reason, opening
 from acp_server.cli.chat.commands import show_sessions
 from acp_server.cli.chat.opening import Wishes
-from acp_server.cli.chat.report import JsonReport, TextReport, complain
+from acp_server.cli.chat.report import JsonReport, TextReport
 from acp_server.cli.screen import Screen
 from acp_server.client import LocalTerminals, RemoteAgent, RemoteTurn, allow_once, reject_once
 from acp_server.client.handlers import PermissionAnswer
@@ -32,7 +32,7 @@ class OneShot:
     def __init__(self, wishes: Wishes, text: str, *, as_json: bool) -> None:
         self._wishes = wishes
         self._text = text
-        self._report = JsonReport() if as_json else TextReport()
+        self._report = JsonReport() if as_json else TextReport(wishes.answer)
         self._agent: RemoteAgent | None = None
         self._turn: RemoteTurn | None = None
         self._whole = anyio.CancelScope()
@@ -104,7 +104,7 @@ class OneShot:
 
 async def list_sessions(wishes: Wishes, *, as_json: bool) -> Exit:
     """Show the agent's sessions of the folder. Raises CannotWrite when nothing can be written any more."""
-    report = JsonReport() if as_json else TextReport()
+    report = JsonReport() if as_json else TextReport(wishes.answer)
     with report.output.needed():
         try:
             async with _started(wishes, report) as agent:
@@ -129,5 +129,5 @@ async def _started(wishes: Wishes, report: TextReport | JsonReport) -> AsyncGene
         report.permission(request, answer if isinstance(answer, PermissionOption) else None)
         return answer
 
-    async with opening.started(wishes, permission, LocalTerminals(), complain) as agent:
+    async with opening.started(wishes, permission, LocalTerminals(), report.complain) as agent:
         yield agent

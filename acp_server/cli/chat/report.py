@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from acp_server.agent.log import entry
-from acp_server.cli.chat.opening import NotServed
+from acp_server.cli.chat.opening import Answer, NotServed
 from acp_server.cli.output import Output
 from acp_server.cli.screen import clean
 from acp_server.cli.screen_call import HEAD, text_of
@@ -35,15 +35,11 @@ from acp_server.schema import (
 from acp_server.wire import codec
 
 
-def complain(line: str) -> None:
-    """Write a line to standard error."""
-    sys.stderr.write(entry(line))
-
-
 class TextReport:
-    """What the agent says, on standard output; all else on standard error."""
+    """What the agent says, on standard output; all else on standard error. Questions are answered as `wish` says."""
 
-    def __init__(self) -> None:
+    def __init__(self, wish: Answer) -> None:
+        self._wish: Answer = wish
         self.output = Output()
         self._line_start = True
         self._is_stopped = False
@@ -56,10 +52,10 @@ class TextReport:
         if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent):
             self._write(clean(update.content.text))
         elif isinstance(update, ToolCall | ToolCallUpdate) and update.title is not None:
-            complain(f"* {update.title}")
+            self.complain(f"* {update.title}")
         if self._is_stopped and isinstance(update, ToolCallUpdate) and update.status == "failed":
             for line in _text_lines(update.content or ()):
-                complain(f"    {line}")
+                self.complain(f"    {line}")
 
     def stopped(self) -> None:
         """The user has stopped the turn. What the tools say that this ends is all that is left of their work."""
@@ -68,19 +64,26 @@ class TextReport:
     def permission(self, request: RequestPermissionRequest, answer: PermissionOption | None) -> None:
         """The agent has asked, and was answered."""
         what = request.tool_call.title or request.tool_call.tool_call_id
-        complain(f"? {what}: {'none' if answer is None else answer.name}")
+        refused = {"ask": "refused (--yes allows it)", "no": "refused (--deny)"}
+        self.complain(f"? {what}: {refused.get(self._wish) or ('none' if answer is None else answer.name)}")
 
     def result(self, reason: str) -> None:
         """The turn is over."""
         self._end_line()
         if reason != "end_turn":
-            complain(f"({reason})")
+            self.complain(f"({reason})")
 
     def error(self, error: AcpError) -> None:
         """There is no result."""
         self._end_line()
         if not isinstance(error, NotServed):
-            complain(f"acp-server: {error}")
+            self.complain(f"acp-server: {error}")
+
+    def complain(self, line: str) -> None:
+        """Write a line to standard error: at the start of one, if both outputs are to be seen on a terminal."""
+        if sys.stderr.isatty() and sys.stdout and sys.stdout.isatty():
+            self._end_line()
+        sys.stderr.write(entry(line))
 
     def _write(self, text: str) -> None:
         if text:
@@ -131,6 +134,10 @@ class JsonReport:
 
     def stopped(self) -> None:
         """See `TextReport`."""
+
+    def complain(self, line: str) -> None:
+        """See `TextReport`."""
+        sys.stderr.write(entry(line))
 
     def write(self, value: dict[str, Any]) -> None:
         """Write one object."""

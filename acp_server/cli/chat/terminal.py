@@ -20,7 +20,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from acp_server.cli.chat.live_screen import LiveScreen
 from acp_server.cli.chat.typed import Commands, OwnHistory, TypedInput
-from acp_server.cli.chat.user import history_file, readable
+from acp_server.cli.chat.user import answers_there_are, history_file, readable
 from acp_server.schema import AvailableCommand
 
 _FRAME: Final = 0.04
@@ -179,7 +179,7 @@ class TerminalUser:
         asked = ""
         question = self._typed.question
         if question is not None and question.takes_keys:
-            asked = self.screen.painted(f"    1-{question.answers}, or Enter for none: {question.typed}\n")
+            asked = self.screen.painted(f"{answers_there_are(question.answers)}{question.typed}\n")
         return ANSI(f"{self.screen.live()}{asked}> ")
 
 

@@ -147,7 +147,7 @@ class PlainUser:
             await anyio.sleep(PAUSE)
             self._lines.put_by(lines_typed_ahead(_INPUT))
         while True:
-            self._ask(f"    1-{answers}, or Enter for none: ")
+            self._ask(answers_there_are(answers))
             line = await self._lines.next(put_by=False)
             if line is None:
                 self.screen.line()
@@ -243,6 +243,11 @@ class _Lines:
             self._ready.append(_text(self._rest))
             self._rest = b""
         self._arrived.set()
+
+
+def answers_there_are(count: int) -> str:
+    """What stands in front of the user's answer to a question with so many answers."""
+    return f"    {'1' if count == 1 else f'1-{count}'}, or Enter for none: "
 
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
