@@ -184,7 +184,7 @@ class ConnectionClosed(AcpError):
 
     def __init__(self, method: str | None = None) -> None:
         self.method = method
-        super().__init__("Connection closed" if method is None else f"Connection closed: {method} has no answer")
+        super().__init__("Connection closed" if method is None else f"Connection closed before {method} was answered")
 
 
 class RequestTimeout(AcpError, TimeoutError):
@@ -281,7 +281,7 @@ class AgentExited(ConnectionClosed):
         else:
             what = f"the agent exited with status {exit_code}"
         if method is not None:
-            what += f"; {method} has no answer"
+            what += f"; it {'has not' if exit_code is None else 'ended before it'} answered {method}"
         if stderr:
             # It may be older than what ended the agent.
             what += "; the end of its log:" + indented(f"\n{stderr}")

@@ -296,7 +296,7 @@ def test_an_agent_that_dies_in_a_turn_or_at_the_prompt_is_told_of_without_a_trac
     with drawn(TALKER) as user:
         user.shows("Talker 7")
         user.type("exit" + ENTER)
-        user.shows("the agent exited with status 9; session/prompt has no answer")
+        user.shows("the agent exited with status 9; it ended before it answered session/prompt")
         user.ends(1)
         assert "Traceback" not in user.text + user.program.stderr
     (tmp_path / "dying.py").write_text(DYING)

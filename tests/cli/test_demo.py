@@ -96,4 +96,5 @@ def test_an_agent_that_cannot_serve_is_one_line_and_exit_code_1(
 
     monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", "raise SystemExit(7)"))
     assert main(["demo", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == "acp-server: the agent exited with status 7; initialize has no answer\n"
+    why = "the agent exited with status 7; it ended before it answered initialize"
+    assert capsys.readouterr().err == f"acp-server: {why}\n"

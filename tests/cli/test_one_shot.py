@@ -101,7 +101,7 @@ def test_on_a_terminal_what_is_no_answer_begins_a_line(tmp_path: Path) -> None:
     ("prompt", "agent", "code", "said"),
     [
         ("error", TALKER, 1, "Internal error (-32603)"),
-        ("exit", TALKER, 1, "the agent exited with status 9; session/prompt has no answer"),
+        ("exit", TALKER, 1, "the agent exited with status 9; it ended before it answered session/prompt"),
         ("hi", "nosuch", 2, "nosuch cannot be started: there is no such program"),
         ("refuse", TALKER, 3, "(refusal)"),
         ("limit", TALKER, 4, "(max_tokens)"),

@@ -61,7 +61,7 @@ async def test_an_agent_that_dies_at_start_is_reported_with_its_status_and_the_e
             assert exited.value.method == "initialize"
             assert exited.value.stderr == "loading\ncannot find the model"
             assert str(exited.value) == (
-                "the agent exited with status 3; initialize has no answer; the end of its log:\n"
+                "the agent exited with status 3; it ended before it answered initialize; the end of its log:\n"
                 "    loading\n    cannot find the model"
             )
             with pytest.raises(AgentExited):
@@ -105,6 +105,9 @@ async def test_an_agent_that_closes_its_output_and_lives_is_lost_and_ended(spawn
         with pytest.raises(AgentExited, match="although it still runs") as exited:
             await agent.initialize()
         assert exited.value.exit_code is None
+        assert str(exited.value).startswith(
+            "the agent closed its output although it still runs; it has not answered initialize"
+        )
         # Nobody waits a second time to see whether it will still end.
         with anyio.fail_after(0.5), pytest.raises(AgentExited):
             await agent.request("_again")
