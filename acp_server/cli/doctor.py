@@ -108,27 +108,23 @@ class Examination:
             raise click.exceptions.Exit(128 + self._signal)
 
     async def _until_signalled(self, signals: Signals) -> None:
+        failure: UsageError | None = None
         with self._screen.output.needed():
-            failure = await self._until_over(signals)
+            async with anyio.create_task_group() as tasks:
+
+                def end(number: int) -> None:
+                    self._signal = number
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(signals.deliver, end)
+                try:
+                    await self._everything()
+                except UsageError as error:
+                    # It is raised behind the task group, which would wrap it.
+                    failure = error
+                tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
-
-    async def _until_over(self, signals: Signals) -> UsageError | None:
-        failure: UsageError | None = None
-        async with anyio.create_task_group() as tasks:
-
-            def end(number: int) -> None:
-                self._signal = number
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(signals.deliver, end)
-            try:
-                await self._everything()
-            except UsageError as error:
-                # It is raised behind the task group, which would wrap it.
-                failure = error
-            tasks.cancel_scope.cancel()
-        return failure
 
     async def _everything(self) -> None:
         with tempfile.TemporaryDirectory(prefix="acp-doctor-") as home:

@@ -1,9 +1,9 @@
 """Standard output that takes nothing more: how a command ends then.
 
 A reader that has seen enough closes its pipe, or a disk is full. What an agent says is written by handlers of its
-messages, and an exception there is only logged: so the first failure is kept here, and ends the block of the command
-that needs its output (`Output.needed`). What a command writes elsewhere fails as an OSError, often in an
-ExceptionGroup, which `written` finds. Files that a command opens by itself are not looked after here.
+messages, where an exception is only logged. So the first failure is kept here, and ends the block of the command that
+needs its output (`Output.needed`). What a command writes elsewhere fails as an OSError, often in an ExceptionGroup,
+which `written` finds. Files that a command opens by itself are not looked after here.
 """
 
 from __future__ import annotations
