@@ -27,7 +27,7 @@ def test_the_text_of_a_peers_error_neither_steers_a_terminal_nor_forges_an_entry
 def test_what_an_agent_logged_once_is_not_taken_for_the_reason_why_it_ended() -> None:
     error = AgentExited("session/prompt", 1, "the tool failed\n\x1b[31mTraceback")
     assert str(error) == (
-        "the agent exited with status 1; session/prompt has no answer; the end of its log:\n"
+        "the agent exited with status 1; it ended before it answered session/prompt; the end of its log:\n"
         "    the tool failed\n    \\x1b[31mTraceback"
     )
     assert error.stderr == "the tool failed\n\x1b[31mTraceback"
