@@ -41,7 +41,7 @@ from acp_server.schema import (
     StringPropertySchema,
     TitledMultiSelectItems,
 )
-from acp_server.schema.base import first_problem
+from acp_server.schema.base import check_of
 from acp_server.wire.codec import DecodeError, decode
 
 _INT64: Final = 2**63
@@ -63,7 +63,7 @@ def misfit(form: ElicitationSchema, content: dict[str, Any]) -> str | None:
         # Each of the others would make an error of its own.
         return f"{next(iter(content.keys() - fields.keys()))[:_LONGEST]}: Extra inputs are not permitted"
     try:
-        validator = SchemaValidator(first_problem(core_schema.typed_dict_schema(fields, extra_behavior="forbid")))
+        validator = check_of(core_schema.typed_dict_schema(fields, extra_behavior="forbid"))
     except SchemaError:
         return None  # There are names or choices in it that cannot be written: let the agent see to it.
     try:

@@ -31,7 +31,7 @@ from pydantic import (
     ValidationError,
     model_serializer,
 )
-from pydantic_core import CoreSchema, PydanticOmit, core_schema
+from pydantic_core import CoreSchema, PydanticOmit, SchemaValidator, core_schema
 
 T = TypeVar("T")
 
@@ -163,6 +163,12 @@ def first_problem(schema: Any, done: type | None = None) -> Any:
         return {**copied, "fail_fast": True} if kind in _COLLECTIONS else copied
 
     return copy(schema, True)
+
+
+def check_of(schema: CoreSchema) -> SchemaValidator:
+    """A check that ends at the first wrong item of a collection, for a schema of pydantic's that was made elsewhere."""
+    # A model within it has a validator of its own already, made without that: it is made anew.
+    return SchemaValidator(first_problem(schema), _use_prebuilt=False)
 
 
 @dataclass(frozen=True, slots=True)

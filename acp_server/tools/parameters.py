@@ -146,11 +146,9 @@ class Parameters:
 
     @cached_property
     def _validator(self) -> SchemaValidator:
-        from pydantic_core import SchemaValidator
+        from acp_server.schema.base import check_of
 
-        from acp_server.schema.base import first_problem
-
-        return SchemaValidator(first_problem(self._adapter.core_schema))
+        return check_of(self._adapter.core_schema)
 
     @cached_property
     def _adapter(self) -> TypeAdapter[dict[str, Any]]:

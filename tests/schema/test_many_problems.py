@@ -1,6 +1,7 @@
 """A message in which very much is wrong costs little: to find out, to tell, and to leave out."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
@@ -75,6 +76,42 @@ def test_what_is_told_of_many_wrong_arguments_of_an_authors_method_is_short() ->
     with pytest.raises(InvalidParams) as refused:
         Parameters(add, lambda _: False).read({"numbers": ["one", "two"], "names": {"a": "x", "b": "y"}})
     assert [each["path"] for each in refused.value.data["problems"]] == ["numbers[0]", "names.a"]
+
+
+class Numbers(BaseModel):
+    numbers: list[int]
+
+
+@dataclass
+class Plain:
+    numbers: list[int]
+
+
+class Tree(BaseModel):
+    below: list["Tree"] = []
+
+
+WRONG = {"numbers": ["one", "two"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "path"),
+    [
+        (Numbers, WRONG, "it.numbers[0]"),
+        (Plain, WRONG, "it.numbers[0]"),
+        (Tree, {"below": [{"below": [1, 2]}, 3]}, "it.below[0].below[0]"),
+        (list[Numbers], [WRONG, WRONG], "it[0].numbers[0]"),
+    ],
+)
+def test_an_argument_that_is_a_model_of_the_authors_is_checked_to_its_first_wrong_item(
+    kind: Any, value: Any, path: str
+) -> None:
+    def take(it: Any) -> None: ...
+
+    take.__annotations__["it"] = kind
+    with pytest.raises(InvalidParams) as refused:
+        Parameters(take, lambda _: False).read({"it": value})
+    assert [each["path"] for each in refused.value.data["problems"]] == [path]
 
 
 def test_of_very_many_problems_only_their_number_is_told() -> None:

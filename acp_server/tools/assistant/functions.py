@@ -19,6 +19,7 @@ from typing import Any, Final
 from pydantic import BaseModel, StrictBool, TypeAdapter, ValidationError
 
 from acp_server.errors import InvalidParams, UsageError
+from acp_server.schema.base import check_of
 from acp_server.tasks.threads import Threads
 from acp_server.tools.approval import Approval
 from acp_server.tools.assistant.manifest import Said
@@ -108,7 +109,7 @@ class Registered:
                 except Exception:
                     return None  # it exists for type checkers only
                 if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel)):
-                    return TypeAdapter[Any](kind)
+                    return check_of(TypeAdapter[Any](kind).core_schema)
         return None
 
 
