@@ -183,7 +183,7 @@ class Lifecycle:
                 raise RequestCancelled
         except BaseException:
             if is_new and session.state.saves:
-                # The store may have it by now, or later; and the client is told that there is none.
+                # The store may have it by now, or later. But the client is told that it does not exist.
                 call.connection.background(self._definition.store.delete, record.id)
             await session.close()
             raise

@@ -245,7 +245,7 @@ async def test_a_turn_that_was_not_begun_says_so_to_whoever_waits_for_it() -> No
                 await turn.wait()
         await peer.barrier()
         assert not peer.all("session/prompt")
-        # It is none the worse for it.
+        # It can still be begun.
         async with turn:
             await peer.finish(await peer.expect_request("session/prompt"))
             assert (await turn.wait()).stop_reason == "end_turn"

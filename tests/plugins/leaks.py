@@ -87,7 +87,7 @@ def _new_threads(before: set[threading.Thread]) -> list[threading.Thread]:
 
 def _children() -> set[int]:
     if hasattr(os, "waitid"):
-        # One system call says that there are none, as usual.
+        # As a rule there is no child, and one system call says so.
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:

@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     parts = [list(part) for _, part in groupby(items, lambda item: _part(item.nodeid))]
     waiting = [part for part in parts if part[0].nodeid.startswith(WAITING)]
     working = [part for part in parts if not part[0].nodeid.startswith(WAITING)]
-    # At the end of the run there are none, for then the other processes would wait for theirs.
+    # The last quarter of the run has no such module: the other processes would have to wait for its end.
     room = max(1, len(working) * 3 // 4 // max(1, len(waiting)))
     items.clear()
     for number, part in enumerate(working):

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from acp_server.agent.process import Signals
 from acp_server.cli.chat import Exit, of_error, opening
 from acp_server.cli.chat.commands import OFFERED, LocalCommands
 from acp_server.cli.chat.opening import NotServed, Wishes
-from acp_server.cli.chat.user import User
+from acp_server.cli.chat.user import Interrupts, User
 from acp_server.client import LocalTerminals, RemoteAgent, RemoteSession, allow_once, reject_once
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError, AgentExited, AuthRequired, ConnectionClosed
@@ -48,12 +47,10 @@ class Conversation:
         """Whether the agent has written to standard error, which was shown."""
         self._last_line = ""
         self._repeated = 0
-        self._undelivered = 0
-        """How often Ctrl-C was pressed that the event loop does not know of."""
 
     async def run(self) -> Exit:
         """Talk until the user leaves, or the agent is gone. Raises CannotWrite when nothing can be shown any more."""
-        signals = Signals(self._pressed)
+        signals = Interrupts()
         signals.take()
         try:
             with self._screen.output.needed():
@@ -218,14 +215,7 @@ class Conversation:
 
     # -- what the user does
 
-    def _pressed(self, number: int) -> None:
-        # In the signal handler: the loop may be stuck in writing to a terminal that takes nothing.
-        self._undelivered += number == signal.SIGINT
-        if self._undelivered > 2:
-            raise KeyboardInterrupt
-
     def _signalled(self, number: int) -> None:
-        self._undelivered = 0
         if number == signal.SIGINT:
             self._interrupted()
         else:

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from acp_server.agent.process import Signals
 from acp_server.cli.chat import Exit, of_error, of_stop_reason, opening
 from acp_server.cli.chat.commands import show_sessions
 from acp_server.cli.chat.opening import Wishes
 from acp_server.cli.chat.report import JsonReport, TextReport
+from acp_server.cli.chat.user import Interrupts
 from acp_server.cli.screen import Screen
 from acp_server.client import LocalTerminals, RemoteAgent, RemoteTurn, allow_once, reject_once
 from acp_server.client.handlers import PermissionAnswer
@@ -40,13 +40,11 @@ class OneShot:
         """None before it is known what became of the prompt."""
         self._stops = 0
         """How often the user wanted it to end."""
-        self._undelivered = 0
-        """How often Ctrl-C was pressed that the event loop does not know of."""
 
     async def run(self) -> Exit:
         """Have the prompt answered; the exit status. Raises CannotWrite, and cancels the turn, when nothing can be
         written any more."""
-        signals = Signals(self._pressed)
+        signals = Interrupts()
         signals.take()
         try:
             with self._report.output.needed():
@@ -84,14 +82,7 @@ class OneShot:
     def _over(self, status: Exit) -> None:
         self._exit = Exit.CANCELLED if self._stops else status
 
-    def _pressed(self, number: int) -> None:
-        # In the signal handler: the loop may be stuck in writing to a terminal that takes nothing.
-        self._undelivered += number == signal.SIGINT
-        if self._undelivered > 2:
-            raise KeyboardInterrupt
-
     def _signalled(self, number: int) -> None:
-        self._undelivered = 0
         self._stops += 1
         if self._stops > 1 and self._agent is not None and self._agent.process is not None:
             self._agent.process.kill()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import sys
 import threading
 from collections import deque
@@ -22,6 +23,7 @@ from typing import Any, Final, Protocol
 import anyio
 import anyio.lowlevel
 
+from acp_server.agent.process import Signals
 from acp_server.cli.screen import Screen
 from acp_server.schema import AvailableCommand
 
@@ -243,6 +245,29 @@ class _Lines:
             self._ready.append(_text(self._rest))
             self._rest = b""
         self._arrived.set()
+
+
+class Interrupts(Signals):
+    """The signals to a chat. A third Ctrl-C of which the event loop has not heard ends the program at once."""
+
+    def __init__(self) -> None:
+        super().__init__(self._pressed)
+        self._unheard = 0
+
+    def _pressed(self, number: int) -> None:
+        # In the signal handler: the loop may be stuck in writing to a terminal that takes nothing.
+        self._unheard += number == signal.SIGINT
+        if self._unheard > 2:
+            raise KeyboardInterrupt
+
+    async def deliver(self, act: Callable[[int], None]) -> None:
+        """See `Signals`."""
+
+        def heard(number: int) -> None:
+            self._unheard = 0
+            act(number)
+
+        await super().deliver(heard)
 
 
 def answers_there_are(count: int) -> str:
