@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +107,16 @@ def test_the_schema_command_checks_and_writes(tmp_path: object, capsys: pytest.C
     assert "stale: " in capsys.readouterr().err
     assert main(["schema", folder]) == 0
     assert main(["schema", "--check", folder]) == 0
+
+
+def test_a_chat_that_looks_at_the_options_of_serve_leaves_them_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve = commands.get_command(None, "serve")  # pyright: ignore[reportArgumentType]
+    # What click remembers of a command that has been looked at before.
+    monkeypatch.setattr(serve, "_help_option", None)
+    agent = tmp_path / "agent.py"
+    agent.write_text("")
+    assert main(["chat", "-p", "hi", str(agent), "extra", "words"]) == 2
+    assert main(["serve", "-h"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: acp-server serve ")

@@ -186,7 +186,9 @@ def _check_served(agent: tuple[str, ...], command: AgentCommand) -> None:
     from acp_server.cli.commands import serve
 
     try:
-        serve.make_context("acp-server serve", list(command.words[len(SERVE) :]))
+        # As a command of ours: click takes the names of its help from its first context, and keeps them.
+        root = click.get_current_context().find_root()
+        serve.make_context("serve", list(command.words[len(SERVE) :]), parent=root)
     except click.UsageError as error:
         what = error.format_message()
         raise UsageError(f"what stands behind {agent[0]} is for `acp-server serve`, which says: {what}") from None
