@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,11 +108,36 @@ class _Tee:
         try:
             # Only now, for it may have to wait, or fail, and the agent is not to be left behind then.
             sys.stderr.write(entry(first_words))
-            code = self._process.wait()
+            code = self._wait()
             output.join(_LINGER)
         finally:
             self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
         return code if code >= 0 else 128 - code
+
+    def _wait(self) -> int:
+        """Pass signals on until the agent ends: its exit code.
+
+        A call of the system that waits for the end does not see a signal that comes just before it: that one would be
+        passed on with the next. So a thread waits for the end, and this one for bytes, which signals write, too.
+        """
+        woken, wakes = socket.socketpair()
+        with woken, wakes:
+            wakes.setblocking(False)
+            signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+            ending = threading.Thread(target=self._tell_the_end, args=(wakes,), daemon=True)
+            ending.start()
+            try:
+                while self._process.returncode is None:
+                    woken.recv(_READ_SIZE)
+            finally:
+                signal.set_wakeup_fd(-1)
+            ending.join()
+        return self._process.returncode
+
+    def _tell_the_end(self, wakes: socket.socket) -> None:
+        self._process.wait()
+        with suppress(BlockingIOError):  # it is full of signals, and wakes as well
+            wakes.send(b"\0")
 
     def _to_agent(self) -> None:
         assert self._process.stdin is not None

@@ -25,10 +25,11 @@ while data := os.read(0, 65536): os.write(1, data)
 os.write(1, b'the end'); raise SystemExit(7)
 """
 SIGNALS = """
-import os, signal, sys
-for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(n, lambda n, _: os.write(1, b'%d\\n' % n))
+import os, signal
+signals = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 os.write(1, b'%d\\n' % os.getpid())
-while True: signal.pause()
+while True: os.write(1, b'%d\\n' % signal.sigwait(signals))
 """
 STUBBORN = """
 import os, signal, time
