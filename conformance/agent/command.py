@@ -18,8 +18,8 @@ from conformance.report.terminal import Terminal
 
 from . import cases
 from . import profile as profiles
+from .launch import open_agent
 from .run import AgentRun
-from .subject import open_agent
 from .v2 import cases as v2
 from .watch import UNKNOWN, Watched, as_toml, watch
 

@@ -28,11 +28,12 @@ from conformance.core.violation import Rule, Violation
 
 from .exchange import NoAnswer
 from .judged import Judged, because_of, result_of, untried
+from .launch import open_agent
 from .observed import Conduct, Observed
 from .probe import Probe, probe
 from .profile import Profile
 from .situation import missing
-from .subject import FENCE, VERSION, Agent, open_agent
+from .subject import FENCE, VERSION, Agent
 from .tour import tour
 from .v2.tour import tour as tour_of_version_2
 from .watch import Watched, watch
@@ -131,8 +132,6 @@ class AgentRun:
     @property
     def _limit(self) -> float:
         return self._start_patience + _STEPS * self._patience
-
-    # The cases, beside each other.
 
     async def _all(self, chosen: Sequence[Case], progress: Progress | None) -> None:
         self._probe = await self._find_out(watching=self.watching and any(case.needs for case in chosen))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.agent.cases.nested import ends_without_the_client, in_flight
+from conformance.agent.cases.nested import in_flight
+from conformance.agent.cases.nested_cancelled import ends_without_the_client
 from conformance.agent.cases.permission import asked, deeds, option
 from conformance.agent.cases.session_cancel import ends_cancelled, running
 from conformance.agent.registry import case

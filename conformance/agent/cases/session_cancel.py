@@ -28,11 +28,33 @@ async def running(agent: Agent, session: str, situation: str = "hang") -> Pendin
     return prompt
 
 
+async def cancelled(agent: Agent, situation: str = "hang") -> tuple[str, Pending]:
+    """The session and the prompt of a turn that was under way when it was cancelled."""
+    session = await agent.session()
+    prompt = await running(agent, session, situation)
+    await agent.cancel(session)
+    return session, prompt
+
+
 async def ends_cancelled(prompt: Pending) -> None:
     """The prompt is answered with the stop reason `cancelled`, or the case fails."""
     reason = stop_reason(await prompt.result())
     if reason != "cancelled":
         fail(f"the stop reason is {reason!r} instead of 'cancelled'", at=prompt.position)
+
+
+async def is_answered_once(agent: Agent, prompt: Pending) -> None:
+    """The prompt, which has an answer, gets no other one, or the case fails."""
+    await agent.settle()
+    if len(prompt.answers) != 1:
+        fail(f"{len(prompt.answers)} answers to one prompt")
+
+
+async def says_no_more(agent: Agent, session: str, prompt: Pending) -> None:
+    """The turn reports nothing behind its answer, or the case fails."""
+    await agent.settle()
+    if late := agent.spoken(session, since=prompt.position or 0):
+        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}", at=late[0].position)
 
 
 async def no_answer_to_a_notification(agent: Agent) -> None:
@@ -53,9 +75,7 @@ async def no_answer_to_a_notification(agent: Agent) -> None:
 )
 async def answers_cancelled(agent: Agent) -> None:
     """A cancelled turn is answered with the stop reason `cancelled`."""
-    session = await agent.session()
-    prompt = await running(agent, session)
-    await agent.cancel(session)
+    _, prompt = await cancelled(agent)
     await ends_cancelled(prompt)
 
 
@@ -64,9 +84,7 @@ async def answers_cancelled(agent: Agent) -> None:
 )
 async def is_no_error(agent: Agent) -> None:
     """A cancelled turn is not answered with an error."""
-    session = await agent.session()
-    prompt = await running(agent, session)
-    await agent.cancel(session)
+    _, prompt = await cancelled(agent)
     await prompt.result()
 
 
@@ -75,13 +93,9 @@ async def is_no_error(agent: Agent) -> None:
 )
 async def answers_once(agent: Agent) -> None:
     """A cancelled turn is answered exactly once."""
-    session = await agent.session()
-    prompt = await running(agent, session)
-    await agent.cancel(session)
+    _, prompt = await cancelled(agent)
     await prompt.answer()
-    await agent.settle()
-    if len(prompt.answers) != 1:
-        fail(f"{len(prompt.answers)} answers to one prompt")
+    await is_answered_once(agent, prompt)
 
 
 @case(
@@ -94,14 +108,10 @@ async def answers_once(agent: Agent) -> None:
 )
 async def says_nothing_after_the_answer(agent: Agent) -> None:
     """What a cancelled turn still reports comes before its answer."""
-    session = await agent.session()
-    prompt = await running(agent, session)
-    await agent.cancel(session)
+    session, prompt = await cancelled(agent)
     await prompt.answer()
     await agent.pause()  # the end of its input may keep an agent from saying what it was about to say
-    await agent.settle()
-    if late := agent.spoken(session, since=prompt.position or 0):
-        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}", at=late[0].position)
+    await says_no_more(agent, session, prompt)
 
 
 @case(
@@ -114,21 +124,15 @@ async def says_nothing_after_the_answer(agent: Agent) -> None:
 )
 async def says_nothing_after_a_slow_stop(agent: Agent) -> None:
     """A turn that is slow to stop reports nothing after its answer either."""
-    session = await agent.session()
-    prompt = await running(agent, session, "stubborn")
-    await agent.cancel(session)
+    session, prompt = await cancelled(agent, "stubborn")
     await prompt.answer()
-    await agent.settle()
-    if late := agent.spoken(session, since=prompt.position or 0):
-        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}", at=late[0].position)
+    await says_no_more(agent, session, prompt)
 
 
 @case("session-cancel/slow-stop", level=MUST, source=SOURCE, section=SECTION, behaviours=["F1"], needs="stubborn")
 async def a_slow_stop_is_cancelled_too(agent: Agent) -> None:
     """A turn that is slow to stop is answered `cancelled`."""
-    session = await agent.session()
-    prompt = await running(agent, session, "stubborn")
-    await agent.cancel(session)
+    _, prompt = await cancelled(agent, "stubborn")
     await ends_cancelled(prompt)
 
 
@@ -142,9 +146,7 @@ async def a_slow_stop_is_cancelled_too(agent: Agent) -> None:
 )
 async def is_not_answered(agent: Agent) -> None:
     """The notification session/cancel itself is not answered."""
-    session = await agent.session()
-    prompt = await running(agent, session)
-    await agent.cancel(session)
+    _, prompt = await cancelled(agent)
     await prompt.answer()
     await agent.fence()
     await no_answer_to_a_notification(agent)
@@ -182,9 +184,7 @@ async def leaves_other_sessions(agent: Agent) -> None:
 )
 async def session_lives(agent: Agent) -> None:
     """After a cancelled turn the session takes the next prompt."""
-    session = await agent.session()
-    prompt = await running(agent, session)
-    await agent.cancel(session)
+    session, prompt = await cancelled(agent)
     await prompt.answer()
     after = await agent.prompt(session, "quick")
     if stop_reason(await after.result()) == "cancelled":
@@ -241,9 +241,7 @@ async def twice_is_once(agent: Agent) -> None:
     prompt = await running(agent, session)
     await at_once(agent, *2 * [{"method": "session/cancel", "params": {"sessionId": session}}])
     await prompt.answer()
-    await agent.settle()
-    if len(prompt.answers) != 1:
-        fail(f"{len(prompt.answers)} answers to one prompt")
+    await is_answered_once(agent, prompt)
 
 
 @case(
@@ -256,9 +254,7 @@ async def twice_is_once(agent: Agent) -> None:
 )
 async def twice_while_stopping(agent: Agent) -> None:
     """A second cancel while the turn stops changes nothing: it is answered `cancelled`."""
-    session = await agent.session()
-    prompt = await running(agent, session, "stubborn")
-    await agent.cancel(session)
+    session, prompt = await cancelled(agent, "stubborn")
     await agent.cancel(session)
     await ends_cancelled(prompt)
 

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from conformance.agent import profile
 from conformance.agent.cases import load
+from conformance.agent.launch import open_agent
 from conformance.agent.profile import Situation
 from conformance.agent.run import AgentRun
-from conformance.agent.subject import open_agent
 from conformance.agent.watch import GREETING, UNKNOWN, Turn, Watched, as_toml, watch
 from conformance.cli import main
 from conformance.core.process import Process
