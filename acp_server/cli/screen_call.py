@@ -36,6 +36,9 @@ MOST_CHANGED: Final = 200
 MOST_CHARACTERS: Final = 20_000
 """Of one argument that are shown."""
 
+_OUTCOMES: Final = ("rejected", "cancelled")
+"""What `_meta.outcome` tells of a call that the protocol can only say `failed` of."""
+
 _KEPT: Final = 250
 """Lines at either end of what a command writes that are kept at least."""
 
@@ -89,6 +92,7 @@ class Call:
         self._outputs: Mapping[str, CommandOutput] = {} if outputs is None else outputs
         self.title = title
         self.status: str | None = None
+        self._outcome: Any = None
         self.arguments: Any = None
         """What it is called with, as far as the agent has said so."""
         self.place = ""
@@ -103,7 +107,9 @@ class Call:
         """Take over its title and status; whether one of them is different."""
         before = self.title, self.status
         self.title = update.title or self.title
-        self.status = update.status or self.status
+        if update.status:
+            self.status = update.status
+            self._outcome = (update.meta or {}).get("outcome")
         self.arguments = self.arguments if update.raw_input is None else update.raw_input
         self.place = place_of(update.locations) or self.place
         self.contents = self.contents if update.content is None else update.content
@@ -112,12 +118,14 @@ class Call:
     @property
     def state(self) -> str:
         """Its status, for a reader."""
+        if self.status == "failed" and self._outcome in _OUTCOMES:
+            return self._outcome
         return (self.status or "pending").replace("_", " ")
 
     @property
     def colour(self) -> str:
         """What its state is shown in."""
-        return _STATUS_COLOURS.get(self.status or "", "yellow")
+        return _STATUS_COLOURS.get(self.state, "yellow")
 
     @property
     def ended(self) -> bool:

@@ -191,8 +191,8 @@ def test_on_version_2_a_change_is_shown_whole_before_it_is_allowed_or_not(tmp_pa
     ("typed", "text", "status", "said"),
     [
         ("1", "first\n2nd\n", "completed", "`notes.txt` is changed."),
-        ("3", "first\nsecond\n", "failed", "The user did not allow it"),
-        ("", "first\nsecond\n", "failed", "It was not approved"),
+        ("3", "first\nsecond\n", "rejected", "The user did not allow it"),
+        ("", "first\nsecond\n", "rejected", "It was not approved"),
     ],
     ids=["yes", "no", "neither"],
 )
@@ -224,7 +224,7 @@ def test_ctrl_c_at_a_question_about_a_file_leaves_it_as_it_is(tmp_path: Path, wo
         user.expect("--- /dev/null\n", "+hello\n", "1) Make it\n", "none: ")
         while not user.answers("\x03"):
             pass
-        user.expect("  stopping ...\n", "  * Write `new.txt` [failed]\n", "  (cancelled)\n", "> ")
+        user.expect("  stopping ...\n", "  * Write `new.txt` [cancelled]\n", "  (cancelled)\n", "> ")
         user.type("/read new.txt\n")
         user.expect("No such file", "> ")
         user.leave()
@@ -242,8 +242,8 @@ def test_a_command_shows_what_it_prints_as_it_comes_and_keeps_it_when_ctrl_c_end
         (tmp_path / "go").touch()
         user.expect("    two\n")
         user.type("\x03")
-        rest = user.expect("  stopping ...\n", "[failed]\n    It was stopped.", "  (cancelled)\n", "> ")
-        assert "one" not in rest.split("[failed]\n")[1]  # what was shown is not shown again
+        rest = user.expect("  stopping ...\n", "[cancelled]\n    It was stopped.", "  (cancelled)\n", "> ")
+        assert "one" not in rest.split("[cancelled]\n")[1]  # what was shown is not shown again
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / "pid").read_text()), 0)
         user.leave()

@@ -56,7 +56,7 @@ def test_a_session_with_a_search_that_is_cancelled_in_the_middle_and_keeps_what_
         "[in progress]",
         ":1:1: not cancelled\n",
         "--> session/cancel\n",
-        "[failed]",
+        "[cancelled]",
         "Partial results: ",
         "before it was stopped.\n",
         "<-- stopReason cancelled, ",
@@ -72,7 +72,7 @@ def test_a_session_with_a_search_that_is_cancelled_in_the_middle_and_keeps_what_
         "+Was this allowed?\n",
         "    Make it\n",
         "--> Reject\n",
-        "[failed]",
+        "[rejected]",
         "<-- stopReason end_turn",
         "it has ended, after ",
     )

@@ -98,6 +98,27 @@ def test_a_tool_call_has_a_line_for_each_status(written: list[str]) -> None:
     assert click.style("  * 2 [failed]  3 places", fg="red") in written
 
 
+@pytest.mark.parametrize(
+    ("meta", "state", "colour"),
+    [
+        ({"outcome": "rejected"}, "rejected", "yellow"),
+        ({"outcome": "cancelled"}, "cancelled", "yellow"),
+        ({"outcome": "odd"}, "failed", "red"),
+        ({"outcome": {}}, "failed", "red"),
+        ({}, "failed", "red"),
+    ],
+)
+def test_a_call_that_the_user_has_ended_has_not_failed(
+    meta: dict[str, Any], state: str, colour: str, written: list[str]
+) -> None:
+    shown(
+        ToolCall(tool_call_id="1", title="Dig", status="in_progress", meta={"outcome": "cancelled"}),
+        ToolCallProgress(tool_call_id="1", status="failed", meta=meta),
+    )
+    assert text_of(written) == f"  * Dig [in progress]\n  * Dig [{state}]\n"
+    assert click.style(f"  * Dig [{state}]", fg=colour) in written
+
+
 def text_content(text: str) -> Content:
     return Content(content=TextContent(text=text))
 
