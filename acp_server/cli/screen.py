@@ -17,7 +17,7 @@ import click
 
 from acp_server.agent.log import UNSAFE
 from acp_server.cli.output import Output
-from acp_server.cli.screen_call import Call, CommandOutput, argument_lines, place_of, text_of
+from acp_server.cli.screen_call import Call, Calls, CommandOutput, argument_lines, place_of, text_of
 from acp_server.schema import (
     AgentThoughtChunk,
     AvailableCommand,
@@ -38,9 +38,6 @@ _WIDEST_USAGE: Final = 40
 """Characters of a command and its arguments up to which what it does stands beside the others'."""
 
 PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
-
-_MOST_CALLS: Final = 500
-"""Tool calls that are remembered, so that an update says only what has changed."""
 
 _TERMINAL: Final = ("terminal_update", "terminal_output_chunk")
 
@@ -94,8 +91,8 @@ class Screen:
         self._line_start = True
         self.speaking: type | None = None
         """The kind of chunk that the text belongs to which is being written."""
-        self._calls: dict[str, Call] = {}
         self._outputs: dict[str, CommandOutput] = {}
+        self.calls: Final = Calls(self._outputs)
 
     # -- writing
 
@@ -189,20 +186,11 @@ class Screen:
         self.say(text, **style)
 
     def _call(self, update: ToolCall | ToolCallUpdate) -> None:
-        call = self.call_of(update)
+        call = self.calls.of(update)
         if call.change(update):
             where = f"  {place}" if (place := place_of(update.locations)) else ""
             self.line(f"  * {call.title} [{call.state}]{where}", fg=call.colour)
         self._write_news(call)
-
-    def call_of(self, update: ToolCall | ToolCallUpdate) -> Call:
-        """The call that is meant. Of very many the oldest are forgotten."""
-        id = update.tool_call_id
-        if id not in self._calls:
-            if len(self._calls) >= _MOST_CALLS:
-                del self._calls[next(iter(self._calls))]
-            self._calls[id] = Call(id, self._outputs)
-        return self._calls[id]
 
     def command_wrote(self, terminal_id: str, text: str) -> None:
         """A command that runs here has written something. It is shown with the call that it belongs to."""
@@ -227,7 +215,7 @@ class Screen:
         return self._outputs.setdefault(terminal_id, CommandOutput())
 
     def _has_written(self, terminal_id: str) -> None:
-        for call in self._calls.values():
+        for call in self.calls:
             if call.shows(terminal_id):
                 self.call_wrote(call)
 
@@ -248,7 +236,7 @@ class Screen:
     def question(self, request: RequestPermissionRequest) -> None:
         """What the user is to decide: what will be done, with which arguments, how a file changes, and the answers."""
         self.update(request.tool_call)
-        call = self.call_of(request.tool_call)
+        call = self.calls.of(request.tool_call)
         self.show_call(call)
         for text, style in () if call.has_shown_arguments else argument_lines(call.arguments):
             self.line(f"    {text}", **style)

@@ -36,6 +36,9 @@ MOST_CHANGED: Final = 200
 MOST_CHARACTERS: Final = 20_000
 """Of one argument that are shown."""
 
+_MOST_CALLS: Final = 500
+"""That are remembered, so that an update says only what has changed."""
+
 _OUTCOMES: Final = ("rejected", "cancelled")
 """What `_meta.outcome` tells of a call that the protocol can only say `failed` of."""
 
@@ -199,6 +202,27 @@ class Call:
             yield from (_dim(text) for text in new)
         self._count += len(new)
         self._seen = self._text[: known + len(new)]
+
+
+class Calls:
+    """The tool calls of a session. Of very many the oldest are forgotten. `outputs`: see `Call`."""
+
+    def __init__(self, outputs: Mapping[str, CommandOutput] | None = None) -> None:
+        self._outputs = outputs
+        self._calls: dict[str, Call] = {}
+
+    def __iter__(self) -> Iterator[Call]:
+        """The oldest first."""
+        return iter(self._calls.values())
+
+    def of(self, update: ToolCall | ToolCallUpdate) -> Call:
+        """The call that is meant."""
+        id = update.tool_call_id
+        if id not in self._calls:
+            if len(self._calls) >= _MOST_CALLS:
+                del self._calls[next(iter(self._calls))]
+            self._calls[id] = Call(id, self._outputs)
+        return self._calls[id]
 
 
 def place_of(locations: Sequence[ToolCallLocation] | None) -> str:

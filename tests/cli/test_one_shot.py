@@ -14,7 +14,7 @@ import pytest
 from acp_server.cli import main
 from acp_server.cli.chat.report import TextReport
 from acp_server.errors import RpcError
-from acp_server.schema import AgentMessageChunk, TextContent
+from acp_server.schema import AgentMessageChunk, Content, Diff, TextContent, ToolCall, ToolCallProgress
 from tests.agent.processes.driver import Driven, environment, started
 from tests.cli.at_terminal import CHAT
 
@@ -166,7 +166,7 @@ def test_ctrl_c_cancels_the_turn_and_shows_what_the_agent_still_says() -> None:
             pass
         program.signal(signal.SIGINT)
         assert program.exit_code() == 130
-        assert program.stderr == "    Half of it\n    is done.\n(cancelled)\n"
+        assert program.stderr == "* t [failed]\n    Half of it\n    is done.\n(cancelled)\n"
 
 
 def test_a_turn_that_ctrl_c_has_cancelled_has_a_result_too() -> None:
@@ -221,6 +221,32 @@ def test_what_comes_behind_the_answer_begins_a_line(text: str, capsys: pytest.Ca
         out.update(AgentMessageChunk(content=TextContent(text=text)))
         end(out)
         assert capsys.readouterr().out == (f"{text.rstrip()}\n" if text else "")
+
+
+def test_a_tool_that_failed_says_so_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    out = TextReport("ask")
+    why = Content(content=TextContent(text="There is no\nsuch file."))
+    change = Diff(path="/a.txt", old_text="old", new_text="new")
+    out.update(ToolCall(tool_call_id="1", title="Read a.txt"))
+    out.update(ToolCall(tool_call_id="2", title="Read b.txt"))
+    out.update(ToolCallProgress(tool_call_id="1", title="Read a.txt again"))
+    out.update(ToolCallProgress(tool_call_id="1", content=[change, why]))
+    out.update(ToolCallProgress(tool_call_id="2", status="completed", content=[why]))
+    out.update(ToolCallProgress(tool_call_id="1", status="failed"))
+    out.update(ToolCall(tool_call_id="3", title="Search", status="failed"))
+    said = "* Read a.txt again\n* Read a.txt again [failed]\n    There is no\n    such file.\n* Search [failed]\n"
+    assert capsys.readouterr() == ("", f"* Read a.txt\n* Read b.txt\n{said}")
+
+
+def test_of_what_a_tool_says_that_failed_the_beginning_and_the_end_are_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = TextReport("ask")
+    text = Content(content=TextContent(text="".join(f"{number}\n" for number in range(100)) + "That was all."))
+    out.update(ToolCall(tool_call_id="1", title="Count", status="failed", content=[text]))
+    said = capsys.readouterr().err.splitlines()
+    assert said[:3] == ["* Count [failed]", "    0", "    1"]
+    assert said[-5:] == ["    ... 85 more lines", "    97", "    98", "    99", "    That was all."]
 
 
 def test_sessions_are_listed_for_scripts(tmp_path: Path) -> None:

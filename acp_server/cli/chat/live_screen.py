@@ -99,7 +99,7 @@ class LiveScreen(Screen):
     # -- what changes
 
     def _call(self, update: ToolCall | ToolCallUpdate) -> None:
-        call = self.call_of(update)
+        call = self.calls.of(update)
         changed = call.change(update)
         id = update.tool_call_id
         if call.ended:

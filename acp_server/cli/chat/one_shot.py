@@ -87,7 +87,6 @@ class OneShot:
         if self._stops > 1 and self._agent is not None and self._agent.process is not None:
             self._agent.process.kill()
         if self._stops == 1 and number == signal.SIGINT and self._turn is not None and not self._turn.over.is_set():
-            self._report.stopped()
             self._turn.cancel()
         else:
             self._whole.cancel()

@@ -12,14 +12,13 @@ It asks and decides nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from acp_server.agent.log import entry
 from acp_server.cli.chat.opening import Answer, NotServed
 from acp_server.cli.output import Output
 from acp_server.cli.screen import clean
-from acp_server.cli.screen_call import HEAD, text_of
+from acp_server.cli.screen_call import Calls
 from acp_server.errors import AcpError, RpcError
 from acp_server.schema import (
     AgentMessageChunk,
@@ -29,7 +28,6 @@ from acp_server.schema import (
     SessionUpdate,
     TextContent,
     ToolCall,
-    ToolCallContent,
     ToolCallUpdate,
 )
 from acp_server.wire import codec
@@ -42,7 +40,7 @@ class TextReport:
         self._wish: Answer = wish
         self.output = Output()
         self._line_start = True
-        self._is_stopped = False
+        self._calls = Calls()
 
     def session(self, id: str, name: str) -> None:
         """The session is open."""
@@ -51,15 +49,18 @@ class TextReport:
         """The agent says or does something."""
         if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent):
             self._write(clean(update.content.text))
-        elif isinstance(update, ToolCall | ToolCallUpdate) and update.title is not None:
-            self.complain(f"* {update.title}")
-        if self._is_stopped and isinstance(update, ToolCallUpdate) and update.status == "failed":
-            for line in _text_lines(update.content or ()):
-                self.complain(f"    {line}")
+        elif isinstance(update, ToolCall | ToolCallUpdate):
+            self._call(update)
 
-    def stopped(self) -> None:
-        """The user has stopped the turn. What the tools say that this ends is all that is left of their work."""
-        self._is_stopped = True
+    def _call(self, update: ToolCall | ToolCallUpdate) -> None:
+        call = self._calls.of(update)
+        if call.change(update) and call.status == "failed":
+            self.complain(f"* {call.title} [{call.state}]")
+            # Its text says why. If a cancel has ended it, that is all that is left of its work.
+            for line in call.news([content for content in call.contents or () if isinstance(content, Content)]):
+                self.complain(f"    {line.text}")
+        elif update.title is not None:
+            self.complain(f"* {update.title}")
 
     def permission(self, request: RequestPermissionRequest, answer: PermissionOption | None) -> None:
         """The agent has asked, and was answered."""
@@ -95,12 +96,6 @@ class TextReport:
             self._write("\n")
 
 
-def _text_lines(contents: Sequence[ToolCallContent]) -> list[str]:
-    """The first lines of the texts among `contents`."""
-    texts = [text_of(content.content) for content in contents if isinstance(content, Content)]
-    return [line for text in texts for line in text.splitlines()][:HEAD]
-
-
 class JsonReport:
     """Everything, on standard output."""
 
@@ -131,9 +126,6 @@ class JsonReport:
         """See `TextReport`."""
         code = error.code if isinstance(error, RpcError) else None
         self.write({"type": "error", "message": str(error), "code": code})
-
-    def stopped(self) -> None:
-        """See `TextReport`."""
 
     def complain(self, line: str) -> None:
         """See `TextReport`."""
