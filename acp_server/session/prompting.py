@@ -32,7 +32,7 @@ from acp_server.schema.reading import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.session import Session, log_unsaved
 from acp_server.session.state import TurnState, not_found
-from acp_server.session.turn import Turn
+from acp_server.session.turn import LiveTurn
 from acp_server.store.history import Message
 from acp_server.tasks.cause import failures_in, program_end
 from acp_server.tasks.tree import NOTHING
@@ -51,7 +51,7 @@ class Prompt(Follower):
 
     __slots__ = ("_handler", "_host", "_unsaved", "turn")
 
-    TURN: ClassVar[type[Turn]] = Turn
+    TURN: ClassVar[type[LiveTurn]] = LiveTurn
 
     def __init__(self, handler: PromptHandler, host: TurnHost, session: Session, request: PromptRequest | None) -> None:
         self._handler = handler
@@ -202,7 +202,7 @@ class Prompting:
         assert self._definition.steer is not None
         return await steer(call, self._definition.steer, session)
 
-    def _may_wait(self, turns: Sequence[Turn]) -> bool:
+    def _may_wait(self, turns: Sequence[LiveTurn]) -> bool:
         """Whether a prompt is taken while there are these turns in its session."""
         return all(turn.is_cancelled for turn in turns)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from acp_server.schema.session import McpServer
     from acp_server.schema.updates import AvailableCommand
     from acp_server.session.definition import AgentDefinition, McpHost, ToolHost
-    from acp_server.session.turn import Turn
+    from acp_server.session.turn import LiveTurn
 
 logger = logging.getLogger("acp_server.session")
 
@@ -74,7 +74,7 @@ class Session:
         self.mcp_servers = mcp_servers
         """What the client wants the agent to connect to (ACP, MCP Servers), of the kinds that the agent announced."""
         self.updates = self.UPDATES(connection, profile, record.id)
-        self.turns: list[Turn] = []
+        self.turns: list[LiveTurn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
         self.client = self.CLIENT(self, connection, profile)
         self.settings = Settings(
@@ -97,7 +97,7 @@ class Session:
         self._threads = Threads.current()
         # Set when this turn comes first; for None, when there is no turn. So a turn that waits wakes once, however many
         # leave before it.
-        self._awaited: dict[Turn | None, anyio.Event] = {}
+        self._awaited: dict[LiveTurn | None, anyio.Event] = {}
         self._changing = anyio.Lock()
         self.choosing: Final = anyio.Lock()
         """Held by the client's choices, which are made one after the other, with what the agent does about them."""
@@ -182,7 +182,7 @@ class Session:
     # -- its turns
 
     @property
-    def running(self) -> Turn | None:
+    def running(self) -> LiveTurn | None:
         """The turn that runs, which is the first one; None while there is no turn."""
         return self.turns[0] if self.turns else None
 
@@ -194,7 +194,7 @@ class Session:
             self._threads.soon(lambda: [turn.node.cancel(cause) for turn in turns])
         return bool(turns)
 
-    def begin(self, turn: Turn) -> None:
+    def begin(self, turn: LiveTurn) -> None:
         """The turn is about to run: from here on it is part of the history."""
         record = self.record
         record.turns.append(turn.record)
@@ -203,7 +203,7 @@ class Session:
             # It does not wait for that: what is kept of it so far is for the case that the program dies.
             self.client.connection.background(self._journal.begin, record, turn.record)
 
-    def leave(self, turn: Turn) -> None:
+    def leave(self, turn: LiveTurn) -> None:
         """The turn is really through, which may be long after its answer."""
         self.turns.remove(turn)
         if not self._awaited:
@@ -212,7 +212,7 @@ class Session:
             if (event := self._awaited.pop(over, None)) is not None:
                 event.set()
 
-    async def wait_first(self, turn: Turn | None) -> None:
+    async def wait_first(self, turn: LiveTurn | None) -> None:
         """Wait until all turns before this one have left; for None, until all have."""
         while self.running is not turn:
             await self._awaited.setdefault(turn, anyio.Event()).wait()

@@ -1,8 +1,9 @@
-"""One prompt turn (ACP, Prompt Turn): its life, what is known of it, its tool calls. What it says is in
+"""One prompt turn (ACP, Prompt Turn): what is known of it, its tool calls, and its life. What it says is in
 `acp_server.session.turn_updates`.
 
-Every move from state to state goes through one function; which there are says `acp_server.session.state`. Which turn
-runs when, and which answer its prompt gets, is decided in `acp_server.session.prompting`.
+What is not for authors is in `LiveTurn`, so that no help and no completion offers it to them. Every move from state to
+state goes through one function; which there are says `acp_server.session.state`. Which turn runs when, and which answer
+its prompt gets, is decided in `acp_server.session.prompting`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ class Turn(TurnUpdates):
     session: Final[Session]
     """The session that the turn belongs to."""
 
-    _questions = 0
     _cause_at_end: Cause | None = None
     """Its request can still be cancelled when it has ended."""
 
@@ -227,19 +227,15 @@ class Turn(TurnUpdates):
         (`TurnRecord.tool_results`)."""
         return tuple(self._results or ())
 
-    def tool_ended(self, result: ToolResult, tool_call_id: str | None = None) -> None:
-        """What carries out tool calls says that this came of one of them. No effect once the turn has ended."""
-        if self.record.ended_at is None:
-            if self._results is None:
-                self._results = []
-            self._results.append(result)
-            self.record.add_result(result, tool_call_id)
-
     def cancel_tool(self, id: str) -> bool:
         """Cancel one tool call of this turn, which goes on, from any thread. False if none of that id is running."""
         return self.session.tools.cancel(self, id)
 
-    # -- its life
+
+class LiveTurn(Turn):
+    """A turn as the runtime has it, as each turn is: its state, its end and its answer, and what becomes part of it."""
+
+    _questions = 0
 
     def move(self, state: TurnState) -> bool:
         """The one way to change the state. False if the turn cannot go there (any more)."""
@@ -288,6 +284,22 @@ class Turn(TurnUpdates):
             tokens = {"inputTokens": usage.input, "outputTokens": usage.output, "totalTokens": usage.total}
             answer["_meta"] = {"usage": tokens}
         return answer
+
+    def insert(self, content: list[dict[str, Any]], id: str) -> bool:
+        """One more message of the user's is part of it from now on. False if it has ended, or is being cancelled."""
+        if self.record.ended_at is not None or self.node.cause is not None:
+            return False
+        for block in content:
+            self.record.add({"sessionUpdate": "user_message_chunk", "messageId": id, "content": block})
+        return True
+
+    def tool_ended(self, result: ToolResult, tool_call_id: str | None = None) -> None:
+        """What carries out tool calls says that this came of one of them. No effect once the turn has ended."""
+        if self.record.ended_at is None:
+            if self._results is None:
+                self._results = []
+            self._results.append(result)
+            self.record.add_result(result, tool_call_id)
 
     def question_asked(self, _tool_call_id: str | None) -> None:
         """The user is asked something on its behalf, perhaps about a tool call."""

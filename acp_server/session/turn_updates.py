@@ -109,14 +109,6 @@ class TurnUpdates:
         wire = update.to_wire()
         self.record.add(wire, self._updates.send(wire))
 
-    def insert(self, content: list[dict[str, Any]], id: str) -> bool:
-        """One more message of the user's is part of it from now on. False if it has ended, or is being cancelled."""
-        if self.record.ended_at is not None or self.node.cause is not None:
-            return False
-        for block in content:
-            self.record.add({"sessionUpdate": "user_message_chunk", "messageId": id, "content": block})
-        return True
-
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
         if self.record.ended_at is not None:
             await self._refuse()

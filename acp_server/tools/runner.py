@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import anyio
 
 from acp_server.errors import ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
-from acp_server.session.turn import Turn
+from acp_server.session.turn import LiveTurn
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause, is_cancellation, program_end
 from acp_server.tasks.grace import Job, grace
@@ -46,7 +46,7 @@ class Execution(Job):
     """One call of one tool."""
 
     def __init__(
-        self, turn: Turn, tool: Tool[Any], arguments: Mapping[str, Any], id: str, given: str, approvals: Approvals
+        self, turn: LiveTurn, tool: Tool[Any], arguments: Mapping[str, Any], id: str, given: str, approvals: Approvals
     ) -> None:
         """`id`: the `toolCallId`. `given`: what its caller calls it."""
         connection = turn.client.connection

@@ -20,7 +20,7 @@ from acp_server.tools.tool import Tool
 
 if TYPE_CHECKING:
     from acp_server.session.session import Session
-    from acp_server.session.turn import Turn
+    from acp_server.session.turn import LiveTurn, Turn
     from acp_server.tools.runner import Execution
     from acp_server.tools.tool import Toolbox
 
@@ -131,19 +131,20 @@ class SessionTools:
             raise UsageError(f"the id of a tool call is text, not {type(id).__name__}")
         if id is not None and Calls.of(turn).find(id) is not None:
             raise UsageError(f"a tool call with the id {id!r} is running")
+        live = cast("LiveTurn", turn)  # as each turn is
         if turn.is_cancelled:
             # Nothing begins in a turn that is over.
             result = ToolResult(_new_id() if id is None else id, _name(tool), "cancelled", None)
-            turn.tool_ended(result)
+            live.tool_ended(result)
             await anyio.lowlevel.checkpoint()
             return result
         tool_call_id = self.tool_call_id(id)
         given = tool_call_id if id is None else id
         found = self._tool(tool)
         if found is None:
-            return self._unknown(turn, _name(tool), arguments, tool_call_id, given)
+            return self._unknown(live, _name(tool), arguments, tool_call_id, given)
         return await Execution(
-            turn, found, arguments, tool_call_id, given, self._agents.approvals or SessionApprovals()
+            live, found, arguments, tool_call_id, given, self._agents.approvals or SessionApprovals()
         ).run()
 
     def cancel(self, turn: Turn, id: str) -> bool:
@@ -178,7 +179,7 @@ class SessionTools:
             return cast("Tool[Any]", tool)
         return self._own.get(tool) or self._agents.get(tool)
 
-    def _unknown(self, turn: Turn, name: str, arguments: Mapping[str, Any], id: str, given: str) -> ToolResult:
+    def _unknown(self, turn: LiveTurn, name: str, arguments: Mapping[str, Any], id: str, given: str) -> ToolResult:
         from acp_server.tools.output import snapshot
         from acp_server.tools.view import PACE, View
 

@@ -31,3 +31,12 @@ def test_help_names_the_attributes_that_authors_need(kind: Any, names: list[str]
 def test_help_on_a_method_needs_no_other_method_before_it() -> None:
     docs = {name: inspect.getdoc(value) or "" for name, value in vars(RemoteSession).items() if callable(value)}
     assert not [name for name, doc in docs.items() if doc.startswith("The same")]
+
+
+def test_a_turn_has_nothing_that_is_not_for_its_author() -> None:
+    names = {name for name in dir(Turn) if not name.startswith("_")}
+    assert names == {
+        *("add_usage", "call", "cancel_tool", "cause", "client", "compaction", "context", "created_at", "ended_at"),
+        *("id", "is_cancelled", "keep", "last_error", "meta", "meta_data", "notice", "plan", "prompt", "put"),
+        *("run_tool", "say", "show", "stop_reason", "text", "think", "tool_results", "update", "usage"),
+    }

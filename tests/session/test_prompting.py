@@ -8,6 +8,7 @@ import pytest
 from acp_server import Agent, Cause, Limits, RequestCancelled, Turn, grace
 from acp_server.errors import INVALID_REQUEST, REQUEST_CANCELLED
 from acp_server.session.session import Session
+from acp_server.session.turn import LiveTurn
 from tests.session.agents import listener
 from tests.session.editor import CANCELLED, END_TURN, editing
 
@@ -324,7 +325,7 @@ async def test_a_turn_that_is_cancelled_in_the_moment_in_which_it_could_begin_do
 ) -> None:
     agent, _, turns = listener()
 
-    def leave(session: Session, turn: Turn) -> None:
+    def leave(session: Session, turn: LiveTurn) -> None:
         left(session, turn)
         session.cancel()
 

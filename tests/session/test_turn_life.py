@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from acp_server import Session, Turn, grace, schema
 from acp_server.errors import AuthRequired, ConnectionClosed, InternalError, RequestTimeout
 from acp_server.session.state import TurnState
+from acp_server.session.turn import LiveTurn
 from acp_server.tasks.cause import Cause
 from tests.session.agents import keeping, setup
 from tests.session.editor import CANCELLED, END_TURN, QUICK, Editor, editing
@@ -37,6 +38,7 @@ async def test_a_turn_goes_nowhere_that_its_state_does_not_lead_to(there: TurnSt
     tried: list[tuple[TurnState, bool, TurnState]] = []
 
     async def handler(turn: Turn) -> None:
+        assert isinstance(turn, LiveTurn)
         before = turn.state
         turn.state = there
         for state in TurnState:
@@ -185,9 +187,9 @@ async def test_a_question_that_is_asked_while_its_turn_ends_does_not_put_it_on_h
 def watch(monkeypatch: pytest.MonkeyPatch) -> dict[Turn, list[str]]:
     """The states of all turns from now on, in order. Each move that is made must be a documented one."""
     states: dict[Turn, list[str]] = {}
-    move = Turn.move
+    move = LiveTurn.move
 
-    def watched(turn: Turn, state: TurnState) -> bool:
+    def watched(turn: LiveTurn, state: TurnState) -> bool:
         before = turn.state
         moved = move(turn, state)
         assert moved == ((before.value, state.value) in MOVES)
@@ -197,7 +199,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> dict[Turn, list[str]]:
             states.setdefault(turn, []).append(state.value)
         return moved
 
-    monkeypatch.setattr(Turn, "move", watched)
+    monkeypatch.setattr(LiveTurn, "move", watched)
     return states
 
 
@@ -316,8 +318,10 @@ async def test_a_turn_that_ends_well_has_no_error() -> None:
     agent, turns = keeping(lambda turn: turn.say("x"))
     async with editing(agent) as editor:
         await editor.ask(await editor.open())
-        turns[0].end(ValueError())  # too late to count
-        assert turns[0].last_error is None
+        (turn,) = turns
+        assert isinstance(turn, LiveTurn)
+        turn.end(ValueError())  # too late to count
+        assert turn.last_error is None
 
 
 @pytest.mark.parametrize("raises", [False, True])

@@ -22,7 +22,7 @@ from acp_server.schema.reading import problem, read
 from acp_server.session import prompting as v1
 from acp_server.session.prompting import inject
 from acp_server.session.state import TurnState
-from acp_server.session.turn import Turn as AnyTurn
+from acp_server.session.turn import LiveTurn
 from acp_server.tasks.cause import program_end
 from acp_server.tasks.grace import Job
 from acp_server.tasks.tree import NOTHING, Node
@@ -92,7 +92,7 @@ class Prompting(v1.Prompting):
         if self._definition.second_prompts == "steer":
             call.follower.steer = self._definition.steer
 
-    def _may_wait(self, turns: Sequence[AnyTurn]) -> bool:
+    def _may_wait(self, turns: Sequence[LiveTurn]) -> bool:
         return self._definition.second_prompts != "refuse" or super()._may_wait(turns)
 
     def read(self, call: Call) -> PromptRequest:
@@ -108,7 +108,7 @@ class Prompting(v1.Prompting):
         return read(PromptRequest, call.params)
 
 
-class Turn(AnyTurn):
+class Turn(LiveTurn):
     """One prompt, whose states are told as they change. Its id is that of the user's message."""
 
     def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
@@ -121,7 +121,7 @@ class Turn(AnyTurn):
         self.speech.on_calls = self._look
 
     def move(self, state: TurnState) -> bool:
-        """See `acp_server.session.turn.Turn`."""
+        """See `acp_server.session.turn.LiveTurn`."""
         moved = super().move(state)
         if moved and state is TurnState.IN_PROGRESS:
             self._tell("running")
@@ -130,19 +130,19 @@ class Turn(AnyTurn):
         return moved
 
     def insert(self, content: list[dict[str, Any]], id: str) -> bool:
-        """See `acp_server.session.turn.Turn`."""
+        """See `acp_server.session.turn.LiveTurn`."""
         inserted = super().insert(content, id)
         if inserted:
             self.speech.user_message(id, content)
         return inserted
 
     def question_asked(self, tool_call_id: str | None) -> None:
-        """See `acp_server.session.turn.Turn`."""
+        """See `acp_server.session.turn.LiveTurn`."""
         self._asked.append(tool_call_id)
         self._look()
 
     def question_over(self, tool_call_id: str | None) -> None:
-        """See `acp_server.session.turn.Turn`."""
+        """See `acp_server.session.turn.LiveTurn`."""
         self._asked.remove(tool_call_id)
         self._look()
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from acp_server.schema.v2.session import McpServer as McpServerV2
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
-    from acp_server.session.turn import Turn as AnyTurn
+    from acp_server.session.turn import LiveTurn
     from acp_server.session.v2.prompting import Turn
     from acp_server.session.v2.terminal import Terminal
     from acp_server.store.records import SessionRecord
@@ -109,12 +109,12 @@ class Session(session_v1.Session):
         """Its terminals that were not released, by id."""
         self.on_close(self._end_terminals)
 
-    def insert(self, turn: AnyTurn) -> None:
+    def insert(self, turn: LiveTurn) -> None:
         """The user's message is part of the conversation from now on."""
         super().begin(turn)
         self.updates.user_message(turn.id, turn.record.prompt)
 
-    def begin(self, turn: AnyTurn) -> None:
+    def begin(self, turn: LiveTurn) -> None:
         """The turn is about to run. It is part of the history since its message is."""
 
     def cancel_tool_call(self, id: str) -> bool:
