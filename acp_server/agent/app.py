@@ -108,7 +108,7 @@ class Agent:
         A generator's text is shown as it is yielded; so are content blocks and session updates. When the turn is
         cancelled, the function ends at its next await; whatever it then raises or returns, the client is told
         `cancelled`. Cleanup that has to wait goes into a `with grace():` block. What it raises without a cancel is
-        answered -32603, without its text, and logged, a `TimeoutError` -32800; an `RpcError` is answered as it is.
+        answered -32603 and logged, a `ToolFailed` with its text; a `TimeoutError` -32800, an `RpcError` as it is.
 
         Turns of one session run one at a time: a prompt that arrives while another runs is refused, and one that
         arrives while a cancelled one cleans up waits for it, within `Limits.grace`.

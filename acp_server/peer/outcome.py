@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError
+from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError, ToolFailed
 from acp_server.tasks.cause import failures_in, is_time_out
 from acp_server.tasks.tree import NOTHING
 
@@ -59,12 +59,11 @@ def outcome(call: Answered, error: BaseException | None) -> tuple[Any, RpcError 
         return NOTHING, RequestCancelled()
     answer = refusal(error)
     only = failures[0] if len(failures) == 1 else None
-    if isinstance(only, RpcError):
-        if only.received:
-            # The author has not raised it on purpose, and to the peer it may look like something else.
-            logger.warning("%s failed: %s", call.method, _words(only))
-        else:
-            logger.info("%s is answered with an error of its handler's: %s", call.method, only)
+    if isinstance(only, RpcError) and only.received:
+        # The author has not raised it on purpose, and to the peer it may look like something else.
+        logger.warning("%s failed: %s", call.method, _words(only))
+    elif isinstance(only, RpcError) or _is_told(only):
+        logger.info("%s is answered with an error of its handler's: %s", call.method, only)
     elif not isinstance(answer, RequestCancelled):
         logger.error("%s failed", call.method, exc_info=error)
     elif any(map(is_time_out, failures)):
@@ -80,10 +79,17 @@ def refusal(error: BaseException | None) -> RpcError:
     if all(isinstance(failure, ConnectionClosed) or is_time_out(failure) for failure in failures):
         return RequestCancelled()
     only = failures[0] if len(failures) == 1 else None
+    if _is_told(only):
+        return InternalError(str(only).strip())
     if not isinstance(only, RpcError) or (only.received and only.code == RequestCancelled.code):
         # The peer has cancelled a request of ours; of its own request it would believe what is not so.
         return InternalError()
     return only
+
+
+def _is_told(error: BaseException | None) -> bool:
+    """Whether it is a tool's failure in words that are meant for the user."""
+    return isinstance(error, ToolFailed) and bool((error.message or "").strip())
 
 
 def unwritable(call: Answered, problem: EncodeError) -> RpcError:

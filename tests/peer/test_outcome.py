@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.errors import ConnectionClosed, InvalidParams, RequestCancelled, RpcError
+from acp_server.errors import ConnectionClosed, InvalidParams, RequestCancelled, RpcError, ToolFailed
 from acp_server.peer.call import Call, Route, Routes
 from tests.peer.handlers import CANCELLED, INTERNAL, answer_of, logged, raiser
 from tests.tasks.stray import stray_cancellation
@@ -36,6 +36,15 @@ async def test_an_error_that_an_author_answers_with_is_one_line_of_the_log(caplo
     await answer_of(raiser(InvalidParams("no such book")))
     assert "handle is answered with an error of its handler's: no such book (-32602)" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+async def test_the_words_of_a_tool_that_failed_are_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert await answer_of(raiser(ToolFailed("no such book\n"))) == {**INTERNAL, "message": "no such book"}
+    assert "Traceback" not in caplog.text
+    for error in (ToolFailed(), ToolFailed("\n")):
+        assert await answer_of(raiser(error)) == INTERNAL
+    assert logged(caplog, logging.ERROR) == ["handle failed"] * 2
 
 
 @pytest.mark.behaviour("D4", "A1")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_server import Session, Turn, grace, schema
-from acp_server.errors import AuthRequired, ConnectionClosed, InternalError, RequestTimeout
+from acp_server.errors import AuthRequired, ConnectionClosed, InternalError, RequestTimeout, ToolFailed
 from acp_server.session.state import TurnState
 from acp_server.session.turn import LiveTurn
 from acp_server.tasks.cause import Cause
@@ -300,6 +300,9 @@ async def _happens(editor: Editor, session: str, event: str, prompts: list[Any])
         (TimeoutError("secret"), (-32800, "Request cancelled")),
         (RequestTimeout("fs/read_text_file", 1), (-32800, "Request cancelled")),
         (InternalError("told"), (-32603, "told")),
+        (ToolFailed("There is no such file."), (-32603, "There is no such file.")),
+        (ExceptionGroup("one", [ToolFailed("No.")]), (-32603, "No.")),
+        (ToolFailed(), (-32603, "Internal error")),
     ],
 )
 async def test_why_it_failed_is_what_the_client_was_told(error: Exception, told: tuple[int, str]) -> None:
