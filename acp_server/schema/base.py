@@ -16,7 +16,7 @@ Four rules hold everywhere:
   failed; the exported JSON Schema shows it under the keys that ACP publishes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
@@ -116,6 +116,10 @@ class Record(BaseModel):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return first_problem(handler(source), Record)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """What there is: most objects have few of their fields."""
+        return [(name, value) for name, value in super().__repr_args__() if value is not None]
 
     @classmethod
     def from_wire(cls, data: Any) -> Self:

@@ -140,5 +140,12 @@ def test_a_value_without_a_json_form_is_an_error() -> None:
         schema.ToolCallUpdate(tool_call_id="c", raw_output=object()).to_wire()
 
 
+def test_what_is_printed_of_an_object_is_what_it_has() -> None:
+    update = schema.ToolCallProgress.from_wire({"toolCallId": "1", "status": "failed", "of tomorrow": 5})
+    said = "tool_call_id='1', status='failed', session_update='tool_call_update', of tomorrow=5"
+    assert repr(update) == f"ToolCallProgress({said})"
+    assert str(schema.SessionMode(id="ask", name="Ask")) == "id='ask' name='Ask'"
+
+
 def test_a_plain_dump_shows_everything() -> None:
     assert schema.McpCapabilities().model_dump() == {"meta": None, "http": False, "sse": False}
