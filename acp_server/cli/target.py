@@ -250,19 +250,26 @@ def _servable(value: Any, name: str) -> tuple[Servable, dict[str, Any]]:
 
 def _failed(what: str, error: BaseException) -> UsageError:
     logger.debug("%s failed", what, exc_info=error)
-    return UsageError(f"{what} failed: {type(error).__name__}: {' '.join(str(error).split())}{_where(error)}")
+    said = str(error.msg if isinstance(error, SyntaxError) else error)
+    return UsageError(f"{what} failed: {type(error).__name__}: {' '.join(said.split())}{_where(error)}")
 
 
 def _where(error: BaseException) -> str:
-    """The last line of the user's own that was being executed; empty if the error says so itself, or nothing does."""
-    if isinstance(error, SyntaxError):
-        return ""
+    """The last line of the user's own that was being executed, or that Python does not understand; and from which line
+    of the agent's file that came, if it is in another one. Empty if there is none."""
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     own = [(file, line) for file, line in frames if not file.startswith(("<", _PACKAGE)) and not _is_library(file)]
+    if isinstance(error, SyntaxError) and error.filename and os.path.isfile(error.filename):
+        own.append((error.filename, error.lineno or 1))
     if not own:
         return ""
-    file, line = own[-1]
-    return f" ({os.path.relpath(file) if file.startswith(os.getcwd() + os.sep) else file}, line {line})"
+    last_of_agent = [(file, line) for file, line in own if file == own[0][0]][-1]
+    places = [own[-1]] if own[-1][0] == own[0][0] else [own[-1], last_of_agent]
+    return f" ({', from '.join(_place(file, line) for file, line in places)})"
+
+
+def _place(file: str, line: int) -> str:
+    return f"{os.path.relpath(file) if file.startswith(os.getcwd() + os.sep) else file}, line {line}"
 
 
 def _is_library(file: str) -> bool:

@@ -1,6 +1,7 @@
 """What the command line may name as the agent to serve, and what it says if that is wrong."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from acp_server import Agent, Limits
 from acp_server.cli.target import load
 from acp_server.errors import UsageError
 from tests.agent.processes.plain import Plain
+
+TORN = os.path.join("inner", "torn.py")
 
 SOURCE = """
 from tests.agent.processes.plain import Plain
@@ -89,6 +92,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "torn.py").write_text("def f(:\n")
     (tmp_path / "needs.py").write_text("import something_not_installed\n")
     (tmp_path / "wants.py").write_text("import json\n\nimport needs\n")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / TORN).write_text("def f(:\n")
+    (tmp_path / "within.py").write_text("import json\n\nimport inner.torn\n")
+    (tmp_path / "reading.py").write_text("from ast import literal_eval\nliteral_eval('(')\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")
@@ -201,7 +208,13 @@ def test_a_file_named_like_a_module_that_is_in_use_does_not_take_its_place(folde
         ("my_agent:failing", "my_agent:failing() failed: ValueError: no key in the environment (my_agent.py, line 14)"),
         ("broken", "broken failed: RuntimeError: first line second line (broken.py, line 2)"),
         ("broken.py", "broken.py failed: RuntimeError: first line second line (broken.py, line 2)"),
-        ("wants", "wants failed: ModuleNotFoundError: No module named 'something_not_installed' (needs.py, line 1)"),
+        (
+            "wants",
+            "wants failed: ModuleNotFoundError: No module named 'something_not_installed' "
+            "(needs.py, line 1, from wants.py, line 3)",
+        ),
+        ("within.py", f"within.py failed: SyntaxError: invalid syntax ({TORN}, line 1, from within.py, line 3)"),
+        ("reading.py", "reading.py failed: SyntaxError: '(' was never closed (reading.py, line 2)"),
         ("leaving", "leaving failed: SystemExit: 3 (leaving.py, line 1)"),
         (
             "running.py:behind",
