@@ -94,7 +94,7 @@ def _python_file(path: Path, attribute: str | None, rest: Sequence[str], name: s
     try:
         source = path.read_text("utf-8", errors="replace")
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        raise UsageError(f"{path.absolute()} cannot be read: {error.strerror}") from None
     absolute = str(path.absolute())
     if attribute is None and not _OURS.search(source) and _PROGRAM.search(source):
         # A program of its own, written with another library.
@@ -187,7 +187,7 @@ def _from_file(path: Path, noted: CapturedRun) -> ModuleType:
     if path.is_dir():
         raise UsageError(f"{path} {_FOLDER}")
     if not path.is_file():
-        raise UsageError(f"there is no file {path}")
+        raise UsageError(f"there is no file {path.absolute()}")
     # As `python path/to/file.py` does it, so that its neighbours can be imported.
     sys.path.insert(0, str(path.resolve().parent))
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_served"

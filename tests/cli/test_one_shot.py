@@ -147,6 +147,16 @@ def test_another_program_that_ends_with_the_same_status_has_failed() -> None:
     assert done.stderr.startswith("no\nacp-server: the agent exited with status 2")
 
 
+def test_a_file_that_is_not_there_is_named_with_the_folder_in_which_it_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (["chat", "-p", "hi"], ["record", "--to", "talk"], ["doctor"]):
+        assert main([*command, "nosuch.py"]) == 2
+        said = f"acp-server: {tmp_path / 'nosuch.py'} cannot be read: No such file or directory\n"
+        assert capsys.readouterr() == ("", said)
+
+
 def test_words_behind_a_file_that_are_not_for_serve_are_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     why = f"what stands behind {TALKER} is for `acp-server serve`, which says: Got unexpected extra arguments (a b)"
     assert main(["chat", "-p", "hi", TALKER, "a", "b"]) == 2
