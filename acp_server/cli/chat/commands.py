@@ -162,10 +162,12 @@ def show_sessions(screen: Any, sessions: Sequence[SessionInfo], current: str | N
     """A line for each, with a number."""
     if not sessions:
         screen.line("  there are no sessions of this folder")
+    width = len(str(len(sessions)))
     for number, info in enumerate(sessions, 1):
         mark = "*" if info.session_id == current else " "
-        when = (info.updated_at or "")[:16].replace("T", " ")
-        screen.line(f"  {mark} {number}) {info.session_id}  {when}", f"  {info.title or ''}")
+        when = f"  {info.updated_at[:16].replace('T', ' ')}" if info.updated_at else ""
+        title = f"  {info.title}" if info.title else ""
+        screen.line(f"  {mark} {number:>{width}}) {info.session_id}{when}", title)
 
 
 def _meant(what: str, word: str, known: list[str]) -> str:
