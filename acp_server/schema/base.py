@@ -141,7 +141,7 @@ class Record(BaseModel):
 
 
 _COLLECTIONS: Final = ("list", "dict", "tuple", "set", "frozenset")
-_NO_SCHEMAS: Final = ("metadata", "default", "expected", "config", "serialization")
+_NO_SCHEMAS: Final = ("metadata", "default", "expected", "members", "config", "serialization")
 """What a schema has beside schemas."""
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, cast
 
 import pytest
@@ -112,6 +113,19 @@ def test_an_argument_that_is_a_model_of_the_authors_is_checked_to_its_first_wron
     with pytest.raises(InvalidParams) as refused:
         Parameters(take, lambda _: False).read({"it": value})
     assert [each["path"] for each in refused.value.data["problems"]] == [path]
+
+
+class Corner(tuple[int, int], Enum):
+    """One whose members are collections themselves."""
+
+    LOW = (0, 0)
+    HIGH = (9, 9)
+
+
+def test_a_member_of_an_enumeration_of_tuples_is_read() -> None:
+    def mark(at: Corner) -> None: ...
+
+    assert Parameters(mark, lambda _: False).read({"at": (9, 9)}) == {"at": Corner.HIGH}
 
 
 def test_of_very_many_problems_only_their_number_is_told() -> None:
