@@ -140,7 +140,9 @@ class Record(BaseModel):
         return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
 
 
-_COLLECTIONS: Final = ("list", "dict", "tuple", "set", "frozenset")
+_COLLECTIONS: Final = frozenset(
+    ("list", "dict", "tuple", "set", "frozenset", "deque", "ordered-dict", "counter", "frozendict")
+)
 _NO_SCHEMAS: Final = ("metadata", "default", "expected", "members", "config", "serialization")
 """What a schema has beside schemas."""
 

@@ -1,5 +1,6 @@
 """A message in which very much is wrong costs little: to find out, to tell, and to leave out."""
 
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +17,7 @@ from acp_server.schema.reading import explain, from_wire, read, read_result
 from acp_server.tools.parameters import Parameters
 from tests.each import each
 
-COLLECTIONS = ("list", "dict", "set", "frozenset", "tuple")
+COLLECTIONS = ("list", "dict", "set", "frozenset", "tuple")  # those that the protocol has
 TYPES = [
     getattr(package, name)
     for package in (schema, v2)
@@ -102,9 +103,12 @@ WRONG = {"numbers": ["one", "two"]}
         (Plain, WRONG, "it.numbers[0]"),
         (Tree, {"below": [{"below": [1, 2]}, 3]}, "it.below[0].below[0]"),
         (list[Numbers], [WRONG, WRONG], "it[0].numbers[0]"),
+        (deque[int], ["one", "two"], "it[0]"),
+        (OrderedDict[str, int], {"a": "x", "b": "y"}, "it.a"),
+        (Counter[str], {"a": "x", "b": "y"}, "it.a"),
     ],
 )
-def test_an_argument_that_is_a_model_of_the_authors_is_checked_to_its_first_wrong_item(
+def test_an_argument_of_any_type_of_the_authors_is_checked_to_its_first_wrong_item(
     kind: Any, value: Any, path: str
 ) -> None:
     def take(it: Any) -> None: ...
