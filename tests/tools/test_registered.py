@@ -95,7 +95,11 @@ class QueryModel(BaseModel):
     most: int = 3
 
 
-@pytest.mark.parametrize("kind", [Query, QueryModel])
+class DeferredModel(QueryModel, defer_build=True):
+    """One that pydantic builds no check for before it is used."""
+
+
+@pytest.mark.parametrize("kind", [Query, QueryModel, DeferredModel])
 @pytest.mark.parametrize("plain", [False, True])
 async def test_params_become_the_dataclass_or_model_that_they_are_annotated_with(kind: Any, plain: bool) -> None:
     case = Case(PLAIN)

@@ -109,7 +109,9 @@ class Registered:
                 except Exception:
                     return None  # it exists for type checkers only
                 if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel)):
-                    return check_of(TypeAdapter[Any](kind).core_schema)
+                    adapter = TypeAdapter[Any](kind)
+                    adapter.rebuild()  # a model may put off its schema until it is used
+                    return check_of(adapter.core_schema)
         return None
 
 
