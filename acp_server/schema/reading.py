@@ -42,6 +42,9 @@ wrong one: some 30 ms."""
 _MOST_TOLD: Final = 100
 """Problems that are told one by one."""
 
+_LONGEST: Final = 1000
+"""Characters of a place or a reason that are told: names that the peer made up may be in it, many times over."""
+
 
 @overload
 def from_wire(kind: type[T], data: Any) -> T: ...
@@ -98,7 +101,7 @@ def explain(error: ValidationError) -> list[dict[str, str]]:
     if (count := error.error_count()) > _MOST_TOLD:
         return [{"path": "", "message": f"{count} problems"}]
     return [
-        {"path": _path(detail["loc"]), "message": detail["msg"]}
+        {"path": _path(detail["loc"])[:_LONGEST], "message": detail["msg"][:_LONGEST]}
         for detail in error.errors(include_url=False, include_context=False, include_input=False)
     ]
 

@@ -151,7 +151,7 @@ _PROBLEMS: Final = 20
 _NO_OTHERS: Final[Any] = cast("Any", Registry)()
 
 _MESSAGE: Final = 300
-"""Characters of one of them: it repeats what does not fit."""
+"""Characters of one of them, and of its place: they repeat what does not fit, and the names around it."""
 
 
 class SchemaParameters:
@@ -202,4 +202,4 @@ def _told(error: ValidationError) -> dict[str, str]:
     path = ""
     for step in error.absolute_path:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
-    return {"path": path, "message": error.message[:_MESSAGE]}
+    return {"path": path[:_MESSAGE], "message": error.message[:_MESSAGE]}

@@ -1,9 +1,9 @@
 """Why something was refused, in words fit for the peer that sent it."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from acp_server import schema
 
@@ -48,3 +48,21 @@ def test_nothing_of_the_received_values_is_told() -> None:
     secret = "hunter2"
     blocks = [{"type": secret, "x": secret}, {"type": "text", "text": {"a": secret}}, secret]
     assert secret not in repr(problems(schema.PromptRequest, {"sessionId": [secret], "prompt": blocks}))
+
+
+def test_a_long_name_that_the_peer_made_up_is_told_in_part() -> None:
+    form = {"type": "object", "properties": {"n" * 100_000: 1}}
+    (problem,) = problems(schema.ElicitationSchema, form)
+    assert problem["path"].startswith("properties.nnn")
+    assert len(problem["path"]) == 1000
+
+
+def test_of_a_long_reason_of_an_authors_check_the_beginning_is_told() -> None:
+    def refuse(text: str) -> str:
+        raise ValueError(f"not known: {text}")
+
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter[str](Annotated[str, AfterValidator(refuse)]).validate_python("x" * 100_000)
+    (problem,) = schema.explain(caught.value)
+    assert problem["message"].startswith("Value error, not known: xxx")
+    assert len(problem["message"]) == 1000

@@ -80,3 +80,9 @@ def test_patterns_say_which_text_and_which_names_fit() -> None:
     typed = named | {"additionalProperties": {"type": "integer"}}
     assert problems(typed, {"x_a": "b", "y": 1}) == []
     assert [problem["path"] for problem in problems(typed, {"y": "z"})] == ["y"]
+
+
+def test_of_a_long_name_that_does_not_fit_the_beginning_is_told() -> None:
+    schema: dict[str, Any] = {"additionalProperties": {"type": "integer"}}
+    (problem,) = problems(schema, {"n" * 100_000: "x"})
+    assert problem == {"path": "n" * 300, "message": "'x' is not of type 'integer'"}
