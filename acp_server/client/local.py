@@ -47,6 +47,9 @@ logger = logging.getLogger("acp_server.client")
 MOST_BYTES: Final = 16 * 1024 * 1024
 """The most that is read at once by default: an agent may refuse a message of twice that."""
 
+_LONGEST_PATH: Final = 32_768
+"""Characters of a path. To follow it takes a time that grows with their square, in a thread that no cancel ends."""
+
 
 class LocalReader:
     """Reads the text files below `roots`, at most `most_bytes` of one at once.
@@ -97,6 +100,8 @@ class LocalReader:
             raise problem("limit", f"more than {self._most_bytes} bytes; ask for fewer lines")
 
     def _resolve(self, path: str) -> Path:
+        if len(path) > _LONGEST_PATH:
+            raise problem("path", f"is longer than {_LONGEST_PATH} characters")
         if "\0" in path or not os.path.isabs(path):
             raise problem("path", "must be an absolute path")
         try:

@@ -72,6 +72,19 @@ async def test_nothing_outside_of_the_roots_is_touched(root: Path, path: str) ->
     assert (root.parent / "secret.txt").read_text() == "secret"
 
 
+async def test_a_path_that_would_take_long_to_follow_is_refused_at_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def follow(_path: Path) -> Path:
+        raise AssertionError("it was followed")
+
+    files = LocalFiles([root])
+    monkeypatch.setattr(Path, "resolve", follow)
+    with pytest.raises(InvalidParams) as refused:
+        await read(files, f"{root}/" + "a/" * 20_000)
+    assert refused.value.data == {"problems": [{"path": "path", "message": "is longer than 32768 characters"}]}
+
+
 async def test_links_that_stay_inside_are_followed(root: Path) -> None:
     (root / "link").symlink_to(root / "three.txt")
     files = LocalFiles([root / "elsewhere", root])
