@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import reprlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -195,9 +196,11 @@ class Lifecycle:
     def _servers(self, servers: Sequence[McpServer]) -> list[McpServer]:
         usable = {"stdio", *self._definition.mcp}
         kept = [server for server in servers if (server.type or "stdio") in usable]
-        for server in servers:
-            if server not in kept:
-                logger.warning("an MCP server of type %r is left out: this agent does not announce it", server.type)
+        if len(kept) < len(servers):
+            # In one entry, for a client can name ten thousands.
+            types = sorted({server.type or "stdio" for server in servers} - usable)
+            told = reprlib.repr(types)
+            logger.warning("MCP servers of types that this agent does not announce are left out: %s", told)
         return kept
 
     # -- session/list, close, delete

@@ -8,6 +8,7 @@ import pytest
 
 from acp_server import Agent, Limits, MemoryStore, RpcError, Session, SessionClosed, Turn
 from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
+from acp_server.schema.session import McpServerStdio, UnknownMcpServer
 from acp_server.store.records import SessionRecord
 from tests.session.agents import setup, talker
 from tests.session.editor import END_TURN, QUICK, editing
@@ -76,9 +77,16 @@ SERVERS = [
 ]
 
 
-@pytest.mark.parametrize(("mcp", "names"), [((), "ab"), (("http",), "abc"), (("http", "sse"), "abcd")])
+@pytest.mark.parametrize(
+    ("mcp", "names", "left_out"),
+    [
+        ((), "ab", "['carrier-pigeon', 'http', 'sse']"),
+        (("http",), "abc", "['carrier-pigeon', 'sse']"),
+        (("http", "sse"), "abcd", "['carrier-pigeon']"),
+    ],
+)
 async def test_a_session_sees_the_mcp_servers_of_the_kinds_that_were_announced(
-    mcp: Any, names: str, caplog: pytest.LogCaptureFixture
+    mcp: Any, names: str, left_out: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = Agent("mcp", mcp=mcp)
     seen: list[Any] = []
@@ -94,7 +102,24 @@ async def test_a_session_sees_the_mcp_servers_of_the_kinds_that_were_announced(
         await editor.open(mcpServers=SERVERS)
         assert "".join(server.name for server in seen) == names
         assert seen[1].to_wire() == SERVERS[1]
-    assert caplog.text.count("is left out") == len(SERVERS) - len(names)
+    (entry,) = [record.getMessage() for record in caplog.records if "left out" in record.msg]
+    assert entry == f"MCP servers of types that this agent does not announce are left out: {left_out}"
+
+
+async def test_very_many_mcp_servers_are_looked_at_once_each(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(_one: object, _other: object) -> bool:
+        raise AssertionError("one server was compared with another")
+
+    monkeypatch.setattr(UnknownMcpServer, "__eq__", compare)
+    monkeypatch.setattr(McpServerStdio, "__eq__", compare)
+    agent, sessions = talker()
+    async with editing(agent) as editor:
+        await editor.open(mcpServers=[{"type": f"type {number}"} for number in range(100)] + [SERVERS[0]] * 100)
+    assert len(sessions[0].mcp_servers) == 100
+    assert len([record for record in caplog.records if "left out" in record.msg]) == 1
+    assert len(caplog.messages[-1]) < 300
 
 
 @SETUPS
