@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 
-from acp_server.errors import InvalidRequest, RequestCancelled, SessionClosed
+from acp_server.errors import EncodeError, InvalidRequest, RequestCancelled, SessionClosed
 from acp_server.peer.call import Call, Follower
 from acp_server.peer.outcome import outcome
 from acp_server.schema.reading import problem, read
@@ -201,9 +201,13 @@ class Foreground(Job):
         return self.prompt.partial()
 
     def begin(self) -> None:
-        """Insert the message, and do what it asks for."""
+        """Insert the message, and do what it asks for. Raises InvalidParams for one that the client cannot be told."""
+        try:
+            self.prompt.insert(self._session)
+        except EncodeError:
+            # What can be read is not always shallow enough to be written.
+            raise problem("prompt", "is nested too deep") from None
         self._has_begun = True
-        self.prompt.insert(self._session)
         self.start(self.prompt.serve)
 
     def request_over(self) -> None:

@@ -110,9 +110,9 @@ class Session(session_v1.Session):
         self.on_close(self._end_terminals)
 
     def insert(self, turn: LiveTurn) -> None:
-        """The user's message is part of the conversation from now on."""
-        super().begin(turn)
+        """The user's message is part of the conversation from now on. Raises EncodeError, and it is not."""
         self.updates.user_message(turn.id, turn.record.prompt)
+        super().begin(turn)
 
     def begin(self, turn: LiveTurn) -> None:
         """The turn is about to run. It is part of the history since its message is."""

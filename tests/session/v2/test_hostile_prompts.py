@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from acp_server.errors import INVALID_PARAMS
+from acp_server.errors import INVALID_PARAMS, EncodeError
+from acp_server.session.v2.updates import Updates
 from tests.session.v2.editor import editing
 from tests.session.v2.test_held_prompts import waiter
 
@@ -29,6 +30,26 @@ async def test_prompts_that_are_nested_deep_are_worked_on_and_told_as_they_came(
             assert await editor.idle(session, 2 * number) == {"stopReason": "end_turn"}
             assert (await editor.until(session, "user_message"))["content"] == prompt
         assert texts == ["", "go"]
+
+
+@pytest.mark.behaviour("M11")
+async def test_a_prompt_that_the_client_cannot_be_told_is_refused_and_holds_up_none_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # What is nested a thousand deep can be read and, by Python 3.11, not be written.
+    def too_deep(_updates: Updates, _id: str, _content: Any) -> None:
+        raise EncodeError("Recursion limit reached")
+
+    agent, texts = waiter()
+    async with editing(agent) as editor:
+        session = await editor.open()
+        with monkeypatch.context() as patch:
+            patch.setattr(Updates, "user_message", too_deep)
+            params = {"sessionId": session, "prompt": [{"type": "text", "text": "deep"}]}
+            refused = await editor.refusal("session/prompt", params)
+        assert refused["data"] == {"problems": [{"path": "prompt", "message": "is nested too deep"}]}
+        assert await editor.ask(session) == {"stopReason": "end_turn"}
+        assert texts == ["go"]
 
 
 @pytest.mark.behaviour("M6")
