@@ -22,10 +22,11 @@ from anyio import to_thread
 from acp_server.errors import RequestCancelled, ResourceNotFound
 from acp_server.peer.call import Call, Follower
 from acp_server.schema.reading import absolute, read
+from acp_server.session import setup
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.negotiation import ClientProfile, Login
 from acp_server.session.session import Session, log_unsaved
-from acp_server.session.setup import PlainSetup, Room, check_setup, is_ready, load_for_prompts, plain_setup
+from acp_server.session.setup import PlainSetup, Room, is_ready, load_for_prompts, plain_setup
 from acp_server.session.state import SessionEvent, not_found
 from acp_server.store.records import SessionRecord, TurnRecord, iso
 from acp_server.tasks.grace import grace
@@ -71,6 +72,7 @@ class Lifecycle:
 
     async def new(self, call: Call) -> Model | dict[str, Any]:
         """`session/new`."""
+        setup.check_size(call.params, call.connection.limits)
         session = await self._made(call, plain_setup(call.params) or _read_new(call))
         state = session.settings.state()
         if not state:
@@ -99,6 +101,7 @@ class Lifecycle:
             request = read(DeleteSessionRequest, call.params)
             self.login.check()
         else:
+            setup.check_size(call.params, call.connection.limits)
             request = self._read_known(name, call)
             self._directories(call, request)
             self.login.check()
@@ -121,7 +124,7 @@ class Lifecycle:
             session.move(SessionEvent.END_REQUESTED if others else SessionEvent.END_FAILED)
 
     def _directories(self, call: Call, request: Setup) -> tuple[str, list[str]]:
-        return check_setup(call.params, request.cwd, request.additional_directories, call.connection.limits)
+        return setup.check_directories(request.cwd, request.additional_directories, call.connection.limits)
 
     def _read_known(self, name: str, call: Call) -> Known:
         """The parameters of a request that opens anew what is stored."""

@@ -54,14 +54,20 @@ def setup_size(params: dict[str, Any]) -> int:
     return len(codec.encode([params.get(name) for name in _NAMED]))
 
 
-def check_setup(params: dict[str, Any], cwd: str, additional: Sequence[str], limits: Limits) -> tuple[str, list[str]]:
-    """The directories that the client names for a session in `params`: `cwd`, and the `additional` ones. Raises
-    InvalidParams if one of them is not absolute, or if all that the client names is too much."""
-    cwd = absolute(cwd, "cwd", limits.path)
-    extra = [absolute(path, f"additionalDirectories[{index}]", limits.path) for index, path in enumerate(additional)]
+def check_size(params: dict[str, Any], limits: Limits) -> None:
+    """Raise InvalidParams if what the client names for a session is too much. This comes before it is read, for to read
+    a million servers takes seconds."""
     if setup_size(params) > limits.setup:
         raise problem("", f"the directories and MCP servers take more than {limits.setup} bytes")
-    return cwd, extra
+
+
+def check_directories(cwd: str, additional: Sequence[str], limits: Limits) -> tuple[str, list[str]]:
+    """The directories that the client names for a session: `cwd`, and the `additional` ones. Raises InvalidParams if
+    one of them is not absolute."""
+    cwd = absolute(cwd, "cwd", limits.path)
+    return cwd, [
+        absolute(path, f"additionalDirectories[{index}]", limits.path) for index, path in enumerate(additional)
+    ]
 
 
 _FOR_PROMPTS: Final = (

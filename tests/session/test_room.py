@@ -7,6 +7,7 @@ import pytest
 from acp_server import Agent, Limits, MemoryStore, Session
 from acp_server.errors import INVALID_PARAMS, INVALID_REQUEST
 from tests.session.editor import Editor, editing
+from tests.session.v2 import editor as v2
 
 pytestmark = pytest.mark.anyio
 
@@ -78,6 +79,23 @@ async def test_a_session_for_which_too_much_is_named_is_refused() -> None:
         code, _ = await refused(editor, mcpServers=[server])
         assert code == INVALID_PARAMS
         await editor.open()
+
+
+@pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume"])
+async def test_what_is_too_much_is_refused_before_it_is_read(method: str) -> None:
+    wrong = {"name": "n" * 1000}
+    async with editing(agent(), Limits(drain=0.05, setup=1000)) as editor:
+        _, data = await refused(editor, method, sessionId="s", cwd="relative", mcpServers=[wrong])
+        assert data["problems"] == [
+            {"path": "", "message": "the directories and MCP servers take more than 1000 bytes"}
+        ]
+
+
+@pytest.mark.parametrize("method", ["session/new", "session/resume"])
+async def test_what_is_too_much_is_refused_before_it_is_read_in_version_2(method: str) -> None:
+    async with v2.editing(agent(), Limits(drain=0.05, setup=1000)) as editor:
+        _, data = await refused(editor, method, sessionId="s", cwd="relative", mcpServers=["n" * 1000])
+        assert data["problems"][0]["path"] == ""
 
 
 async def test_too_much_for_all_sessions_together_is_refused_until_some_are_closed() -> None:

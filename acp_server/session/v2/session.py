@@ -19,7 +19,7 @@ from acp_server.schema.reading import problem, read
 from acp_server.session import client as client_v1
 from acp_server.session import lifecycle as lifecycle_v1
 from acp_server.session import session as session_v1
-from acp_server.session.setup import PlainSetup
+from acp_server.session.setup import PlainSetup, check_size
 from acp_server.session.v2 import forms
 from acp_server.session.v2.updates import Updates
 
@@ -145,6 +145,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
         """`session/new`."""
         from acp_server.schema.v2.session import NewSessionRequest
 
+        check_size(call.params, call.connection.limits)
         asked = read(NewSessionRequest, call.params)
         request = PlainSetup(asked.cwd, asked.additional_directories, _servers(asked.mcp_servers))
         session = await self._made(call, request)
