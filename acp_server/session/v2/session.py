@@ -183,8 +183,8 @@ def _offered(session: session_v1.Session) -> dict[str, Any]:
 
 
 def _servers(servers: Sequence[McpServerV2]) -> list[McpServer]:
-    """In the form that authors know. Of a type that version 1 does not have, they are unknown there, too."""
-    from acp_server.schema import from_wire
+    """In the form that authors know. Of a type that version 1 does not have, they are unknown there, too. Raises
+    InvalidParams for one of a type that version 1 alone has, if it is not well-formed."""
     from acp_server.schema.session import McpServer
 
-    return [from_wire(McpServer, server.to_wire()) for server in servers]
+    return [read(McpServer, server.to_wire()) for server in servers]

@@ -71,6 +71,15 @@ async def test_the_highest_version_that_both_know_is_spoken(versions: Any, asked
         assert (await editor.refusal(missing, {}))["code"] == METHOD_NOT_FOUND
 
 
+async def test_a_malformed_mcp_server_of_a_type_that_version_1_alone_has_is_refused_like_any_other() -> None:
+    agent, _ = reader(1, 2)
+    async with editing(agent) as editor:
+        server = {"type": "sse", "name": "old", "headers": []}
+        refused = await editor.refusal("session/new", {"cwd": "/p", "mcpServers": [server]})
+        assert refused["code"] == INVALID_PARAMS
+        assert refused["data"] == {"problems": [{"path": "url", "message": "Field required"}]}
+
+
 @pytest.mark.parametrize(("versions", "asked"), [((1, 2), 0), ((2,), 0), ((2,), 1)])
 @pytest.mark.behaviour("M12")
 async def test_without_a_version_in_common_initialize_is_refused_and_may_be_tried_again(
