@@ -23,6 +23,8 @@ MESSAGES: Final = 100
 NAME: Final = 100
 PAGE: Final = 50
 """Messages and conversations that one page may have."""
+_LONGEST: Final = 300
+"""Characters of a place that are told: names that the caller made up may be in it."""
 
 _MESSAGES_IN: Final = ("additional_messages", "messages")
 _Pairs = dict[str, str]
@@ -141,7 +143,7 @@ def read(kind: type[_B], data: Any) -> _B:
         body = kind.model_validate({} if data is None else data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(step) for step in first["loc"])
+        where = ".".join(str(step) for step in first["loc"])[:_LONGEST]
         # Its message would name a class of ours.
         what = "has to be an object" if first["type"] == "model_type" else first["msg"]
         raise ApiError(Code.BAD_PARAMETER, f"{where or 'body'}: {what}") from None

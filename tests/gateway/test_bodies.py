@@ -42,3 +42,10 @@ def test_a_body_is_read_up_to_its_first_wrong_item(kind: Any, data: Any) -> None
     with pytest.raises(ValidationError) as wrong:
         kind.model_validate(data)
     assert wrong.value.error_count() == 1
+
+
+def test_of_a_long_name_that_a_caller_made_up_the_beginning_is_told() -> None:
+    with pytest.raises(ApiError) as refused:
+        read(ChatBody, {**CHAT, "meta_data": {"k" * 100_000: 1}})
+    assert refused.value.args[0].startswith("meta_data.kkk")
+    assert len(refused.value.args[0]) < 400
