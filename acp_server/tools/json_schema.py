@@ -1,7 +1,9 @@
 """What a tool takes, as a JSON Schema from elsewhere says it: from a server of tools, or a file.
 
-Its patterns are matched in bounded time, since one could block the event loop for hours: jsonschema matches them with
-Python's `re`, which has no bound. What is here takes the place of those keywords.
+Its patterns are matched in bounded time, and a bounded number of its references is followed: either could block the
+event loop for hours. jsonschema matches patterns with Python's `re`, which has no bound. It follows every reference:
+thirty definitions of which each refers twice to the next are a thousand million. What is here takes the place of those
+keywords.
 """
 
 from __future__ import annotations
@@ -38,20 +40,30 @@ _COUNT: Final = re.compile(r"\{\s*(\d{0,9})\s*,?\s*(\d{0,9})")
 _RECURSION: Final = re.compile(r"\(\?(?:R|[0-9+-]|&|P>)")
 """It may take memory without end, faster than any time limit."""
 
-_NAMED: Final = frozenset({"pattern", "patternProperties"})
+_MOST_FOLLOWED: Final = 20_000
+"""References that are followed in one check: half a second. A tree of arguments needs one for each of its nodes."""
+
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_NAMED: Final = frozenset({"pattern", "patternProperties", *_REFERENCES})
 
 
-class Patterns:
-    """Those of one schema. A pattern that cannot be read here, or is too large, lets everything pass: who wrote the
-    schema checks as well."""
+class TooMuch(Exception):
+    """A check takes too long. The text says why."""
+
+
+class Bounds:
+    """Those of the checks of one schema. A pattern that cannot be read here, or is too large, lets everything pass: who
+    wrote the schema checks as well."""
 
     def __init__(self) -> None:
         self._compiled: dict[str, regex.Pattern[str] | None] = {}
         self._deadline = 0.0
+        self._followed = 0
 
     def validator(self, kind: Any, schema: Any, **options: Any) -> Any:
-        """A validator of a schema, of a class made from `kind`; of `kind` itself if the schema has no patterns."""
-        if not _has_patterns(schema):
+        """A validator of a schema, of a class made from `kind`; of `kind` itself if the schema has neither patterns nor
+        references."""
+        if not _has_named(schema):
             return kind(schema, **options)
         additional = kind.VALIDATORS.get("additionalProperties")
 
@@ -66,16 +78,29 @@ class Patterns:
             "pattern": self._pattern,
             "patternProperties": self._pattern_properties,
             "additionalProperties": additional_properties,
-            # It would have to match the patterns again.
+            # They would match the patterns, and follow the references, by themselves again.
             "unevaluatedProperties": _anything,
+            "unevaluatedItems": _anything,
+            **{name: self._counted(kind.VALIDATORS.get(name)) for name in _REFERENCES},
         }
         keywords = {name: check for name, check in keywords.items() if name in kind.VALIDATORS}
         bounded = cast("Any", validators).extend(kind, keywords)
         return bounded(_in_one_dialect(schema), **options)
 
     def begin(self) -> None:
-        """A check begins. It raises TimeoutError if the matches in it take too long together."""
+        """A check begins. It raises TooMuch if the matches in it take too long together, or if it follows too many
+        references."""
         self._deadline = time.monotonic() + _SECONDS
+        self._followed = 0
+
+    def _counted(self, follow: Any) -> Any:
+        def reference(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
+            self._followed += 1
+            if self._followed > _MOST_FOLLOWED:
+                raise TooMuch("the references of the schema take too long to follow")
+            yield from follow(validator, target, instance, schema) or ()
+
+        return reference
 
     def _pattern(self, _validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
         if isinstance(instance, str) and not self._found(pattern, instance):
@@ -93,9 +118,12 @@ class Patterns:
     def _found(self, pattern: str, text: str) -> bool:
         compiled = self._regex(pattern)
         left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return compiled is None or compiled.search(text, timeout=left) is not None
+        try:
+            if left <= 0:
+                raise TimeoutError
+            return compiled is None or compiled.search(text, timeout=left) is not None
+        except TimeoutError:
+            raise TooMuch("a pattern of the schema takes too long to match") from None
 
     def _regex(self, pattern: str) -> regex.Pattern[str] | None:
         if pattern not in self._compiled:
@@ -107,7 +135,7 @@ def _anything(_validator: Any, _given: Any, _instance: Any, _schema: Any) -> Ite
     yield from ()
 
 
-def _has_patterns(schema: Any) -> bool:
+def _has_named(schema: Any) -> bool:
     left = [schema]
     while left:
         value = left.pop()
@@ -173,8 +201,8 @@ class SchemaParameters:
         except SchemaError as error:
             raise UsageError(f"this is not a JSON Schema: {error.message}") from error
         # Without this registry it would fetch what a schema refers to from the network.
-        self._patterns = Patterns()
-        self._validator: Any = self._patterns.validator(kind, self._schema, registry=_NO_OTHERS)
+        self._bounds = Bounds()
+        self._validator: Any = self._bounds.validator(kind, self._schema, registry=_NO_OTHERS)
 
     @property
     def json_schema(self) -> dict[str, Any]:
@@ -184,13 +212,13 @@ class SchemaParameters:
     def read(self, params: Any) -> dict[str, Any]:
         """See `Arguments.read`."""
         arguments: Any = dict(cast("Mapping[str, Any]", params)) if isinstance(params, Mapping) else params
-        self._patterns.begin()
+        self._bounds.begin()
         try:
             problems = [_told(error) for error in islice(self._validator.iter_errors(arguments), _PROBLEMS)]
         except Unresolvable as error:
             problems = [{"path": "", "message": f"the schema refers to what is not in it: {error.ref}"[:_MESSAGE]}]
-        except TimeoutError:
-            problems = [{"path": "", "message": "a pattern of the schema takes too long to match"}]
+        except TooMuch as error:
+            problems = [{"path": "", "message": str(error)}]
         except RecursionError:
             problems = [{"path": "", "message": "too deeply nested"}]
         if problems:

@@ -1,4 +1,4 @@
-"""Patterns in schemas of others: they say what they say, and take no time without end."""
+"""Patterns and references in schemas of others: they say what they say, and take no time without end."""
 
 import time
 from typing import Any
@@ -86,3 +86,36 @@ def test_of_a_long_name_that_does_not_fit_the_beginning_is_told() -> None:
     schema: dict[str, Any] = {"additionalProperties": {"type": "integer"}}
     (problem,) = problems(schema, {"n" * 100_000: "x"})
     assert problem == {"path": "n" * 300, "message": "'x' is not of type 'integer'"}
+
+
+def doubling(levels: int, **more: Any) -> dict[str, Any]:
+    """Definitions of which each refers twice to the next."""
+    definitions = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)}
+    return {"$defs": {**definitions, f"d{levels}": {}}, "properties": {"word": {"$ref": "#/$defs/d0"}}, **more}
+
+
+def test_references_that_multiply_are_a_problem_and_hold_up_nothing() -> None:
+    assert problems(doubling(16), {"word": 1}) == [
+        {"path": "", "message": "the references of the schema take too long to follow"}
+    ]
+    assert problems(doubling(10), {"word": 1}) == []
+
+
+@pytest.mark.parametrize("keyword", ["unevaluatedProperties", "unevaluatedItems"])
+def test_what_would_follow_references_by_itself_is_left_to_who_wrote_the_schema(keyword: str) -> None:
+    schema = doubling(3)
+    schema["properties"]["word"] = {"$ref": "#/$defs/d0", keyword: False}
+    assert problems(schema, {"word": {"x": 1} if keyword == "unevaluatedProperties" else [1]}) == []
+
+
+def test_a_tree_that_a_schema_describes_by_a_reference_to_itself_is_checked() -> None:
+    schema: dict[str, Any] = {
+        "$defs": {"node": {"properties": {"n": {"type": "integer"}, "kids": {"items": {"$ref": "#/$defs/node"}}}}},
+        "properties": {"tree": {"$ref": "#/$defs/node"}},
+    }
+    tree = {"n": 1, "kids": [{"n": 2, "kids": [{"n": 3}] * 50}] * 100}
+    for _ in range(5):
+        assert problems(schema, {"tree": tree}) == []
+    assert problems(schema, {"tree": {"kids": [{"n": "x"}]}}) == [
+        {"path": "tree.kids[0].n", "message": "'x' is not of type 'integer'"}
+    ]
