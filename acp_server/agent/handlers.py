@@ -20,7 +20,7 @@ import anyio.to_thread
 from anyio.lowlevel import RunVar
 
 from acp_server.errors import InvalidParams, UsageError
-from acp_server.peer.call import Call, Handler, NoticeHandler, Route
+from acp_server.peer.call import NAME, Call, Handler, NoticeHandler, Route
 from acp_server.peer.peer import Peer
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
@@ -202,7 +202,7 @@ def offer_tool_cancel(definition: AgentDefinition, find: Callable[[Peer, str], S
             raise InvalidParams("sessionId and toolCallId must be strings")
         session = find(call.connection, session_id)
         if not any(session.tools.cancel_from_client(turn, id) for turn in session.turns):
-            raise InvalidParams("No such tool call is running", data={"toolCallId": id})
+            raise InvalidParams("No such tool call is running", data={"toolCallId": id[:NAME]})
 
     definition.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, register=cancel, urgent=True))
     definition.extensions.setdefault(CANCEL_TOOL_CALL, {})

@@ -22,6 +22,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from acp_server.errors import InternalError, InvalidParams, ResourceNotFound
+from acp_server.peer.call import NAME
 from acp_server.processes.command import Command, Output, open_command
 from acp_server.schema import (
     CreateTerminalRequest,
@@ -255,7 +256,7 @@ class LocalTerminals:
     def _find(self, id: str) -> _Terminal:
         terminal = self._terminals.get(id)
         if terminal is None:
-            raise ResourceNotFound(data={"terminalId": id})
+            raise ResourceNotFound(data={"terminalId": id[:NAME]})
         return terminal
 
     async def _start(

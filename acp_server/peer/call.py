@@ -192,13 +192,13 @@ class Notice:
     cancels: under load it is called ahead of its turn as well as in it, and a further call must change nothing."""
 
 
-_NAME: Final = 200
-"""Characters of a name that the peer made up which are repeated to it."""
+NAME: Final = 200
+"""Characters of a name or an id that the peer made up which are repeated to it."""
 
 
 def unknown(method: str) -> RpcError:
     """What a request is answered with whose method is not there."""
-    return MethodNotFound(data={"method": method[:_NAME]})
+    return MethodNotFound(data={"method": method[:NAME]})
 
 
 @dataclass(slots=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from enum import Enum
 
 from acp_server.errors import ResourceNotFound
+from acp_server.peer.call import NAME
 
 
 def not_found(session_id: str) -> ResourceNotFound:
     """What a request is answered with that names a session which is not open (ACP, Session Setup)."""
-    return ResourceNotFound("Session not found", data={"sessionId": session_id})
+    return ResourceNotFound("Session not found", data={"sessionId": session_id[:NAME]})
 
 
 class SessionEvent(Enum):

@@ -273,3 +273,11 @@ async def test_a_cancel_at_any_moment_of_starting_a_command_leaves_no_process(ti
             group.start_soon(cancel)
             await terminals.create(request)
     await terminals.aclose()
+
+
+@pytest.mark.parametrize("what", ["output", "wait_for_exit", "kill", "release"])
+async def test_of_a_long_id_that_no_terminal_has_the_beginning_is_repeated(what: str) -> None:
+    async with shell() as agent:
+        params = {"sessionId": SESSION, "terminalId": "t" * 100_000}
+        refused = (await agent.peer.ask(f"terminal/{what}", params))["error"]
+        assert refused["data"] == {"terminalId": "t" * 200}

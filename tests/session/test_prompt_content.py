@@ -78,3 +78,10 @@ async def test_a_prompt_for_an_unknown_session_is_refused() -> None:
     async with editing(agent) as editor:
         refused = await editor.ask("nobody")
         assert (refused["code"], refused["data"]) == (RESOURCE_NOT_FOUND, {"sessionId": "nobody"})
+
+
+async def test_of_a_long_id_that_there_is_not_the_beginning_is_repeated() -> None:
+    agent, _, _ = listener()
+    async with editing(agent) as editor:
+        refused = await editor.ask("n" * 100_000)
+        assert refused["data"] == {"sessionId": "n" * 200}

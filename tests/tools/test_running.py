@@ -245,6 +245,8 @@ async def test_tools_run_in_parallel_in_one_turn_and_one_can_be_cancelled_alone(
         assert await editor.client.result("_tool_call/cancel", {"sessionId": session, "toolCallId": "id_b"}) == {}
         refusal = await editor.refusal("_tool_call/cancel", {"sessionId": session, "toolCallId": "id_x"})
         assert refusal["code"] == -32602
+        refusal = await editor.refusal("_tool_call/cancel", {"sessionId": session, "toolCallId": "x" * 100_000})
+        assert refusal["data"] == {"toolCallId": "x" * 200}
         go_on.set()
         assert await editor.answer(prompting) == END_TURN
     assert [(r.status, r.message) for r in (results[n] for n in "abc")] == [
