@@ -11,7 +11,7 @@ import sys
 from base64 import b64decode
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 
@@ -161,6 +161,8 @@ class Screen:
 
     def commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Show what can be asked for."""
+        if not commands:
+            return  # click wants at least one row
         rows = [
             (one_line(f"/{each.name} {hint_of(each)}").rstrip(), one_line(each.description[:_LONGEST_DESCRIPTION]))
             for each in commands
@@ -202,7 +204,8 @@ class Screen:
         id = str(update.get("terminalId"))
         if "output" in update:
             self._outputs.pop(id, None)
-            update = update["output"] or {}
+            output: Any = update["output"]
+            update = cast("dict[str, Any]", output) if isinstance(output, dict) else {}
         try:
             self._output(id).feed_bytes(b64decode(update.get("data", ""), validate=True))
         except (ValueError, TypeError):

@@ -347,8 +347,14 @@ def test_what_a_terminal_of_the_agent_writes_is_shown_with_its_tool_call(written
         "ö",
         "\N{REPLACEMENT CHARACTER}[2Jtwo",
     ]
-    shown(call, update(output={"data": b64encode(b"anew\n").decode()}), update(output=None))
+    nothing = [update(output=output) for output in (None, 7, ["x"], {"data": [1]})]
+    shown(call, update(output={"data": b64encode(b"anew\n").decode()}), *nothing)
     assert text_of(written).rstrip().endswith("anew")
+
+
+def test_no_commands_are_no_lines(written: list[str]) -> None:
+    shown(AvailableCommandsUpdate(available_commands=[]))
+    assert not text_of(written)
 
 
 def test_a_notice_is_a_line(written: list[str]) -> None:
