@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from acp_server.client.handlers import AskPermission, Handlers, PermissionAnswer
 from acp_server.errors import InternalError, InvalidParams, UsageError
-from acp_server.peer.call import Call, Follower, Handler, Notice, NoticeHandler, Route, Routes
+from acp_server.peer.call import Call, Follower, Handler, Notice, NoticeHandler, Register, Route, Routes
 from acp_server.peer.peer import Peer
 from acp_server.schema import PermissionOption, RequestPermissionRequest
 from acp_server.schema.methods import METHODS, Method
@@ -25,7 +25,6 @@ logger = logging.getLogger("acp_server.client")
 
 _TERMINAL_METHODS: Final = ("create", "output", "wait_for_exit", "kill", "release")
 
-_QUESTIONS: Final = frozenset({"session/request_permission", "elicitation/create"})
 _LARGE: Final = frozenset({"fs/read_text_file", "terminal/output"})
 
 _Answer = Callable[[Any], Awaitable[Any]]
@@ -33,7 +32,7 @@ _Answer = Callable[[Any], Awaitable[Any]]
 
 def client_routes(handlers: Handlers, permissions: Permissions, on_update: NoticeHandler) -> Routes:
     """The routes for what `handlers` has. Raises UsageError for a method of its own that the protocol has already."""
-    bounds = Bounds()
+    bounds = permissions.bounds
     routes = Routes()
     routes.on_notice("session/update", Notice(on_update))
 
@@ -58,9 +57,12 @@ def client_routes(handlers: Handlers, permissions: Permissions, on_update: Notic
         if name in METHODS:
             raise UsageError(f"{name} is a method of the protocol; it has a handler of its own")
         requests[name] = _raw(answer)
+    registers: dict[str, Register] = {
+        "session/request_permission": permissions.register,
+        "elicitation/create": bounds.register_question,
+    }
     for name, handler in requests.items():
-        register = bounds.register_question if name in _QUESTIONS else None
-        routes.requests[name] = Route(_large(bounds, handler) if name in _LARGE else handler, register)
+        routes.requests[name] = Route(_large(bounds, handler) if name in _LARGE else handler, registers.get(name))
     if handlers.url_done is not None:
         routes.on_notice("elicitation/complete", Notice(_typed_notice("elicitation/complete", handlers.url_done)))
     for name, act in handlers.notifications.items():
@@ -137,30 +139,43 @@ class Permissions:
         self._ask = ask
         self._is_cancelling = is_cancelling
         self._open: dict[str, dict[Call, None]] = {}
+        self.bounds: Final = Bounds()
+        """Those of the agent."""
         self.translate: Callable[[Any, str], Any] | None = None
         """From the parameters of a request to those that version 1 has, with a name for what has none; None where they
         are of version 1 already."""
 
+    def register(self, call: Call) -> None:
+        """A question has arrived. It belongs to the turn that is under way now, which may be over when it begins."""
+        self.bounds.register_question(call)
+        session_id = call.params.get("sessionId")
+        if not isinstance(session_id, str):
+            return
+        self._open.setdefault(session_id, {})[call] = None
+        call.follower.over = lambda: self._left(session_id, call)
+        if self._is_cancelling(session_id):
+            _dismiss(call)
+
+    def _left(self, session_id: str, call: Call) -> None:
+        calls = self._open[session_id]
+        del calls[call]
+        if not calls:
+            del self._open[session_id]
+
     async def answer(self, call: Call, request: RequestPermissionRequest) -> Any:
         """Ask the program. Once the turn is being cancelled the answer is `cancelled`, whatever the program says."""
-        session_id = request.session_id
-        if self._is_cancelling(session_id):
-            return _CANCELLED
-        self._open.setdefault(session_id, {})[call] = None
-        try:
-            answer = await self._ask(request)
-        finally:
-            calls = self._open[session_id]
-            del calls[call]
-            if not calls:
-                del self._open[session_id]
+        answer = await self._ask(request)
         return _CANCELLED if call.cause is Cause.SESSION else _wire(answer)
 
     def cancel(self, session_id: str) -> None:
         """The turn of this session is cancelled: dismiss its open questions (ACP, Prompt Turn, Cancellation)."""
         for call in list(self._open.get(session_id, ())):
-            call.partial(_CANCELLED)
-            call.node.cancel(Cause.SESSION)
+            _dismiss(call)
+
+
+def _dismiss(call: Call) -> None:
+    call.partial(_CANCELLED)
+    call.node.cancel(Cause.SESSION)
 
 
 def _wire(answer: PermissionAnswer) -> Any:
@@ -214,11 +229,14 @@ class Bounds:
 class _Question(Follower):
     """One that is open."""
 
-    __slots__ = ("_bounds",)
+    __slots__ = ("_bounds", "over")
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
+        self.over: Callable[[], None] = lambda: None
+        """Called when it is through."""
 
     def left(self) -> None:
         """See `Follower`."""
         self._bounds.questions -= 1
+        self.over()

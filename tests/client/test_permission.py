@@ -95,6 +95,18 @@ async def test_a_permission_request_that_crosses_the_cancel_is_not_even_shown() 
         assert await peer.result("session/request_permission", permission()) == YES
 
 
+async def test_a_permission_request_that_crosses_the_cancel_is_not_shown_behind_the_end_of_its_turn() -> None:
+    user = Asked()
+    async with prompted(Handlers(permission=user.permission)) as (_, peer, turn, prompt):
+        turn.cancel()
+        await peer.expect("session/cancel")
+        # Both are there before the client begins with the first one.
+        question = peer.new_request("session/request_permission", permission(), id="late")
+        await peer.send(question, {"jsonrpc": "2.0", "id": prompt["id"], "result": {"stopReason": "cancelled"}})
+        assert (await peer.response("late"))["result"] == CANCELLED
+        assert user.times == 0
+
+
 @pytest.mark.parametrize("end", ["close", "delete"])
 async def test_a_permission_request_in_a_session_that_was_ended_is_not_even_shown(end: str) -> None:
     user = Asked()

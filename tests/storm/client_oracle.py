@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from acp_server.client import RemoteAgent
-from acp_server.client.routes import Bounds
 from tests.storm.caller import Caller
 from tests.storm.rogue import Note, Rogue
 
@@ -16,9 +15,6 @@ from tests.storm.rogue import Note, Rogue
 def tables(agent: RemoteAgent) -> list[str]:
     """What is not empty although the connection is over."""
     connection = agent.link.connection
-    route = connection._routes.requests["session/request_permission"]
-    assert route.register is not None
-    bounds: Bounds = route.register.__self__  # type: ignore[attr-defined]
     counts = {
         "requests of the agent": len(connection.endpoint.incoming),
         "requests of ours": connection.endpoint.ledger.outgoing,
@@ -29,7 +25,7 @@ def tables(agent: RemoteAgent) -> list[str]:
         "bytes to be written": connection.writer.size,
         "open questions": len(agent._permissions._open),
         "counted bytes": connection._inbound._held,
-        "counted questions": bounds.questions,
+        "counted questions": agent._permissions.bounds.questions,
         "early updates": len(agent._router._kept) + agent._router._size,
         "sessions on their way": len(agent._router._arriving) + agent._router._expected,
         "turns": sum(session.turn is not None and session.turn.cancelled for session in agent.sessions.values()),
