@@ -27,6 +27,8 @@ class Conversation:
         self._open: dict[RequestId, Request] = {}
         self._asked: dict[RequestId, RequestId] = {}
         """The agent's requests that the client has not answered: the agent's ids by those that the client knows."""
+        self._withdrawn: set[RequestId] = set()
+        """Those among them that the agent has withdrawn. A late answer is still passed on."""
         self._ids = count(1)
         self._busy: set[str] = set()
         """Sessions of version 2 whose prompt was answered, and whose turn still runs."""
@@ -50,10 +52,11 @@ class Conversation:
 
     def forget_process(self) -> tuple[list[RequestId], list[RequestId]]:
         """The process has ended: the ids of the client's requests that it has left without an answer, and of its own
-        that the client has not answered. Neither will be."""
-        left, asked = list(self._open), list(self._asked)
+        that the client has not answered and does not know to be withdrawn. Neither will be."""
+        left, asked = list(self._open), [id for id in self._asked if id not in self._withdrawn]
         self._open.clear()
         self._asked.clear()
+        self._withdrawn.clear()
         self._busy.clear()
         return left, asked
 
@@ -76,6 +79,7 @@ class Conversation:
             case Response(id=id) if id is not None:
                 if not is_request_id(id) or id not in self._asked:
                     return None  # a process that has ended wanted to know
+                self._withdrawn.discard(id)
                 return message | {"id": self._asked.pop(id)}
             case _:
                 pass
@@ -89,7 +93,10 @@ class Conversation:
                 return message | {"id": number}
             case Notification(method="$/cancel_request", params=dict() as params):
                 known = [ours for ours, theirs in self._asked.items() if theirs == params.get("requestId")]
-                return message | {"params": params | {"requestId": known[-1]}} if known else None
+                if not known:
+                    return None
+                self._withdrawn.add(known[-1])
+                return message | {"params": params | {"requestId": known[-1]}}
             case Notification(method="session/update", params=dict() as params):
                 self._note_state(params)
             case Response(id=id, error=error) as answer if is_request_id(id):

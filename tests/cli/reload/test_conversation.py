@@ -86,6 +86,17 @@ def test_questions_of_the_agent_have_ids_of_their_own_and_their_answers_the_agen
     assert talk.from_agent(withdrawal) is None
 
 
+def test_a_question_that_the_agent_has_withdrawn_is_not_left_open_by_the_end_of_its_process() -> None:
+    talk = Conversation()
+    withdrawn, left = (talk.from_agent(request(id, "fs/read_text_file"))["id"] for id in (1, 2))
+    talk.from_agent({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+    assert talk.forget_process() == ([], [left])
+    # Of another process.
+    again = talk.from_agent(request(1, "fs/read_text_file"))["id"]
+    assert again != withdrawn
+    assert talk.forget_process() == ([], [again])
+
+
 @pytest.mark.parametrize(
     "value", [None, 5, [], {"id": 1}, {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "?"}}]
 )
