@@ -17,7 +17,7 @@ from acp_server.peer.call import NoticeHandler, Routes
 from acp_server.peer.inbound import Inbound
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import in_notification
-from acp_server.peer.outcome import report
+from acp_server.peer.outcome import report, report_cancelled
 from acp_server.peer.peer import Peer
 from acp_server.peer.reader import Handlers, Reader
 from acp_server.peer.stream import Stream
@@ -230,8 +230,12 @@ class Connection(Peer):
             try:
                 await self._closers.pop(0)()
             except BaseException as error:
-                # Be it because the time is up: those that are left do what they can do without waiting.
-                self._failed("a callback for the end of the connection", error)
+                what, cause = "a callback for the end of the connection", self._cleanups.cause
+                if cause is None or program_end(error) is not None:
+                    self._failed(what, error)
+                else:
+                    # The time is up: those that are left do what they can do without waiting.
+                    report_cancelled(logger, what, cause, error)
 
     def _writer_broken(self) -> None:
         self._pending.close()

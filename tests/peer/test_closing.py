@@ -308,7 +308,7 @@ async def test_callbacks_run_once_in_order_behind_everything_else(caplog: pytest
 
 
 @pytest.mark.behaviour("G12")
-async def test_a_callback_that_hangs_is_cancelled_and_the_next_ones_still_run() -> None:
+async def test_a_callback_that_hangs_is_cancelled_and_the_next_ones_still_run(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
 
     async def hangs() -> None:
@@ -317,14 +317,20 @@ async def test_a_callback_that_hangs_is_cancelled_and_the_next_ones_still_run() 
         finally:
             log.append("cut")
 
-    async def later() -> None:
+    async def fails() -> None:
         log.append("later")
+        raise ValueError("boom")
 
     async with serving(limits=Limits(drain=0, grace=0.01)) as end:
         end.connection.on_close(hangs)
-        end.connection.on_close(later)
+        end.connection.on_close(fails)
     assert log == ["cut", "later"]
     assert end.connection.leaked == 0
+    # Of the cancel there is nothing to be said.
+    [record] = caplog.records
+    assert "failed while it was being cancelled (shutdown)" in record.getMessage()
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ValueError)
 
 
 # The program ends
