@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from acp_server.errors import ConnectionClosed
+from acp_server.peer.outcome import report
 from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.grace import Job
 from acp_server.tasks.tree import NOTHING
@@ -80,4 +81,4 @@ class Resource(Job):
         elif program_end(error) is not None:
             raise error
         else:
-            logger.error("%s failed", self.node.label, exc_info=error)
+            report(self.node.label, error)

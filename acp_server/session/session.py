@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 import anyio
 
 from acp_server.errors import AcpError, InvalidRequest, SessionClosed, UsageError
+from acp_server.peer.outcome import report
 from acp_server.session.client import Client
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.settings import Settings
@@ -336,8 +337,8 @@ class Session:
             pending = closer()
             if inspect.isawaitable(pending):
                 await pending
-        except Exception:
-            logger.exception("closing session %s", self.id)
+        except Exception as error:
+            report(f"what is done at the end of session {self.id}", error)
 
 
 def log_unsaved(session: Session, error: Exception) -> None:

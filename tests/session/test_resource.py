@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -216,6 +217,31 @@ async def test_one_that_does_not_close_holds_up_nothing(
     # They end all the same if they are let.
     through.set()
     await second.lasting.wait_idle()
+
+
+async def test_one_that_needs_the_client_when_it_is_gone_is_not_told_to_have_failed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked: list[str] = []
+    agent = Agent("asks")
+
+    @agent.session
+    async def prepare(session: Session) -> AsyncIterator[None]:
+        async def ask(which: str) -> None:
+            asked.append(which)
+            await session.client.request("_vault/lock")
+
+        session.on_close(partial(ask, "on_close"))
+        yield
+        await ask("generator")
+
+    @agent.prompt
+    async def prompt(_turn: Turn) -> None: ...
+
+    async with editing(agent) as editor:
+        await editor.open()
+    assert asked == ["generator", "on_close"]
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_one_that_breaks_in_the_middle_is_logged_and_its_session_goes_on(
