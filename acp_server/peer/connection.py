@@ -83,10 +83,12 @@ class Connection(Peer):
             if self._closing is None:
                 self._pending.lose()
                 self._inbound.close()
+                have_begun = True
                 with anyio.move_on_after(self.limits.closing):
-                    await self._inbound.begun()
-                with anyio.move_on_after(self.limits.drain):
-                    await self._idle()
+                    have_begun = await self._inbound.begun(self.limits.drain)
+                if have_begun:
+                    with anyio.move_on_after(self.limits.drain):
+                        await self._idle()
         except BaseException as error:
             # Cancelled from outside, or the input is broken: in neither case is there anything left to wait for.
             self._cancel_all(Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN)

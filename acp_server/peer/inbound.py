@@ -13,6 +13,8 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
+
 from acp_server.errors import EncodeError, InternalError
 from acp_server.peer.call import Call, Routes
 from acp_server.peer.dispatch import Dispatcher
@@ -47,6 +49,7 @@ class Inbound:
         self._has_told = False
         self._queue: OrderedDict[Call, None] = OrderedDict()
         """Those that wait for another to end."""
+        self._queue_moves: anyio.Event | None = None
         self.dispatcher: Final = Dispatcher(peer.tree, peer.work, peer.scopes, peer.writer, limits.unread, self._over)
         self._resolver: Resolver | None = None
 
@@ -101,6 +104,7 @@ class Inbound:
                 self._running += 1
                 self.dispatcher.start(self._queue.popitem(last=False)[0])
                 self.dispatcher.get_on()
+                self._moved()
 
     def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
         """The handler is through: answer, unless that has happened, and take the node out of the tree."""
@@ -125,6 +129,7 @@ class Inbound:
         value = NOTHING if call.follower is None else call.follower.partial()
         if call.task is None:
             self._queue.pop(call, None)
+            self._moved()
             self._finish(call, value, None)
         elif not call.is_answered:
             logger.warning("%s does not end although it was cancelled; answered without it", call.method)
@@ -158,9 +163,22 @@ class Inbound:
         """No more requests will come, or those that do are refused."""
         self.dispatcher.close()
 
-    async def begun(self) -> None:
-        """Wait until every request has had its turn to begin, which on a busy machine takes its time."""
+    async def begun(self, patience: float) -> bool:
+        """Wait until every request has had its turn to begin, which on a busy machine takes its time. False if one has
+        waited for another to end for `patience` seconds."""
         await self.dispatcher.begun()
+        while self._queue:
+            self._queue_moves = anyio.Event()
+            with anyio.move_on_after(patience) as waiting:
+                await self._queue_moves.wait()
+            if waiting.cancelled_caught:
+                return False
+            await self.dispatcher.begun()
+        return True
+
+    def _moved(self) -> None:
+        if self._queue_moves is not None:
+            self._queue_moves.set()
 
     def _refuse(self, request: Request) -> None:
         if not self._has_told:

@@ -58,7 +58,8 @@ class Limits:
     running: int | None = _limit(None, "number")
     """Requests that run at once; more wait their turn. None: as many as come."""
     drain: float = _limit(1.0, "seconds")
-    """How long running requests and notifications may go on when the input has ended and all requests have begun."""
+    """How long running requests and notifications may go on when the input has ended and all requests have begun; or
+    while one that waits for its place among those that run does not get it."""
     grace: float = _limit(DEFAULT_GRACE, "seconds")
     """How long a cancelled request may clean up before it is answered all the same; and, at the end, all of them, and
     then those who have `Connection.on_close` called."""

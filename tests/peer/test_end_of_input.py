@@ -1,6 +1,7 @@
 """The peer ends its input: waiters fail, handlers are stopped within a bound, what is ready gets out."""
 
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import anyio
@@ -29,6 +30,7 @@ from tests.peer.ends import (
     serving,
     until,
 )
+from tests.storm.jumping import run
 
 pytestmark = pytest.mark.anyio
 
@@ -327,6 +329,35 @@ async def test_the_time_for_what_runs_begins_when_all_that_was_read_has_begun() 
         end.send_eof()
         answers = await end.rest()
     assert [(answer["id"], answer.get("result")) for answer in answers] == [(id, {"n": id}) for id in range(500)]
+
+
+@pytest.mark.behaviour("G5")
+def test_requests_that_wait_for_a_place_begin_before_that_time_does(anyio_backend: str) -> None:
+    async def work(call: Call) -> Any:
+        await anyio.sleep(call.params["seconds"])
+
+    async def answered(*seconds: float, close_after: float | None = None) -> list[bool]:
+        async with serving(Routes({"work": Route(work)}), Limits(running=1, drain=1, grace=0)) as end:
+            end.send(*(request(id, "work", {"seconds": each}) for id, each in enumerate(seconds)))
+            end.send_eof()
+            if close_after is not None:
+                await anyio.sleep(close_after)
+                end.connection.close()
+            answers = await end.rest()
+        return ["result" in answer for answer in sorted(answers, key=itemgetter("id"))]
+
+    async def all_of_it() -> None:
+        assert await answered(0.7, 0.7, 0.7, 0.7) == [True] * 4
+        # It is not waited for one that holds up the others.
+        began = anyio.current_time()
+        assert await answered(0.7, 60, 0.7) == [True, False, False]
+        assert anyio.current_time() - began < 2
+        # Nor is any that a close of the connection answers.
+        began = anyio.current_time()
+        assert await answered(60, 60, close_after=0.1) == [False, False]
+        assert anyio.current_time() - began < 0.5
+
+    run(anyio_backend, 0, all_of_it)
 
 
 @pytest.mark.behaviour("A1")
