@@ -147,6 +147,8 @@ class Ending:
         self._hearing = Deadline()
         self._closing = Deadline()
         self._unheard = False
+        self._signalled: tuple[int, float] | None = None
+        """The code that the first signal which ends the program asks for, and when that came."""
         self._code: int | None = None
         self._ended = 0.0
 
@@ -156,14 +158,27 @@ class Ending:
             if time.monotonic() - self._ended > AGAIN:
                 exit_now(self._code, "signalled again at its end")
             return
-        if self._unheard or number != signal.SIGINT:
-            self._hearing.arm(self._to_hear, 128 + number, "the event loop is blocked")
+        if self._unheard or number != signal.SIGINT or self._signalled is not None:
+            now = time.monotonic()
+            code, since = self._first(128 + number, now)
+            if now - since > AGAIN:
+                exit_now(code, "signalled again while closing")
+            self._hearing.arm(self._to_hear, code, "the event loop is blocked")
         self._unheard = True
 
     def heard(self) -> None:
         """The loop acts on a signal."""
         self._unheard = False
         self._hearing.disarm()
+
+    def signalled(self, code: int) -> None:
+        """The connection closes because of a signal that the loop acts on."""
+        self.begin(self._first(code, time.monotonic())[0])
+
+    def _first(self, code: int, now: float) -> tuple[int, float]:
+        if self._signalled is None:
+            self._signalled = code, now
+        return self._signalled
 
     def begin(self, code: int) -> None:
         """The connection closes. Has an effect only once."""

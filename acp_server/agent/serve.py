@@ -172,7 +172,6 @@ class _Program:
         self._connection.tree.on_cancel = self._was_cancelled
         self._interrupted = -_AGAIN
         self._signal: int | None = None
-        self._signalled = 0.0
 
     async def serve(self, signals: Signals) -> tuple[int, int]:
         """The exit code, and how many handlers were left behind."""
@@ -242,12 +241,9 @@ class _Program:
                 logger.exception("interrupting the agent failed")
         if self._signal is None:
             self._signal = number
-            self._signalled = now
             logger.info("closing because of signal %d", number)
-            self._ending.begin(128 + number)
+            self._ending.signalled(128 + number)
             self._connection.close(Cause.SHUTDOWN)
-        elif now - self._signalled > _AGAIN:
-            exit_now(128 + self._signal, "signalled again while closing")
 
 
 def _recorded(stream: Stream, record: Path) -> Stream:

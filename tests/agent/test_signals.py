@@ -137,17 +137,23 @@ def test_a_second_interrupt_ends_the_process_even_if_the_loop_is_blocked(backend
         assert agent.exit_code() == 130
 
 
-@BACKENDS
-def test_a_signal_long_after_closing_began_ends_the_process_at_once(backend: str) -> None:
+def _very_patient(backend: str) -> Any:
+    """Apart from what it takes for long after the first signal."""
     code = f"""
 import sys
-import acp_server.agent.serve as module
+import acp_server.agent.ending
+from acp_server.agent.serve import run
 from acp_server.peer.connection import Limits
 from tests.agent.processes.plain import Plain
-module._AGAIN = 0
-sys.exit(module.run(Plain(), backend="{backend}", limits=Limits(grace=3600)))
+acp_server.agent.ending.AGAIN = 0
+sys.exit(run(Plain(), backend="{backend}", limits=Limits(grace=3600)))
 """
-    with started([sys.executable, "-c", code]) as agent:
+    return started([sys.executable, "-c", code])
+
+
+@BACKENDS
+def test_a_signal_long_after_closing_began_ends_the_process_at_once(backend: str) -> None:
+    with _very_patient(backend) as agent:
         agent.begin(1, "stubborn")
         agent.signal(signal.SIGTERM)
         for id in itertools.count(2):
@@ -155,6 +161,18 @@ sys.exit(module.run(Plain(), backend="{backend}", limits=Limits(grace=3600)))
             if agent.next().get("error") == CANCELLED:
                 break  # now it is closing
         agent.signal(signal.SIGINT)
+        assert agent.exit_code() == 143
+        assert "signalled again while closing" in agent.stderr
+
+
+@BACKENDS
+def test_a_signal_long_after_the_first_ends_the_process_at_once_even_if_the_loop_is_blocked(backend: str) -> None:
+    with _very_patient(backend) as agent:
+        agent.begin(1, "blocked")
+        agent.wait_for_stderr("blocking the loop")
+        agent.signal(signal.SIGTERM)
+        agent.wait_for_signals(signal.SIGTERM)
+        agent.signal(signal.SIGHUP)
         assert agent.exit_code() == 143
         assert "signalled again while closing" in agent.stderr
 
