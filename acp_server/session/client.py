@@ -233,7 +233,12 @@ class Client:
     def _release_late(self, result: Any) -> None:
         from acp_server.schema.client_methods import CreateTerminalResponse
 
-        created = read_result(CreateTerminalResponse, "terminal/create", result)
+        try:
+            created = read_result(CreateTerminalResponse, "terminal/create", result)
+        except MalformedResponse as error:
+            # What some clients answer to a request that was withdrawn: it created nothing.
+            logger.info("no terminal to release: %s", error)
+            return
         terminal = Terminal(self.connection, self._session_id, created.terminal_id)
         # In one message, which also ends the command: the connection may be about to close.
         self.connection.background(terminal.release_quietly)

@@ -117,7 +117,9 @@ async def test_a_cancel_while_something_else_is_awaited_kills_and_releases_too(b
 @BOTH_CANCELS
 @pytest.mark.parametrize("late", [{"terminalId": "t9"}, {}, None, "error"])
 @pytest.mark.behaviour("F11", "C4")
-async def test_a_terminal_that_comes_into_being_after_the_cancel_is_released(by: str, late: Any) -> None:
+async def test_a_terminal_that_comes_into_being_after_the_cancel_is_released(
+    by: str, late: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     agent, outcomes = runner()
     async with editing(agent) as editor:
         editor.client.answer("terminal/kill", {})
@@ -138,6 +140,7 @@ async def test_a_terminal_that_comes_into_being_after_the_cancel_is_released(by:
         assert await editor.ask(session, "other") == END_TURN
         assert not outcomes
         assert not editor.asked("terminal/kill")
+    assert not caplog.records
 
 
 @BOTH_CANCELS
