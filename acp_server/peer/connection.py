@@ -7,6 +7,7 @@ applied in the reader, never queued behind a handler. What the methods mean is i
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -29,7 +30,8 @@ from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Outg
 logger = logging.getLogger("acp_server.peer")
 
 _LAST_ROUNDS: Final = 10
-"""Rounds of the event loop that cancelled work has to end in when the patience is over."""
+"""Rounds of the event loop that cancelled work has to end in when the patience is over, or to withdraw what it has asked
+for."""
 
 
 class Connection(Peer):
@@ -180,20 +182,19 @@ class Connection(Peer):
 
     async def _wind_down(self) -> None:
         limits = self.limits
-        self._pending.lose()
         self._cancel_all(Cause.CLOSED)
         try:
             with grace(2 * (limits.grace + limits.flush) + 1):
+                if self._closing is not Cause.CLOSED:
+                    # The peer is still there: what is cancelled withdraws what it has asked for.
+                    await self._last_rounds(lambda: not self.endpoint.ledger.outgoing)
+                self._pending.lose()
                 with anyio.move_on_after(limits.flush):
                     await self._reader.finish()
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
-                self.tree.finish_cancels()
                 # However short the patience is, what is cancelled may end; also what has just left a shield.
-                for _ in range(_LAST_ROUNDS):
-                    await anyio.lowlevel.checkpoint()
-                    if not self.work.running:
-                        break
+                await self._last_rounds(lambda: not self.work.running)
                 await self.watchdog.finish()
                 self._pending.close()
                 if self._closers:
@@ -208,6 +209,7 @@ class Connection(Peer):
                     await self.lasting.wait_idle()
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
+            self._pending.lose()
             self.tree.finish_cancels()
             self.watchdog.finish_now()
             self._cleanups.cancel(Cause.SHUTDOWN)
@@ -224,6 +226,13 @@ class Connection(Peer):
                     await self._house.wait_idle()
             finally:
                 self._closed.set()
+
+    async def _last_rounds(self, is_over: Callable[[], bool]) -> None:
+        self.tree.finish_cancels()
+        for _ in range(_LAST_ROUNDS):
+            if is_over():
+                break
+            await anyio.lowlevel.checkpoint()
 
     async def _call_closers(self) -> None:
         # Let tasks that were woken by an answer run before the close callbacks.

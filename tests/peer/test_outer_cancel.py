@@ -45,6 +45,27 @@ async def test_a_cancel_from_outside_cleans_up_within_bounds_and_goes_on() -> No
     assert_over(end.connection)
 
 
+@pytest.mark.behaviour("C1", "D8")
+async def test_a_cancel_from_outside_withdraws_what_the_requests_have_asked_for() -> None:
+    async def ask(call: Call) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(call.request_peer, "a")
+            group.start_soon(call.request_peer, "b")
+
+    end = End(Routes({"work": Route(ask)}), None)
+    with anyio.fail_after(PATIENCE), anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(end.connection.run)
+            end.send(request(1, "work"))
+            asked = {(await end.next())["id"], (await end.next())["id"]}
+            scope.cancel()
+    assert scope.cancelled_caught
+    *withdrawals, answer = await end.rest()
+    assert {message["params"]["requestId"] for message in withdrawals} == asked
+    assert answer == {"jsonrpc": "2.0", "id": 1, "error": CANCELLED}
+    assert_over(end.connection)
+
+
 async def test_a_cancel_before_the_first_step_still_ends_properly() -> None:
     end = End(Routes(), None)
     with anyio.CancelScope() as scope:
