@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-SEEDS = int(os.environ.get("STORM_SEEDS", "250"))
+SEEDS = int(os.environ.get("STORM_SEEDS", "100"))
 """How many storms there are for each backend."""
 FIRST_SEED = int(os.environ.get("STORM_FIRST_SEED", "0"))
 
