@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -22,6 +22,7 @@ from anyio.lowlevel import RunVar
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.peer.call import NAME, Call, Handler, NoticeHandler, Route
 from acp_server.peer.peer import Peer
+from acp_server.tasks.generators import drain
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
 if TYPE_CHECKING:
@@ -228,15 +229,13 @@ async def connect(session: Session) -> None:
 def behind_servers(handler: PromptHandler) -> PromptHandler:
     """A prompt handler that begins when they are there, or their time is over."""
 
-    async def prompt(turn: Turn) -> AsyncGenerator[Any]:
+    async def prompt(turn: Turn) -> Any:
         if turn.session.mcp_servers:
             await turn.session.mcp.ready(turn)
         answering = handler(turn)
-        if isinstance(answering, AsyncGeneratorType):
-            async with aclosing(answering):
-                async for piece in answering:
-                    yield piece
-        elif (piece := await answering) is not None:
-            yield piece
+        if not isinstance(answering, AsyncGeneratorType):
+            return await answering
+        await drain(answering, turn.show)
+        return None
 
-    return cast("PromptHandler", prompt)
+    return prompt

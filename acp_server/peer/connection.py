@@ -30,7 +30,7 @@ from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Outg
 logger = logging.getLogger("acp_server.peer")
 
 _LAST_ROUNDS: Final = 10
-"""Rounds of the event loop that cancelled work has to end in when the patience is over, or to withdraw what it has asked
+"""Rounds of the event loop that cancelled work has to end in when the patience is over, or to withdraw what it waits
 for."""
 
 

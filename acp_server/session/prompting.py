@@ -35,6 +35,7 @@ from acp_server.session.state import TurnState, not_found
 from acp_server.session.turn import LiveTurn
 from acp_server.store.history import Message
 from acp_server.tasks.cause import failures_in, program_end
+from acp_server.tasks.generators import drain
 from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:
@@ -70,11 +71,7 @@ class Prompt(Follower):
                 with self._begin():
                     answering = self._handler(turn)
                     if isinstance(answering, AsyncGeneratorType):
-                        try:
-                            async for piece in answering:
-                                await turn.show(piece)
-                        finally:
-                            await answering.aclose()
+                        await drain(answering, turn.show)
                     elif (piece := await answering) is not None:
                         await turn.show(piece)
         except BaseException as raised:

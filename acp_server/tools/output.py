@@ -17,6 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from acp_server.errors import EncodeError, InvalidParams, UsageError
 from acp_server.safe_text import problems_of
+from acp_server.tasks.generators import drain
 from acp_server.tasks.threads import in_loop
 from acp_server.tools.parameters import jsonable
 from acp_server.tools.view import as_content
@@ -115,14 +116,13 @@ class Pieces:
 
     async def stream(self, generator: AsyncGenerator[Any]) -> Output:
         """Take all of it, in the loop: its text."""
-        try:
-            async for piece in generator:
-                self._show(piece)
-                # In a node that is cancelled it goes no further, whatever it does with the cancel.
-                await self._pause()
-        finally:
-            await generator.aclose()
+        await drain(generator, self._take)
         return Output("".join(self._said), said=True)
+
+    async def _take(self, piece: Any) -> None:
+        self._show(piece)
+        # In a node that is cancelled it goes no further, whatever it does with the cancel.
+        await self._pause()
 
     def walk(self, generator: Generator[Any, Any, Any]) -> Output:
         """The same in a thread, where a cancel is seen between two pieces; or what it returns, if that is not None."""

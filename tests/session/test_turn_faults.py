@@ -17,6 +17,7 @@ from acp_server.errors import (
     REQUEST_CANCELLED,
     ConnectionClosed,
     RequestCancelled,
+    UsageError,
 )
 from tests.session.editor import CANCELLED, END_TURN, QUICK, editing
 
@@ -42,6 +43,21 @@ async def test_a_piece_that_cannot_be_shown_fails_the_turn_and_says_why_in_the_l
         assert await editor.ask(session) == {"code": INTERNAL_ERROR, "message": "Internal error"}
         assert closed == [True]
     assert f"a turn cannot show {type(piece).__name__}" in caplog.text
+
+
+async def test_a_handler_may_go_on_after_a_piece_that_cannot_be_shown() -> None:
+    agent = Agent("wrong")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> AsyncIterator[Any]:
+        try:
+            yield 7
+        except UsageError:
+            yield "seven"
+
+    async with editing(agent) as editor:
+        assert await editor.ask(await editor.open()) == END_TURN
+        assert editor.said() == ["seven"]
 
 
 async def test_a_function_that_returns_an_async_iterator_fails_the_turn(caplog: pytest.LogCaptureFixture) -> None:

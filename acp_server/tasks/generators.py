@@ -1,0 +1,25 @@
+"""What an author's async generator yields, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+
+async def drain(generator: AsyncGenerator[Any, Any], take: Callable[[Any], Awaitable[object]]) -> None:
+    """Hand each piece to `take`. What `take` raises is raised in the generator, where it has yielded: a cancel that
+    comes while a piece is taken is seen there as it would be in any other `await` of its author's."""
+    raised: BaseException | None = None
+    try:
+        while True:
+            try:
+                piece = await (anext(generator) if raised is None else generator.athrow(raised))
+            except StopAsyncIteration:
+                return
+            raised = None
+            try:
+                await take(piece)
+            except BaseException as error:
+                raised = error
+    finally:
+        await generator.aclose()

@@ -1,0 +1,92 @@
+"""What goes wrong with a piece is raised where it was yielded."""
+
+from collections.abc import AsyncGenerator
+from types import AsyncGeneratorType
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from acp_server.tasks.generators import drain
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_each_piece_is_taken_before_the_next_is_made() -> None:
+    log: list[str] = []
+
+    async def pieces() -> AsyncGenerator[str]:
+        for piece in "ab":
+            log.append(f"make {piece}")
+            yield piece
+
+    async def take(piece: str) -> None:
+        await anyio.lowlevel.checkpoint()
+        log.append(f"take {piece}")
+
+    await drain(pieces(), take)
+    assert log == ["make a", "take a", "make b", "take b"]
+
+
+async def test_what_is_raised_for_a_piece_can_be_handled_where_it_was_yielded() -> None:
+    taken: list[str] = []
+
+    async def pieces() -> AsyncGenerator[str]:
+        try:
+            yield "wrong"
+        except ValueError as error:
+            yield f"not {error}"
+        yield "more"
+
+    async def take(piece: str) -> None:
+        if piece == "wrong":
+            raise ValueError(piece)
+        taken.append(piece)
+
+    await drain(pieces(), take)
+    assert taken == ["not wrong", "more"]
+
+
+async def test_what_the_generator_does_not_handle_goes_on_and_the_generator_is_closed() -> None:
+    async def pieces() -> AsyncGenerator[str]:
+        yield "wrong"
+
+    async def take(piece: str) -> None:
+        raise ValueError(piece)
+
+    generator = pieces()
+    with pytest.raises(ValueError, match="wrong"):
+        await drain(generator, take)
+    assert is_over(generator)
+
+
+async def test_a_cancel_while_a_piece_is_taken_is_a_cancel_in_the_generator() -> None:
+    log: list[object] = []
+
+    async def pieces() -> AsyncGenerator[str]:
+        try:
+            yield "first"
+        except anyio.get_cancelled_exc_class():
+            log.append("cancelled")
+            raise
+        finally:
+            yield "last"
+            log.append("not reached")
+
+    async def take(piece: str) -> None:
+        log.append(piece)
+        scope.cancel()
+        await anyio.lowlevel.checkpoint()
+
+    generator = pieces()
+    with anyio.CancelScope() as scope:
+        await drain(generator, take)
+    assert scope.cancelled_caught
+    assert log == ["first", "cancelled", "last"]
+    assert is_over(generator)
+
+
+def is_over(generator: AsyncGenerator[Any]) -> bool:
+    assert isinstance(generator, AsyncGeneratorType)
+    return generator.ag_frame is None
