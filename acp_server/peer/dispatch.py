@@ -41,6 +41,7 @@ class Dispatcher:
     `writer` unread, but for urgent ones."""
 
     __slots__ = (
+        "_body",
         "_closing",
         "_context",
         "_due",
@@ -77,6 +78,8 @@ class Dispatcher:
         self._due = 0
         """How many tasks have been started or woken that have not begun to look at what is ready."""
         self._most_due = 1 if spawner.can_share else _AT_ONCE
+        self._body = self._run if spawner.can_share else self._run_one
+        """What each task does."""
         self._group = 0
         """Counts the rounds of the event loop in which tasks begin: which one those begin in that are started now."""
         self._end = 0.0
@@ -121,8 +124,7 @@ class Dispatcher:
         self._due += 1
         if self._context is None:
             self._context = copy_context()
-        run = self._run if self._spawner.can_share else self._run_one
-        self._spawner.spawn(run, self._group, context=self._context.copy())
+        self._spawner.spawn(self._body, self._group, context=self._context.copy())
 
     def _may_begin(self, group: int) -> bool:
         """Whether a task that has just begun with others may look at what is ready. They share one slice, for each of

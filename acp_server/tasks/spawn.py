@@ -30,7 +30,7 @@ _Work: TypeAlias = "tuple[Function, tuple[Any, ...], contextvars.Context]"
 class Spawner:
     """Tasks of one connection."""
 
-    __slots__ = ("_count", "_idle", "_info", "_loop", "_on_crash", "_tasks", "_trio", "time")
+    __slots__ = ("_count", "_idle", "_info", "_loop", "_on_crash", "_start_again", "_tasks", "_trio", "time")
 
     def __init__(self, on_crash: Callable[[BaseException], None]) -> None:
         self._on_crash = on_crash
@@ -42,6 +42,8 @@ class Spawner:
         self._info: Callable[[Any], anyio.TaskInfo] = cast("Any", type(anyio.get_current_task()))
         # With what it takes to start those again that have not begun. The loop keeps weak references only.
         self._tasks: dict[asyncio.Task[None], _Work | None] = {}
+        # What all tasks begin with, as one object for all of them.
+        self._start_again = self._unbegun
         self._count = 0
         self._idle: anyio.Event | None = None
 
@@ -53,7 +55,7 @@ class Spawner:
         if self._trio:
             trio = sys.modules["trio"]
             name = function.__qualname__
-            trio.lowlevel.spawn_system_task(self._guard_and_count, function, args, name=name, context=context)
+            trio.lowlevel.spawn_system_task(self._guard, function, args, name=name, context=context)
         else:
             # Not by the loop, which may have a factory that begins tasks on the spot: then a request would be begun
             # before the cancel right behind it is read.
@@ -61,7 +63,7 @@ class Spawner:
                 self._guard(function, args), loop=self._loop, name=function.__name__, context=context
             )
             self._tasks[task] = function, args, context
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._start_again)
 
     @property
     def can_share(self) -> bool:
@@ -100,8 +102,12 @@ class Spawner:
             await self._idle.wait()
 
     async def _guard(self, function: Function, args: tuple[Any, ...]) -> None:
+        task = None
         if not self._trio:
-            self._tasks[sys.modules["asyncio"].current_task()] = None
+            task = sys.modules["asyncio"].current_task()
+            # Now rather than at the end, which saves the loop a callback for each task.
+            task.remove_done_callback(self._start_again)
+            self._tasks[task] = None
         try:
             await function(*args)
         except GeneratorExit:
@@ -110,17 +116,15 @@ class Spawner:
             pass
         except BaseException as error:
             self._on_crash(error)
-
-    async def _guard_and_count(self, function: Function, args: tuple[Any, ...]) -> None:
-        try:
-            await self._guard(function, args)
         finally:
+            if task is not None:
+                del self._tasks[task]
             self.rest()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        # It was cancelled natively before its first step, if there is any. A task that cancels itself in its last step
-        # counts as cancelled, too.
-        if (unbegun := self._tasks.pop(task)) is not None:
-            function, args, context = unbegun
-            self.spawn(function, *args, context=context)
+    def _unbegun(self, task: asyncio.Task[None]) -> None:
+        """It was cancelled natively before its first step."""
+        work = self._tasks.pop(task)
+        assert work is not None
+        function, args, context = work
+        self.spawn(function, *args, context=context)
         self.rest()
