@@ -190,7 +190,7 @@ class Session:
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
         """Cancel every turn that is running or waiting now, from any thread. A later one is not affected. Returns
         whether there was such a turn."""
-        turns = [turn for turn in self.turns if turn.cause is None and turn.ended_at is None]
+        turns = [turn for turn in self.turns if turn.record.ended_at is None and turn.node.cause is None]
         if turns:
             self._threads.soon(lambda: [turn.node.cancel(cause) for turn in turns])
         return bool(turns)

@@ -112,18 +112,21 @@ class MemoryStore:
 
     def save(self, record: SessionRecord) -> None:
         """See `SessionStore`. The record itself is kept, so there is nothing to wait for."""
-        if record.stored is self._mark and record.id not in self._records:
+        id = record.id
+        if record.stored is self._mark and id not in self._records:
             raise ResourceNotFound(DELETED)
         record.stored = self._mark
-        self._records[record.id] = record
-        self._shelf.put(record.id, record.cwd, record.updated_at)
+        self._records[id] = record
+        self._shelf.put(id, record.cwd, record.updated_at)
         # Count the turns that have ended since the last time.
-        count = self._counted.pop(record.id, 0)
-        while count < len(record.turns) and record.turns[count].status not in OPEN:
-            self._size += record.turns[count].size
+        count = self._counted.pop(id, 0)
+        for turn in record.turns[count:]:
+            if turn.status in OPEN:
+                break
+            self._size += turn.size
             count += 1
         if count:
-            self._counted[record.id] = count
+            self._counted[id] = count
         while self._size > self._most_history:
             self._forget_turn()
         while len(self._records) > self._most_sessions and (last := self._shelf.last) is not None:
@@ -210,34 +213,31 @@ class Shelf:
     """
 
     def __init__(self) -> None:
-        self._where: dict[str, tuple[Place, str]] = {}
-        # In order, but for those that have moved: these stand where they stood before, if anywhere.
+        # In order; `_where` has the place and the directory of each.
         self._all: list[Place] = []
         self._by_cwd: dict[str, list[Place]] = {}
-        self._moved: dict[str, tuple[Place, str] | None] = {}
+        self._where: dict[str, tuple[Place, str]] = {}
+        # The directory and the time of those that have moved since; None if they are gone.
+        self._moved: dict[str, tuple[str, float] | None] = {}
 
     def put(self, id: str, cwd: str, updated_at: float) -> None:
         """The session stands here, and nowhere else."""
-        self._moved.setdefault(id, self._where.get(id))
-        self._where[id] = Place(updated_at, id), cwd
+        self._moved[id] = cwd, updated_at
         if len(self._moved) > _MOST_MOVED:
             self._apply_moves()
 
     def remove(self, id: str) -> None:
         """The session is gone. No effect if it is not there."""
-        found = self._where.pop(id, None)
-        if found is not None:
-            self._moved.setdefault(id, found)
+        self._moved[id] = None
 
     def _apply_moves(self) -> None:
-        for id, before in self._moved.items():
-            now = self._where.get(id)
-            if now == before:
-                continue
-            if before is not None:
+        for id, moved in self._moved.items():
+            if (before := self._where.pop(id, None)) is not None:
                 self._take(*before)
-            if now is not None:
-                place, cwd = now
+            if moved is not None:
+                cwd, updated_at = moved
+                place = Place(updated_at, id)
+                self._where[id] = place, cwd
                 insort(self._all, place)
                 insort(self._by_cwd.setdefault(cwd, []), place)
         self._moved.clear()
@@ -262,7 +262,3 @@ class Shelf:
         """The session that was not used for the longest time."""
         self._apply_moves()
         return self._all[0].id if self._all else None
-
-    def __len__(self) -> int:
-        """How many sessions there are."""
-        return len(self._where)

@@ -18,6 +18,7 @@ _BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
+_A_LINE = _OPTIONS | orjson.OPT_APPEND_NEWLINE
 
 _LARGE = 64 * 1024
 """Bytes from which on a line is not copied: that takes as long as writing it did."""
@@ -57,7 +58,7 @@ def encode(value: Any) -> bytes:
     JavaScript. Raises `EncodeError` for what JSON cannot express.
     """
     try:
-        line = orjson.dumps(value, _to_wire, _OPTIONS | orjson.OPT_APPEND_NEWLINE)
+        line = orjson.dumps(value, _to_wire, _A_LINE)
         if not line.isascii():
             line = _one_line(line)
         # The sum is a new object that is as large as it looks, where the library's own may hold pages for a few bytes.

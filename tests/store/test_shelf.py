@@ -48,7 +48,6 @@ def compare(changes: list[tuple[str, ...]], cwd: str | None, behind: tuple[float
             shelf.remove(id)
             model.pop(id, None)
     everything = sorted((Place(used, id) for id, (_, used) in model.items()), reverse=True)
-    assert len(shelf) == len(everything)
     assert shelf.last == (everything[-1].id if everything else None)
     found = [
         place
