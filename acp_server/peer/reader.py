@@ -26,7 +26,7 @@ from acp_server.peer.writer import Writer
 from acp_server.tasks.signal import Signals
 from acp_server.wire.framing import Block, Line, lines_in
 from acp_server.wire.messages import Notification, Request
-from acp_server.wire.state_machine import Endpoint, Event, Outgoing, may_cancel
+from acp_server.wire.state_machine import Endpoint, Event, Outgoing, may_cancel, only_cancels
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -108,8 +108,8 @@ class Reader:
             if not (self._lines or self._blocks):
                 await self._receive()
             if self._blocks:
-                if len(self._blocks) > 1:
-                    # More than the first slice may have time for.
+                if len(self._blocks) > 1 and not all(map(only_cancels, self._blocks)):
+                    # More than the first slice may have time for. Each cancel is read twice then.
                     await self._hurry_ahead(self._begun)
                 self._slice()
                 self._settle()

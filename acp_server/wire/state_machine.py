@@ -253,6 +253,11 @@ def may_cancel(block: Block) -> TypeGuard[bytes | bytearray]:
     return not isinstance(block, TooLong) and b"cancel" in block
 
 
+def only_cancels(block: Block) -> bool:
+    """Whether each of its lines looks like a cancel, so that nothing else is before any of them."""
+    return may_cancel(block) and block.count(b"cancel") >= block.count(b"\n")
+
+
 @lru_cache(maxsize=32)
 def _plain_error_frame(code: int, message: str) -> bytes:
     # The messages are a handful of constants: one frame serves any number of bad lines.

@@ -7,6 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import ConnectionClosed
+from acp_server.peer import reader as reader_module
 from acp_server.peer.call import Call, Notice, Route, Routes
 from acp_server.peer.connection import Limits
 from acp_server.peer.peer import Peer
@@ -353,3 +354,18 @@ async def test_a_cancel_at_the_end_of_much_that_comes_at_once_goes_before_all_of
         end.send(*(notification("said", ["x" * 100]) for _ in range(200)), notification("session/cancel", ["now"]))
         assert await end.barrier() == []
     assert heard[0] == heard[-1] == ["now"]
+
+
+@pytest.mark.parametrize("other", [False, True])
+async def test_cancels_that_nothing_else_is_before_are_not_applied_ahead_of_their_turn(
+    other: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "perf_counter", lambda: 0.0)  # one slice will do
+    heard: list[Any] = []
+    routes = Routes()
+    listen(routes, "session/cancel", heard.append, inline=True)
+    before = [notification("note", ["x" * 1000])] if other else []
+    async with serving(routes) as end:
+        end.send(*before, *(notification("session/cancel", [number]) for number in range(1000)))
+        assert await end.barrier() == []
+    assert heard == [[number] for number in range(1000)] * (2 if other else 1)
