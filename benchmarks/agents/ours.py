@@ -4,7 +4,8 @@ Started as `ours.py furnished` it has a method of its own and three tools as wel
 that growing amounts of work stay within.
 
 What runs side by side is started by `asyncio.gather`, as in the other agents: how an author starts tasks does not
-belong to a library's cost. A task group of anyio's costs about as much again for each task.
+belong to a library's cost. A task group of anyio's costs about as much again for each task. Nor does what a hanging
+prompt waits for: an `asyncio.Event` of its session, as in the other agents; nothing sets it here.
 """
 
 import asyncio
@@ -13,11 +14,16 @@ from collections.abc import AsyncIterator
 
 import anyio
 
-from acp_server import Agent, Call, Limits, Turn
+from acp_server import Agent, Call, Limits, Session, Turn
 
 CHUNK = "the quick brown fox jumps over the lazy dog, "
 
 agent = Agent("bench", version="1")
+
+
+@agent.session
+def begin(session: Session) -> None:
+    session.data = asyncio.Event()
 
 
 @agent.prompt
@@ -32,7 +38,7 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
         case "nested":
             await asyncio.gather(*(turn.client.read_text_file(f"/project/{i}.py") for i in range(int(amount))))
         case "hang":
-            await anyio.sleep_forever()
+            await turn.session.data.wait()
         case "deep":
             await deep(turn, int(amount))
         case "tools":
