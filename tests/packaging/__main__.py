@@ -1,6 +1,6 @@
 """`make test-install`: the wheel in an empty environment of each supported Python that is here, with what it needs from
 the package index, and the first steps of the README there; and, on the oldest of them, the conformance suite by itself,
-which judges an agent.
+which judges an agent. The latter, and the wheel on the oldest of them, are installed by pip, as most people do it.
 
 Without a network: `PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER make test-install`, where the folder has what is needed.
 """
@@ -10,10 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, repeat
 from pathlib import Path
 
-from tests.packaging.built import build, first_steps, install, new_environment
+from tests.packaging.built import build, first_steps, install, install_soon, new_environment
 from tests.packaging.judged import judged_from_nothing
 
 NAMES = ("python3.11", "python3.12", "python3.13", "python3.14")
@@ -35,7 +37,11 @@ def main() -> int:
         else:
             judged = beside.submit(judged_from_nothing, next(iter(pythons.values())), Path(place, "judge"))
         wheel = build("wheel", Path(place))
-        tried = {name: beside.submit(_try, wheel, python, Path(place, name)) for name, python in pythons.items()}
+        installs = chain([install], repeat(install_soon))
+        tried = {
+            name: beside.submit(_try, wheel, python, Path(place, name), by)
+            for (name, python), by in zip(pythons.items(), installs, strict=False)
+        }
         for name, installed in tried.items():
             print(f"{name}: installed and answered, {installed.result():.0f} s")
         if judged is not None:
@@ -43,7 +49,7 @@ def main() -> int:
     return 0
 
 
-def _try(wheel: Path, python: str, folder: Path) -> float:
+def _try(wheel: Path, python: str, folder: Path, install: Callable[..., None]) -> float:
     """Install the wheel in an empty environment, and take the first steps there: the seconds that it took."""
     began = time.monotonic()
     folder.mkdir()

@@ -27,9 +27,16 @@ def new_environment(python: str, folder: Path) -> Path:
 
 
 def install(programs: Path, *wanted: str) -> None:
-    """Install by our pip, for to put one into each environment takes longer than most packages do."""
+    """Install by pip, as most people do. To put one into each environment takes longer than most packages do."""
     command = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "install", "-q", *wanted]
     subprocess.run([*command, "--disable-pip-version-check"], check=True, timeout=SECONDS)
+
+
+def install_soon(programs: Path, *wanted: str) -> None:
+    """Install by uv, which takes a fifth of the time that pip takes; by pip where uv does not find the index."""
+    command = [str(Path(sys.executable).with_name("uv")), "pip", "install", "-q", "--python", str(programs / "python")]
+    if subprocess.run([*command, *wanted], capture_output=True, timeout=SECONDS).returncode:
+        install(programs, *wanted)
 
 
 def first_steps(programs: Path, folder: Path) -> str:
