@@ -85,10 +85,7 @@ class Agent:
         )
         self._sides: dict[Peer, AgentSide] = {}
         if self._connects:
-            from acp_server.mcp.servers import need_extra
-
-            need_extra()
-            self.session(handlers.connect)
+            self.session(handlers.connecting())
 
     @property
     def store(self) -> SessionStore:
@@ -303,7 +300,9 @@ class Agent:
     # -- serving it
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
-        """A connection to one client, ready to `run`. An agent serves any number of them."""
+        """A connection to one client, ready to `run`. An agent serves any number of them. Raises UsageError for a tool
+        that has a parameter of an unknown type."""
+        self.tools.check_types()
         side = AgentSide(self._definition)
         connection = side.connect(stream, limits)
         self._sides[connection] = side

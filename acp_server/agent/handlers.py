@@ -220,8 +220,15 @@ def mcp_host(session: Session) -> McpHost:
     return Servers(session)
 
 
-async def connect(session: Session) -> None:
-    """Begin to connect to them."""
+def connecting() -> SessionHandler:
+    """A session handler that begins to connect to them. Raises UsageError without the extra."""
+    from acp_server.mcp.servers import need_extra
+
+    need_extra()
+    return _connect
+
+
+async def _connect(session: Session) -> None:
     if session.mcp_servers:
         await session.mcp.connect()
 

@@ -139,6 +139,11 @@ class Parameters:
         if not all(is_plain(annotation_of(self._function, parameter)) for parameter in self._taken):
             self.build()
 
+    def check_types(self) -> None:
+        """Raise UsageError for a type that is not known (yet)."""
+        for parameter in self._taken:
+            annotation_of(self._function, parameter)
+
     def build(self) -> None:
         """Build the check now, unless that is done. Raises UsageError for types that values cannot be checked
         against."""

@@ -146,6 +146,11 @@ class Tool(Generic[F]):
 
         return Editor.of(session) is not None
 
+    def check_types(self) -> None:
+        """Raise UsageError for a parameter's type that is not known. By now it is defined, if it ever is."""
+        if isinstance(self._parameters, StrictParameters):
+            self._parameters.check_types()
+
     def read(self, arguments: Any) -> dict[str, Any]:
         """Arguments from a model, checked. Raises InvalidParams, whose data lists each problem."""
         return self._parameters.read(arguments)
@@ -192,6 +197,11 @@ class Toolbox:
         if tool.name in self._tools:
             raise UsageError(f"there are two tools named {tool.name}")
         self._tools[tool.name] = tool
+
+    def check_types(self) -> None:
+        """See `Tool.check_types`."""
+        for tool in self._tools.values():
+            tool.check_types()
 
     def __iter__(self) -> Iterator[Tool[Any]]:
         """All of them."""

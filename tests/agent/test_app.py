@@ -178,3 +178,18 @@ async def test_the_limits_of_a_connection_are_those_it_was_made_with() -> None:
     agent = Agent("limits")
     assert agent.connect(there, Limits(line=99)).limits.line == 99
     assert agent.connect(there).limits == Limits()
+
+
+async def test_a_tool_with_an_unknown_type_is_told_of_before_a_client_is_served() -> None:
+    _, there = memory_pair()
+    agent = Agent("unfinished")
+
+    @agent.tool
+    async def look(at: "Later") -> str:
+        return at.name
+
+    class Later:
+        name: str
+
+    with pytest.raises(UsageError, match=r"look: the type of at is not known: name 'Later' is not defined"):
+        agent.connect(there)
