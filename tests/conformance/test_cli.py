@@ -179,7 +179,8 @@ def test_a_run_that_is_interrupted_takes_its_agents_with_it_and_leaves_its_repor
 ) -> None:
     body = HOSTILE["ignores every signal and the end of input"]
     report = tmp_path / "run.json"
-    options = ["--json", str(report), "--case", "closing", "--case", "initialize"]
+    # It answers nothing: the first verdict comes when that is certain.
+    options = ["--json", str(report), "--case", "closing", "--case", "initialize", "--timeout", "2"]
     arguments = [sys.executable, "-m", "conformance", "agent", *options, "--", *command("os.write(2, b'x');" + body)]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
