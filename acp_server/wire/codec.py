@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 import orjson
 
@@ -48,6 +49,22 @@ def decode(text: bytes | bytearray) -> Any:
         return json.loads(text.decode(), parse_int=_integer)
     except (ValueError, RecursionError) as error:
         raise DecodeError(str(error)) from None
+
+
+def nests_more(than: int, text: bytes | bytearray, value: Any) -> bool:
+    """Whether `value`, which is what `text` decodes to, has more objects and arrays in it `than` this."""
+    # Texts have brackets, too; but without these there is nothing to look for.
+    if text.count(b"{") + text.count(b"[") <= than:
+        return False
+    count = 0
+    left = [value]
+    while left and count <= than:
+        each = left.pop()
+        inside: Iterable[Any] = cast("dict[str, Any]", each).values() if isinstance(each, dict) else each
+        nested: list[Any] = [one for one in inside if isinstance(one, (dict, list))]
+        count += len(nested)
+        left += nested
+    return count > than
 
 
 def encode(value: Any) -> bytes:

@@ -33,6 +33,9 @@ CANCEL_METHOD: Final = "$/cancel_request"
 _LONGEST_CANCEL: Final = 128 * 1024
 """Bytes of a cancel that is applied ahead of its turn; one with the longest id is shorter."""
 
+MOST_NESTED: Final = 100_000
+"""Objects and arrays in one line. To hold them against a schema takes some 3 us for each."""
+
 _NO_BATCHES: Final = "Invalid request: batches are not supported"
 _NO_NULL: Final = "Invalid request: id must be a 64-bit integer or a string"
 _BATCHES_FULL: Final = "Internal error: the answers of unfinished batches take too much memory"
@@ -126,6 +129,8 @@ class Endpoint:
             if isinstance(message, Response):
                 return (self._response(message),)
             return (Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error),)
+        if len(line) > 2 * MOST_NESTED and codec.nests_more(MOST_NESTED, line, value):
+            return (self._event(classify_head(line[:HEAD], f"more than {MOST_NESTED} objects and arrays")),)
         if type(value) is list and value:
             if self.strict:
                 return (self._event(Invalid(INVALID_REQUEST, _NO_BATCHES)),)
