@@ -24,7 +24,7 @@ ARGS ?=
 # whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 # Without ARGS the tests run side by side, each module in one place, since its tests may share what is costly to make.
-SIDE_BY_SIDE := -n 7 --no-loadscope-reorder --max-worker-restart 0
+SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
 # The layers below agent and client, and what cuts them at every step; next to none of these tests starts a process.
 QUICK := tests/wire tests/tasks tests/schema tests/peer tests/store tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 

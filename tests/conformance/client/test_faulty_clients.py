@@ -116,6 +116,6 @@ async def test_a_client_that_does_the_right_thing_in_another_way_is_not_blamed(n
 
 @pytest.mark.parametrize("name", UNBOUNDED)
 async def test_a_client_that_writes_without_end_is_judged_all_the_same(name: str) -> None:
-    results = await judged(command(name), "initialize/first", "updates/many", "closing/lets-the-agent-go", patience=1.5)
+    results = await judged(command(name), "initialize/first", "updates/many", "closing/lets-the-agent-go", patience=1)
     assert results["initialize/first"].verdict is Verdict.PASS
     assert Verdict.ERROR not in {result.verdict for result in results.values()}
