@@ -15,7 +15,9 @@ import pytest
 from acp_server.peer import reader
 
 # How long an example takes says something about the machine only.
-hypothesis.settings.register_profile("tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile(
+    "tests", deadline=None, max_examples=50, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("tests")
 
 pytest_plugins = ["tests.plugins.deadline", "tests.plugins.leaks", "tests.plugins.side_by_side"]
@@ -33,7 +35,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
     # Few tests make garbage, and to look for it as often as usual takes 4 % of the time.
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)

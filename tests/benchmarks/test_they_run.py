@@ -34,7 +34,7 @@ TINY = Counts(
 ROOT = Path(__file__).parents[2]
 
 
-SAME_MOVES = {"first-prompt", "pipelined", "pipelined-echo", "sequential", "burst", "hanging"}
+SAME_MOVES = {"first-prompt", "pipelined", "pipelined-echo", "sequential", "burst", "one-cancel", "hanging"}
 """Workloads that ask of an agent what others ask of it, too: ours and the floor show that they work."""
 
 

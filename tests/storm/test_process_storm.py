@@ -11,7 +11,7 @@ from tests.storm.replay import FIRST_SEED, replay
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals, and pipes that do not block")
 
-SEEDS = int(os.environ.get("STORM_PROCESS_SEEDS", "4"))
+SEEDS = int(os.environ.get("STORM_PROCESS_SEEDS", "3"))
 """How many storms there are for each backend. Each costs the start of a process."""
 
 
