@@ -255,8 +255,9 @@ def _failed(what: str, error: BaseException) -> UsageError:
 
 
 def _where(error: BaseException) -> str:
-    """The last line of the user's own that was being executed, or that Python does not understand; and from which line
-    of the agent's file that came, if it is in another one. Empty if there is none."""
+    """Where in the user's own code it was raised: the line that was executed last, or that Python does not understand.
+    If that is not in the agent's file, the line of the agent's file that led there comes behind it. Empty if no line is
+    the user's own."""
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     own = [(file, line) for file, line in frames if not file.startswith(("<", _PACKAGE)) and not _is_library(file)]
     if isinstance(error, SyntaxError) and error.filename and os.path.isfile(error.filename):
