@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
+import anyio.lowlevel
+
 
 async def drain(generator: AsyncGenerator[Any, Any], take: Callable[[Any], Awaitable[object]]) -> None:
     """Hand each piece to `take`. What `take` raises is raised in the generator, where it has yielded: a cancel that
@@ -19,7 +21,11 @@ async def drain(generator: AsyncGenerator[Any, Any], take: Callable[[Any], Await
             raised = None
             try:
                 await take(piece)
+            except GeneratorExit:
+                raise  # this coroutine is being closed, and cannot wait
             except BaseException as error:
                 raised = error
+                # A generator that takes no notice must not keep the loop for itself.
+                await anyio.lowlevel.cancel_shielded_checkpoint()
     finally:
         await generator.aclose()

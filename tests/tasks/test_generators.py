@@ -61,6 +61,32 @@ async def test_what_the_generator_does_not_handle_goes_on_and_the_generator_is_c
     assert is_over(generator)
 
 
+async def test_a_generator_that_takes_no_notice_lets_others_have_their_turn() -> None:
+    count = 0
+    others = False
+
+    async def pieces() -> AsyncGenerator[str]:
+        nonlocal count
+        while count < 100 and not others:
+            count += 1
+            try:
+                yield "wrong"
+            except ValueError:
+                pass
+
+    async def take(piece: str) -> None:
+        raise ValueError(piece)
+
+    async def other() -> None:
+        nonlocal others
+        others = True
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(other)
+        await drain(pieces(), take)
+    assert count < 100
+
+
 async def test_a_cancel_while_a_piece_is_taken_is_a_cancel_in_the_generator() -> None:
     log: list[object] = []
 
