@@ -323,9 +323,8 @@ def _command(text: str) -> Sequence[str]:
         raise UsageError("the command of an agent is empty")
     program = shutil.which(words[0])
     if program is None:
-        hint = (
-            f": the command of an agent in a file is 'acp-server serve {words[0]}'" if words[0].endswith(".py") else ""
-        )
+        is_python = re.search(r"\.py(:\w+)?$|^[\w.]+:\w+$", words[0])
+        hint = f": the command of an agent in Python is 'acp-server serve {words[0]}'" if is_python else ""
         raise UsageError(f"there is no program {words[0]!r}{hint}")
     # As it is found from here, for the agents work elsewhere.
     return [os.path.abspath(program) if os.path.dirname(words[0]) else words[0], *words[1:]]

@@ -26,6 +26,7 @@ from acp_server.schema import (
     CurrentModeUpdate,
     Notice,
     Plan,
+    PlanEntry,
     RequestPermissionRequest,
     SessionUpdate,
     ToolCall,
@@ -37,7 +38,7 @@ from acp_server.schema import (
 _WIDEST_USAGE: Final = 40
 """Characters of a command and its arguments up to which what it does stands beside the others'."""
 
-PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
+_PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 
 _TERMINAL: Final = ("terminal_update", "terminal_output_chunk")
 
@@ -60,6 +61,11 @@ def clean(text: str) -> str:
 def one_line(text: str) -> str:
     """`text`, clean, with a mark in place of each newline."""
     return clean(text).replace("\n", _NEWLINE)
+
+
+def step(entry: PlanEntry) -> str:
+    """A step of a plan with a mark for its state; what it says is the agent's, and not clean yet."""
+    return f"{_PLAN_MARKS.get(entry.status, '[?]')} {entry.content}"
 
 
 def hint_of(command: AvailableCommand) -> str:
@@ -149,7 +155,7 @@ class Screen:
             self._call(update)
         elif isinstance(update, Plan):
             for entry in update.entries:
-                self.line(f"  {PLAN_MARKS.get(entry.status, '[?]')} {entry.content}", fg="cyan")
+                self.line(f"  {step(entry)}", fg="cyan")
         elif isinstance(update, CurrentModeUpdate):
             self.line(f"  mode: {update.current_mode_id}", fg="cyan")
         elif isinstance(update, AvailableCommandsUpdate):

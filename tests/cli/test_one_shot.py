@@ -12,9 +12,19 @@ from typing import Any
 import pytest
 
 from acp_server.cli import main
-from acp_server.cli.chat.report import TextReport
+from acp_server.cli.chat.report import JsonReport, TextReport
 from acp_server.errors import RpcError
-from acp_server.schema import AgentMessageChunk, Content, Diff, TextContent, ToolCall, ToolCallProgress
+from acp_server.safe_text import UNSAFE
+from acp_server.schema import (
+    AgentMessageChunk,
+    Content,
+    Diff,
+    Plan,
+    PlanEntry,
+    TextContent,
+    ToolCall,
+    ToolCallProgress,
+)
 from tests.agent.processes.driver import Driven, environment, started
 from tests.cli.at_terminal import CHAT
 
@@ -231,6 +241,22 @@ def test_what_comes_behind_the_answer_begins_a_line(text: str, capsys: pytest.Ca
         out.update(AgentMessageChunk(content=TextContent(text=text)))
         end(out)
         assert capsys.readouterr().out == (f"{text.rstrip()}\n" if text else "")
+
+
+def test_of_a_plan_the_steps_that_have_changed_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    out = TextReport("ask")
+    later = PlanEntry(content="Write", priority="low", status="pending")
+    for state in ("pending", "in_progress", "completed"):
+        out.update(Plan(entries=[PlanEntry(content="Read\x1b", priority="low", status=state), later]))
+    assert capsys.readouterr() == ("", "[ ] Read\\x1b\n[ ] Write\n[>] Read\\x1b\n[x] Read\\x1b\n")
+
+
+def test_json_loses_nothing_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    said = {"key": "\x1b\x9b31m \u2028 \u202e \U000e0041 \ud83d é"}
+    JsonReport().update(ToolCall(tool_call_id="1", title="Odd", raw_input=said))
+    line = capsys.readouterr().out
+    assert json.loads(line)["update"]["rawInput"] == said
+    assert UNSAFE.search(line) is None
 
 
 def test_a_tool_that_failed_says_so_and_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,9 @@ def test_only_the_machine_itself_is_loopback(host: str, loopback: bool) -> None:
     [
         (["--host", "0.0.0.0"], "give a --token-file"),
         (["--agent", "no-such-program-anywhere"], "there is no program"),
-        (["--agent", "agent.py"], "the command of an agent in a file is 'acp-server serve agent.py'"),
+        (["--agent", "agent.py"], "the command of an agent in Python is 'acp-server serve agent.py'"),
+        (["--agent", "agent.py:mine x"], "the command of an agent in Python is 'acp-server serve agent.py:mine'"),
+        (["--agent", "package.module:agent"], "agent in Python is 'acp-server serve package.module:agent'"),
         (["--agent", ""], "empty"),
         (["--agent", "'"], "not a command"),
         (["--bot", "x"], "expected ID=COMMAND"),

@@ -19,7 +19,7 @@ from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.style import Style
 
-from acp_server.cli.screen import PLAN_MARKS, Screen, clean
+from acp_server.cli.screen import Screen, clean, step
 from acp_server.cli.screen_call import Call
 from acp_server.schema import AgentMessageChunk, Plan, PlanEntry, SessionUpdate, ToolCall, ToolCallUpdate
 
@@ -143,7 +143,7 @@ class LiveScreen(Screen):
             self._write_call(call, since)
         self._running.clear()
         for entry in self._plan:
-            self.line(_entry(entry), fg="cyan")
+            self.line(f"  {step(entry)}", fg="cyan")
         self._plan = []
 
     def status(self, what: str | None) -> None:
@@ -162,7 +162,7 @@ class LiveScreen(Screen):
         columns, height = self._size()
         room = max(4, height - 6)
         turning = _SPINNER[int(now * 10) % len(_SPINNER)]
-        below: list[str] = [self._line(_entry(entry), columns, "cyan") for entry in self._plan[: room // 2]]
+        below: list[str] = [self._line(f"  {step(entry)}", columns, "cyan") for entry in self._plan[: room // 2]]
         for call, since in list(self._running.values())[:_MOST_CALLS]:
             place = f"  {call.place}" if call.place else ""
             head = f"  {turning} {call.title} [{call.state}]{place}  {now - since:.1f} s"
@@ -192,10 +192,6 @@ class LiveScreen(Screen):
     def _line(self, text: str, columns: int, colour: str | None = None) -> str:
         text = clean(text).replace("\n", " ")[: max(1, columns - 1)]
         return self.painted(text, lambda line: click.style(line, fg=colour, dim=colour is None))
-
-
-def _entry(entry: PlanEntry) -> str:
-    return f"  {PLAN_MARKS.get(entry.status, '[?]')} {entry.content}"
 
 
 def _markdown(text: str) -> Markdown:

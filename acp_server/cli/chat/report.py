@@ -11,19 +11,22 @@ It asks and decides nothing.
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
 from acp_server.agent.log import entry
 from acp_server.cli.chat.opening import Answer, NotServed
 from acp_server.cli.output import Output
-from acp_server.cli.screen import clean
+from acp_server.cli.screen import clean, step
 from acp_server.cli.screen_call import Calls
 from acp_server.errors import AcpError, RpcError
+from acp_server.safe_text import UNSAFE
 from acp_server.schema import (
     AgentMessageChunk,
     Content,
     PermissionOption,
+    Plan,
     RequestPermissionRequest,
     SessionUpdate,
     TextContent,
@@ -41,6 +44,7 @@ class TextReport:
         self.output = Output()
         self._line_start = True
         self._calls = Calls()
+        self._steps: list[str] = []
 
     def session(self, id: str, name: str) -> None:
         """The session is open."""
@@ -51,6 +55,12 @@ class TextReport:
             self._write(clean(update.content.text))
         elif isinstance(update, ToolCall | ToolCallUpdate):
             self._call(update)
+        elif isinstance(update, Plan):
+            # The agent sends all of its plan again when a step begins or ends.
+            before, self._steps = self._steps, [step(entry) for entry in update.entries]
+            for line in self._steps:
+                if line not in before:
+                    self.complain(line)
 
     def _call(self, update: ToolCall | ToolCallUpdate) -> None:
         call = self._calls.of(update)
@@ -133,4 +143,6 @@ class JsonReport:
 
     def write(self, value: dict[str, Any]) -> None:
         """Write one object."""
-        self.output.write(codec.encode(value).decode())
+        line = codec.encode(value).decode()
+        # Only texts have such characters, and there JSON has an escape for each.
+        self.output.write(UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line))
