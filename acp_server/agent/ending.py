@@ -15,6 +15,7 @@ not a daemon yet, and ends.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import sys
@@ -131,7 +132,8 @@ def _others() -> list[threading.Thread]:
 
 
 AGAIN: Final = 2.0
-"""Seconds after which a further signal is not an echo of the first one, and means that the end takes too long."""
+"""Seconds within which a second interrupt means the program, and no longer a turn. Behind a signal that has asked for
+the end, what comes later than that is no echo of it, and means that the end takes too long."""
 
 _LOOP_ENDS: Final = 2.0
 """Seconds that the event loop has to end after the last answer is out."""
@@ -147,6 +149,8 @@ class Ending:
         self._hearing = Deadline()
         self._closing = Deadline()
         self._unheard = False
+        self._interrupted = -math.inf
+        """When the last SIGINT came."""
         self._signalled: tuple[int, float] | None = None
         """The code that the first signal which ends the program asks for, and when that came."""
         self._code: int | None = None
@@ -158,13 +162,22 @@ class Ending:
             if time.monotonic() - self._ended > AGAIN:
                 exit_now(self._code, "signalled again at its end")
             return
-        if self._unheard or number != signal.SIGINT or self._signalled is not None:
-            now = time.monotonic()
+        now = time.monotonic()
+        # The first interrupt ends a turn, and one that comes soon behind it the program, even if the loop is blocked.
+        ends_turn = number == signal.SIGINT and not self._unheard and now - self._interrupted > AGAIN
+        if self.is_wanted or not ends_turn:
             code, since = self._first(128 + number, now)
             if now - since > AGAIN:
                 exit_now(code, "signalled again while closing")
             self._hearing.arm(self._to_hear, code, "the event loop is blocked")
+        if number == signal.SIGINT:
+            self._interrupted = now
         self._unheard = True
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a signal has asked for the end, and not only for that of a turn."""
+        return self._signalled is not None
 
     def heard(self) -> None:
         """The loop acts on a signal."""

@@ -16,11 +16,11 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 import anyio
 
-from acp_server.agent.ending import AGAIN, Deadline, Ending, end_children_with_us, exit_now, outlast
+from acp_server.agent.ending import Deadline, Ending, end_children_with_us, exit_now, outlast
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
 from acp_server.agent.process import Signals, StandardIO
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 logger = logging.getLogger("acp_server.agent")
-
-_AGAIN: Final = AGAIN
-"""Seconds within which a second interrupt means the program and no longer the turn."""
 
 
 @runtime_checkable
@@ -170,7 +167,6 @@ class _Program:
         self._ending = ending
         self._connection = agent.connect(stream if record is None else _recorded(stream, record), limits)
         self._connection.tree.on_cancel = self._was_cancelled
-        self._interrupted = -_AGAIN
         self._signal: int | None = None
 
     async def serve(self, signals: Signals) -> tuple[int, int]:
@@ -231,9 +227,7 @@ class _Program:
 
     def _heard(self, number: int) -> None:
         self._ending.heard()
-        now = anyio.current_time()
-        if number == signal.SIGINT and self._signal is None and now - self._interrupted > _AGAIN:
-            self._interrupted = now
+        if self._signal is None and not self._ending.is_wanted:
             try:
                 if self._agent.interrupt(self._connection):
                     return

@@ -1,8 +1,15 @@
 """Processes that end although something in them is stuck."""
 
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
+import pytest
+
+from acp_server.agent import ending as module
+from acp_server.agent.ending import Ending
+from acp_server.peer.limits import Limits
 from tests.agent.processes.driver import environment
 
 
@@ -95,3 +102,52 @@ sys.exit(3)
 """
     )
     assert (done.returncode, done.stderr) == (3, "still working")
+
+
+# -- what each further signal means, with a clock that stands still
+
+
+class Left(Exception):
+    """The process has been ended."""
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the clock."""
+
+    class Clock:
+        now = 0.0
+
+    def leave(code: int, why: str) -> None:
+        raise Left(code, why)
+
+    monkeypatch.setattr(module.time, "monotonic", lambda: Clock.now)
+    monkeypatch.setattr(module, "exit_now", leave)
+    monkeypatch.setattr(module.Deadline, "arm", lambda *_: None)
+    return lambda now: setattr(Clock, "now", now)
+
+
+@pytest.mark.behaviour("D10")
+def test_a_third_interrupt_ends_at_once_where_the_first_has_ended_a_turn_whose_cleanup_blocks_the_loop(
+    at: Callable[[float], None],
+) -> None:
+    ending = Ending(Limits())
+    at(10)
+    ending.alarm(signal.SIGINT)
+    assert not ending.is_wanted
+    ending.heard()
+    at(10.2)
+    ending.alarm(signal.SIGINT)
+    assert ending.is_wanted
+    at(13.2)
+    with pytest.raises(Left, match=r"130, 'signalled again while closing'"):
+        ending.alarm(signal.SIGINT)
+
+
+def test_interrupts_that_are_acted_on_and_far_apart_end_nothing_but_turns(at: Callable[[float], None]) -> None:
+    ending = Ending(Limits())
+    for now in range(0, 30, 3):
+        at(now)
+        ending.alarm(signal.SIGINT)
+        ending.heard()
+    assert not ending.is_wanted

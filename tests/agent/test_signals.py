@@ -113,10 +113,11 @@ def test_further_signals_change_nothing_about_the_exit_code_up_to_the_last_momen
 def test_an_interrupt_much_later_is_a_first_one_again(backend: str) -> None:
     code = f"""
 import sys
-import acp_server.agent.serve as module
+import acp_server.agent.ending
+from acp_server.agent.serve import run
 from tests.agent.processes.plain import Plain, LIMITS
-module._AGAIN = 0
-sys.exit(module.run(Plain(), backend="{backend}", limits=LIMITS))
+acp_server.agent.ending.AGAIN = 0
+sys.exit(run(Plain(), backend="{backend}", limits=LIMITS))
 """
     with started([sys.executable, "-c", code]) as agent:
         for id in (1, 2, 3):
