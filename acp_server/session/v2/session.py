@@ -184,7 +184,12 @@ def _offered(session: session_v1.Session) -> dict[str, Any]:
 
 def _servers(servers: Sequence[McpServerV2]) -> list[McpServer]:
     """In the form that authors know. Of a type that version 1 does not have, they are unknown there, too. Raises
-    InvalidParams for one of a type that version 1 alone has, if it is not well-formed."""
+    InvalidParams for one of a type that version 1 alone has, if it is not well-formed, and for what is nested too
+    deep."""
     from acp_server.schema.session import McpServer
 
-    return [read(McpServer, server.to_wire()) for server in servers]
+    try:
+        plain = [server.to_wire() for server in servers]
+    except ValueError:
+        raise problem("mcpServers", "has members that cannot be kept: nested too deep, or not Unicode") from None
+    return [read(McpServer, server) for server in plain]

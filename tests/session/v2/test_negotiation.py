@@ -80,6 +80,18 @@ async def test_a_malformed_mcp_server_of_a_type_that_version_1_alone_has_is_refu
         assert refused["data"] == {"problems": [{"path": "url", "message": "Field required"}]}
 
 
+async def test_an_mcp_server_that_is_nested_too_deep_to_be_kept_is_the_mistake_of_the_client() -> None:
+    agent, _ = reader(2)
+    deep: list[Any] = []
+    for _ in range(300):
+        deep = [deep]
+    async with editing(agent) as editor:
+        server = {"type": "_own", "name": "deep", "depth": deep}
+        refused = await editor.refusal("session/new", {"cwd": "/p", "mcpServers": [server]})
+        assert refused["code"] == INVALID_PARAMS
+        assert [problem["path"] for problem in refused["data"]["problems"]] == ["mcpServers"]
+
+
 @pytest.mark.parametrize(("versions", "asked"), [((1, 2), 0), ((2,), 0), ((2,), 1)])
 @pytest.mark.behaviour("M12")
 async def test_without_a_version_in_common_initialize_is_refused_and_may_be_tried_again(
