@@ -242,10 +242,11 @@ def strays(token: str) -> list[int]:
 
 
 async def _read(fd: int) -> bytes:
-    while True:
-        try:
-            return os.read(fd, _CHUNK)
-        except BlockingIOError:
-            await anyio.wait_readable(fd)
-        except (OSError, anyio.ClosedResourceError):
-            return b""
+    try:
+        while True:
+            try:
+                return os.read(fd, _CHUNK)
+            except BlockingIOError:
+                await anyio.wait_readable(fd)
+    except (OSError, anyio.ClosedResourceError):
+        return b""
