@@ -133,7 +133,7 @@ def _others() -> list[threading.Thread]:
 
 AGAIN: Final = 2.0
 """Seconds within which a second interrupt means the program, and no longer a turn. Behind a signal that has asked for
-the end, what comes later than that is no echo of it, and means that the end takes too long."""
+the end, what comes later than that is not an echo of it, and means that the end takes too long."""
 
 _LOOP_ENDS: Final = 2.0
 """Seconds that the event loop has to end after the last answer is out."""

@@ -20,7 +20,7 @@ from acp_server.peer.connection import Connection
 from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
 from acp_server.session.setup import is_ready, load_for_prompts
 from acp_server.testing.streams import MemoryStream, memory_pair
-from tests.cancel.nested import Log, Recorder, line, run, some_steps
+from tests.cancel.nested import Log, Recorder, late, line, run, some_steps
 from tests.cancel.stepper import Steps, tasks
 
 TOOL = "the_call"
@@ -315,6 +315,10 @@ async def tell(steps: Steps, backend: str, story: Conversation) -> int:
                 await story.greet()
                 steps.start()
                 story.prompt("first", "second")
+                steps.watch(backend)
+                await story.until(lambda: story.is_settled)
+                await some_steps()
+                await late(steps)
                 await story.until(lambda: story.is_settled)
                 await some_steps()
                 steps.stop()

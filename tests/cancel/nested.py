@@ -280,6 +280,9 @@ async def tell(
                 await some_steps()
                 steps.start()
                 story.say(line(id=1, method="work"))
+                steps.watch(backend)
+                await _settled(story)
+                await late(steps)
                 await _settled(story)
                 steps.stop()
                 story.send_eof()
@@ -305,6 +308,13 @@ async def _settled(story: Story) -> None:
             break
         await anyio.lowlevel.checkpoint()
     await some_steps()
+
+
+async def late(steps: Steps) -> None:
+    """A few steps in which nothing is left to be done."""
+    for _ in range(3):
+        steps.step()
+        await anyio.lowlevel.checkpoint()
 
 
 async def some_steps() -> None:

@@ -29,18 +29,24 @@ class Steps:
         """What `before` raised."""
         self._before = before
         self._running = False
+        self._watcher: object = None
 
     def start(self) -> None:
         self._running = True
+
+    def watch(self, backend: str) -> None:
+        """The task that calls this only looks, again and again, whether something has happened. Its steps count no
+        more: what is done before one of them is done before the next step of another task as well."""
+        self._watcher = asyncio.current_task() if backend == "asyncio" else trio.lowlevel.current_task()
 
     def stop(self) -> None:
         self._running = False
         if self.error is not None:
             raise self.error
 
-    def step(self) -> None:
-        """For the scheduler: a step is about to be made."""
-        if self._running:
+    def step(self, task: object = None) -> None:
+        """For the scheduler: a step is about to be made, by `task` if it is a task's."""
+        if self._running and (task is None or task is not self._watcher):
             self.count += 1
             if self._before is not None:
                 try:
@@ -108,7 +114,7 @@ class _Loop(asyncio.SelectorEventLoop):
         return super().call_soon(self._step, callback, args, context=context)
 
     def _step(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self._steps.step()
+        self._steps.step(getattr(callback, "__self__", None))
         callback(*args)
 
 
@@ -117,4 +123,4 @@ class _Instrument(trio.abc.Instrument):
         self._steps = steps
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._steps.step()
+        self._steps.step(task)
