@@ -18,6 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -79,7 +80,7 @@ class Prefork:
         command: Sequence[str],
         *,
         env: Mapping[str, str],
-        cwd: str | Path | None,
+        cwd: str | Path | None = None,
         stdin: int | None = None,
         stdout: int | None = None,
         stderr: int | None = None,
@@ -105,6 +106,24 @@ class Prefork:
             for pipe in filter(None, pipes):
                 os.close(pipe[1])
         return Forked(*cast("list[IO[bytes]]", ours))
+
+    def run(
+        self, command: Sequence[str], *, env: Mapping[str, str], cwd: str | Path | None = None, text: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end, with `text` as its input. Raises subprocess.TimeoutExpired after 30 s."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+            program = self.popen(command, env=env, cwd=cwd, stdout=out.fileno(), stderr=errors.fileno())
+            with program.stdin, suppress(BrokenPipeError):
+                program.stdin.write(text.encode())
+            try:
+                code = program.wait(30)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.wait()
+                raise
+            out.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(command, code, out.read().decode(), errors.read().decode())
 
     @asynccontextmanager
     async def start(

@@ -13,6 +13,7 @@ from tests.prefork import Prefork, prefork
 
 _IMPORTED = (
     "acp_server.cli.chat.conversation",
+    "acp_server.cli.chat.one_shot",
     "acp_server.cli.chat.user",
     "acp_server.cli.chat.terminal",
     "acp_server.cli.commands",

@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +28,29 @@ from acp_server.schema import (
 )
 from tests.agent.processes.driver import Driven, environment, started
 from tests.cli.at_terminal import CHAT
+from tests.prefork import Prefork
 
 TALKER = "tests.cli.talker:agent"
 
 
-def chat(*arguments: str, cwd: Path | None = None, text: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*CHAT, *arguments], input=text, cwd=cwd, env=environment(), capture_output=True, encoding="utf-8", timeout=30
-    )
+Chat = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def chat(chats: Prefork) -> Chat:
+    """A chat with these arguments, from its beginning to its end."""
+
+    def run(*arguments: str, cwd: Path | None = None, text: str = "") -> "subprocess.CompletedProcess[str]":
+        return chats.run([*CHAT, *arguments], env=environment(), cwd=cwd, text=text)
+
+    return run
 
 
 def lines(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_what_the_agent_says_is_on_standard_output_and_the_prompt_may_be_read() -> None:
+def test_what_the_agent_says_is_on_standard_output_and_the_prompt_may_be_read(chat: Chat) -> None:
     done = chat("-p", "-", TALKER, text="hello")
     assert (done.stdout, done.stderr, done.returncode) == ("You said hello.\n", "", 0)
 
@@ -73,7 +82,7 @@ def test_a_prompt_cannot_be_read_from_a_closed_input() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", why)
 
 
-def test_json_has_everything_that_happens(tmp_path: Path) -> None:
+def test_json_has_everything_that_happens(chat: Chat, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     done = chat("--json", "--yes", "--cwd", str(tmp_path), "-p", "later", TALKER)
     assert done.returncode == 0
@@ -85,7 +94,7 @@ def test_json_has_everything_that_happens(tmp_path: Path) -> None:
     assert events[-1] == {"type": "result", "stopReason": "end_turn", "text": "waitingallowed: True, chosen: yes"}
 
 
-def test_without_a_word_about_questions_they_are_refused(tmp_path: Path) -> None:
+def test_without_a_word_about_questions_they_are_refused(chat: Chat, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     done = chat("--cwd", str(tmp_path), "-p", "later", TALKER)
     assert done.stdout == "waitingallowed: False, chosen: no\n"
@@ -95,11 +104,11 @@ def test_without_a_word_about_questions_they_are_refused(tmp_path: Path) -> None
         assert done.stderr == f"? Delete everything: {said}\n"
 
 
-def test_on_a_terminal_what_is_no_answer_begins_a_line(tmp_path: Path) -> None:
+def test_on_a_terminal_what_is_no_answer_begins_a_line(chats: Prefork, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     ours, theirs = pty.openpty()
     command = [*CHAT, "--cwd", str(tmp_path), "-p", "later", TALKER]
-    with started(command, stdout=theirs, stderr=theirs) as program:
+    with started(command, stdout=theirs, stderr=theirs, popen=chats.popen) as program:
         assert program.exit_code() == 0
     os.close(theirs)
     shown = os.read(ours, 65536).decode().replace("\r\n", "\n")
@@ -118,7 +127,7 @@ def test_on_a_terminal_what_is_no_answer_begins_a_line(tmp_path: Path) -> None:
         ("hi", "tests.cli.talker:locked", 5, "Authentication required (-32000)"),
     ],
 )
-def test_the_exit_status_says_what_happened(prompt: str, agent: str, code: int, said: str) -> None:
+def test_the_exit_status_says_what_happened(chat: Chat, prompt: str, agent: str, code: int, said: str) -> None:
     done = chat("-p", prompt, agent)
     assert done.returncode == code
     assert said in done.stderr
@@ -126,7 +135,7 @@ def test_the_exit_status_says_what_happened(prompt: str, agent: str, code: int, 
     assert "Traceback" not in done.stderr or prompt == "error"
 
 
-def test_an_error_is_an_object_too() -> None:
+def test_an_error_is_an_object_too(chat: Chat) -> None:
     (error,) = lines(chat("--json", "-p", "hi", "tests.cli.talker:locked"))
     assert error == {"type": "error", "message": "Authentication required (-32000)", "code": -32000}
 
@@ -139,7 +148,9 @@ def test_an_error_is_an_object_too() -> None:
         ("from acp_server import Agent", "{file} has no attribute 'agent'"),
     ],
 )
-def test_an_agent_of_ours_that_cannot_be_served_is_a_mistake_said_once(source: str, why: str, tmp_path: Path) -> None:
+def test_an_agent_of_ours_that_cannot_be_served_is_a_mistake_said_once(
+    chat: Chat, source: str, why: str, tmp_path: Path
+) -> None:
     (tmp_path / "mine.py").write_text(source)
     why = why.format(file=tmp_path / "mine.py")
     said = f"acp-server: {why}\n"
@@ -151,7 +162,7 @@ def test_an_agent_of_ours_that_cannot_be_served_is_a_mistake_said_once(source: s
     assert (talk.returncode, talk.stdout, talk.stderr) == (2, said, "")
 
 
-def test_another_program_that_ends_with_the_same_status_has_failed() -> None:
+def test_another_program_that_ends_with_the_same_status_has_failed(chat: Chat) -> None:
     done = chat("-p", "hi", "sh", "-c", "echo no >&2; exit 2")
     assert done.returncode == 1
     assert done.stderr.startswith("no\nacp-server: the agent exited with status 2")
@@ -173,15 +184,15 @@ def test_words_behind_a_file_that_are_not_for_serve_are_a_mistake(capsys: pytest
     assert capsys.readouterr() == ("", f"acp-server: {why}\n")
 
 
-def test_a_mistake_on_the_command_line_is_an_object_too() -> None:
+def test_a_mistake_on_the_command_line_is_an_object_too(chat: Chat) -> None:
     done = chat("--json", "-p", "hi", "nosuch")
     (error,) = lines(done)
     assert (done.returncode, done.stderr, error["type"]) == (2, "", "error")
     assert error["message"].startswith("nosuch cannot be started: there is no such program")
 
 
-def test_ctrl_c_cancels_the_turn_and_shows_what_the_agent_still_says() -> None:
-    with started([*CHAT, "-p", "last words", TALKER]) as program:
+def test_ctrl_c_cancels_the_turn_and_shows_what_the_agent_still_says(chats: Prefork) -> None:
+    with started([*CHAT, "-p", "last words", TALKER], popen=chats.popen) as program:
         while b"hanging" not in _some(program):
             pass
         program.signal(signal.SIGINT)
@@ -189,8 +200,8 @@ def test_ctrl_c_cancels_the_turn_and_shows_what_the_agent_still_says() -> None:
         assert program.stderr == "* t [failed]\n    Half of it\n    is done.\n(cancelled)\n"
 
 
-def test_a_turn_that_ctrl_c_has_cancelled_has_a_result_too() -> None:
-    with started([*CHAT, "--json", "-p", "last words", TALKER]) as program:
+def test_a_turn_that_ctrl_c_has_cancelled_has_a_result_too(chats: Prefork) -> None:
+    with started([*CHAT, "--json", "-p", "last words", TALKER], popen=chats.popen) as program:
         _wait_for(program, "hanging")
         program.signal(signal.SIGINT)
         update, result = program.rest()
@@ -199,8 +210,8 @@ def test_a_turn_that_ctrl_c_has_cancelled_has_a_result_too() -> None:
         assert program.exit_code() == 130
 
 
-def test_a_second_ctrl_c_leaves_at_once() -> None:
-    with started([*CHAT, "--json", "-p", "stubborn", TALKER]) as program:
+def test_a_second_ctrl_c_leaves_at_once(chats: Prefork) -> None:
+    with started([*CHAT, "--json", "-p", "stubborn", TALKER], popen=chats.popen) as program:
         _wait_for(program, "stubborn")
         program.signal(signal.SIGINT)
         program.wait_for_stderr("no\n")
@@ -210,9 +221,9 @@ def test_a_second_ctrl_c_leaves_at_once() -> None:
         assert "ERROR" not in program.stderr
 
 
-def test_ctrl_c_before_there_is_a_turn_leaves() -> None:
+def test_ctrl_c_before_there_is_a_turn_leaves(chats: Prefork) -> None:
     agent = ["sh", "-c", "exec 3>&1 cat >&2"]
-    with started([*CHAT, "--json", "-p", "hi", *agent]) as program:
+    with started([*CHAT, "--json", "-p", "hi", *agent], popen=chats.popen) as program:
         program.wait_for_stderr("initialize")
         program.signal(signal.SIGINT)
         assert program.rest() == [{"type": "error", "message": "interrupted", "code": None}]
@@ -285,7 +296,7 @@ def test_of_what_a_tool_says_that_failed_the_beginning_and_the_end_are_shown(
     assert said[-5:] == ["    ... 85 more lines", "    97", "    98", "    99", "    That was all."]
 
 
-def test_sessions_are_listed_for_scripts(tmp_path: Path) -> None:
+def test_sessions_are_listed_for_scripts(chat: Chat, tmp_path: Path) -> None:
     agent = [sys.executable, "-m", "acp_server", "serve", "--store", str(tmp_path / "store")]
     assert chat("-p", "/help", *agent, cwd=tmp_path).returncode == 0
     (session,) = lines(chat("--sessions", "--json", *agent, cwd=tmp_path))
@@ -318,7 +329,7 @@ def test_options_behind_a_command_are_its_own(capfd: pytest.CaptureFixture[str])
     assert "--yes" in capfd.readouterr().err
 
 
-def _versions(agent: str, *options: str) -> Any:
+def _versions(chat: Chat, agent: str, *options: str) -> Any:
     done = chat(*options, "--json", "-p", "hello", f"tests.cli.talker:{agent}")
     states = [event for event in lines(done) if event.get("update", {}).get("sessionUpdate") == "state_update"]
     return done.returncode, 2 if states else 1, lines(done)[-1]
@@ -329,14 +340,14 @@ def _versions(agent: str, *options: str) -> Any:
     [("agent", (), 1), ("agent", ("--protocol", "1"), 1), ("agent", ("--protocol", "2"), 2), ("newest", (), 2)],
 )
 def test_version_1_is_spoken_unless_2_is_asked_for_or_the_agent_has_nothing_else(
-    agent: str, options: tuple[str, ...], spoken: int
+    chat: Chat, agent: str, options: tuple[str, ...], spoken: int
 ) -> None:
     result = {"type": "result", "stopReason": "end_turn", "text": "You said hello."}
-    assert _versions(agent, *options) == (0, spoken, result)
+    assert _versions(chat, agent, *options) == (0, spoken, result)
 
 
 @pytest.mark.parametrize(("agent", "version"), [("oldest", "2"), ("newest", "1")])
-def test_a_version_that_is_asked_for_and_missing_is_an_error(agent: str, version: str) -> None:
-    code, _, error = _versions(agent, "--protocol", version)
+def test_a_version_that_is_asked_for_and_missing_is_an_error(chat: Chat, agent: str, version: str) -> None:
+    code, _, error = _versions(chat, agent, "--protocol", version)
     assert (code, error["type"]) == (1, "error")
     assert "version" in error["message"]
