@@ -3,15 +3,16 @@
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from acp_server.tasks.threads import ABANDONED, RUNNING
-from tests.agent.processes.driver import Driven, Message, started
+from tests.agent.processes.driver import Driven, Message, environment, started
+from tests.prefork import prefork
 
 PROGRAM = str(Path(__file__).with_name("processes") / "stuck.py")
 CANCELLED, END_TURN = {"stopReason": "cancelled"}, {"stopReason": "end_turn"}
@@ -83,14 +84,34 @@ class Talk:
         assert len(ends) == len(set(ends)) == times
 
 
-@contextmanager
-def talking(how: str, backend: str) -> Iterator[Talk]:
-    with started([sys.executable, PROGRAM, how, backend]) as agent:
-        yield Talk(agent)
+_IMPORTED = (
+    "acp_server.agent.serve",
+    "acp_server.schema",
+    "acp_server.session.prompting",
+    "acp_server.tools.runner",
+    "acp_server.tools.parameters",
+    "anyio._backends._asyncio",
+    "anyio._backends._trio",
+)
+
+Talking = Callable[[str, str], AbstractContextManager[Talk]]
+
+
+@pytest.fixture(scope="module")
+def talking() -> Iterator[Talking]:
+    """Begins a session with an agent that is served in some way, on some backend."""
+    with prefork(*_IMPORTED, env=environment()) as forks:
+
+        @contextmanager
+        def begin(how: str, backend: str) -> Iterator[Talk]:
+            with started([sys.executable, PROGRAM, how, backend], popen=forks.popen) as agent:
+                yield Talk(agent)
+
+        yield begin
 
 
 @BACKENDS
-def test_the_answer_of_a_cancelled_turn_and_the_turns_behind_it_are_not_held_up(backend: str) -> None:
+def test_the_answer_of_a_cancelled_turn_and_the_turns_behind_it_are_not_held_up(talking: Talking, backend: str) -> None:
     with talking("run", backend) as talk:
         began = time.monotonic()
         talk.stuck(1)
@@ -101,7 +122,7 @@ def test_the_answer_of_a_cancelled_turn_and_the_turns_behind_it_are_not_held_up(
 
 
 @BACKENDS
-def test_other_tools_of_the_turn_go_on_when_it_is_cancelled_alone(backend: str) -> None:
+def test_other_tools_of_the_turn_go_on_when_it_is_cancelled_alone(talking: Talking, backend: str) -> None:
     with talking("run", backend) as talk:
         id = talk.prompt("sleep", "beside", "thread_beside")
         talk.shown("ing", 3)
@@ -115,7 +136,7 @@ def test_other_tools_of_the_turn_go_on_when_it_is_cancelled_alone(backend: str) 
 @BACKENDS
 @WAYS
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_the_end_of_input_ends_the_process(how: str, backend: str, cancelled: bool) -> None:
+def test_the_end_of_input_ends_the_process(talking: Talking, how: str, backend: str, cancelled: bool) -> None:
     with talking(how, backend) as talk:
         if cancelled:
             talk.stuck(3)
@@ -131,7 +152,7 @@ def test_the_end_of_input_ends_the_process(how: str, backend: str, cancelled: bo
 
 @BACKENDS
 @pytest.mark.parametrize(("how", "cancelled"), [("run", False), ("run", True), ("host", False)])
-def test_a_signal_ends_the_process(how: str, backend: str, cancelled: bool) -> None:
+def test_a_signal_ends_the_process(talking: Talking, how: str, backend: str, cancelled: bool) -> None:
     with talking(how, backend) as talk:
         id = 0
         if cancelled:
@@ -149,7 +170,7 @@ def test_a_signal_ends_the_process(how: str, backend: str, cancelled: bool) -> N
 
 @BACKENDS
 @WAYS
-def test_nothing_of_it_reaches_the_client_later(how: str, backend: str) -> None:
+def test_nothing_of_it_reaches_the_client_later(talking: Talking, how: str, backend: str) -> None:
     with talking(how, backend) as talk:
         talk.stuck(2, "block")
         before, result = talk.until(talk.request("_go_on"))
@@ -161,7 +182,7 @@ def test_nothing_of_it_reaches_the_client_later(how: str, backend: str) -> None:
 
 
 @BACKENDS
-def test_too_many_of_them_are_reported_and_fail_further_ones_clearly(backend: str) -> None:
+def test_too_many_of_them_are_reported_and_fail_further_ones_clearly(talking: Talking, backend: str) -> None:
     with talking("run", backend) as talk:
         talk.stuck(RUNNING)
         many = "sleep was cancelled and still runs in its thread; {} such threads"
