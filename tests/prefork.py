@@ -30,6 +30,21 @@ _NUMBER = struct.Struct(">i")
 _FILES = 4
 """The three standard ones, and one to tell the process id and the exit status through."""
 
+RUNTIME = (
+    "acp_server.agent.serve",
+    "acp_server.agent.loop_watch",
+    "acp_server.schema",
+    "acp_server.session.prompting",
+    "acp_server.tools.runner",
+    "acp_server.tools.parameters",
+    "anyio._backends._asyncio",
+    "anyio._backends._trio",
+    "anyio._core._subprocesses",
+    "jsonrpcserver.async_main",
+    "pkgutil",
+)
+"""What a program on this library loads, also when it is wanted for the first time only."""
+
 # Of the process that asks for programs.
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.agent.processes.driver import environment
 from tests.cli import at_terminal
 from tests.cli import drawn as at_drawn_terminal
-from tests.prefork import Prefork, prefork
+from tests.prefork import RUNTIME, Prefork, prefork
 
 _IMPORTED = (
     "acp_server.cli.chat.conversation",
@@ -17,7 +17,7 @@ _IMPORTED = (
     "acp_server.cli.chat.user",
     "acp_server.cli.chat.terminal",
     "acp_server.cli.commands",
-    "anyio._backends._asyncio",
+    *RUNTIME,
 )
 
 

@@ -19,7 +19,7 @@ from conformance.core import tables
 from conformance.core.result import Run, Verdict
 from conformance.report.terminal import Terminal
 from tests.conformance.in_memory import NOT_IN_MEMORY, from_file, starting
-from tests.prefork import Prefork, prefork
+from tests.prefork import RUNTIME, Prefork, prefork
 
 HERE = Path(__file__).parent
 SERVE = str(Path(sys.executable).with_name("acp-server"))
@@ -81,8 +81,7 @@ def test_the_workspace_agent_keeps_every_rule_that_it_can_be_tried_on(backend: s
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Prefork]:
     """Starts our agents as processes."""
-    modules = ("acp_server.cli.commands", "acp_server.workspace")
-    with prefork(*modules, "anyio._backends._asyncio", "anyio._backends._trio") as started:
+    with prefork(*RUNTIME, "acp_server.cli.commands", "acp_server.workspace") as started:
         yield started
 
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import psutil
 
-from tests.prefork import Forked, Prefork, prefork
+from tests.prefork import RUNTIME, Forked, Prefork, prefork
 
 with warnings.catch_warnings(record=True):
     # A library that it uses warns of itself, whatever the filters say.
@@ -30,7 +30,7 @@ _IMPORTED = (
     "acp_server.cli.commands",
     "acp_server.gateway.server",
     "acp_server.gateway.postgres_engine",
-    "anyio._backends._asyncio",
+    *RUNTIME,
     "uvicorn.loops.auto",
     "uvicorn.protocols.http.auto",
     "uvicorn.lifespan.on",

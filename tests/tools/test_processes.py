@@ -12,7 +12,7 @@ import pytest
 
 from acp_server.tasks.threads import ABANDONED, RUNNING
 from tests.agent.processes.driver import Driven, Message, environment, started
-from tests.prefork import prefork
+from tests.prefork import RUNTIME, prefork
 
 PROGRAM = str(Path(__file__).with_name("processes") / "stuck.py")
 CANCELLED, END_TURN = {"stopReason": "cancelled"}, {"stopReason": "end_turn"}
@@ -84,23 +84,13 @@ class Talk:
         assert len(ends) == len(set(ends)) == times
 
 
-_IMPORTED = (
-    "acp_server.agent.serve",
-    "acp_server.schema",
-    "acp_server.session.prompting",
-    "acp_server.tools.runner",
-    "acp_server.tools.parameters",
-    "anyio._backends._asyncio",
-    "anyio._backends._trio",
-)
-
 Talking = Callable[[str, str], AbstractContextManager[Talk]]
 
 
 @pytest.fixture(scope="module")
 def talking() -> Iterator[Talking]:
     """Begins a session with an agent that is served in some way, on some backend."""
-    with prefork(*_IMPORTED, env=environment()) as forks:
+    with prefork(*RUNTIME, env=environment()) as forks:
 
         @contextmanager
         def begin(how: str, backend: str) -> Iterator[Talk]:

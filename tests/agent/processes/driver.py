@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.prefork import Prefork, prefork
+from tests.prefork import RUNTIME, Prefork, prefork
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAIN = str(Path(__file__).with_name("plain.py"))
@@ -213,9 +213,7 @@ _forks: Prefork | None = None
 def started_by_forks() -> Iterator[None]:
     """In this block plain agents are forks of a process that has imported the runtime."""
     global _forks
-    with prefork(
-        "acp_server.agent.serve", "anyio._backends._asyncio", "anyio._backends._trio", env=environment()
-    ) as _forks:
+    with prefork(*RUNTIME, env=environment()) as _forks:
         yield
     _forks = None
 

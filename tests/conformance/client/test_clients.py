@@ -8,7 +8,7 @@ import pytest
 
 from conformance.client import profile
 from conformance.core.case import Verdict
-from tests.prefork import Prefork, prefork
+from tests.prefork import RUNTIME, Prefork, prefork
 
 from .table import PLAYED, PROFILE, WHOLE_RUN, judged
 
@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Prefork]:
     """Starts clients on the package."""
-    with prefork("acp_server.cli.chat.one_shot", "anyio._backends._asyncio", "anyio._backends._trio") as started:
+    with prefork(*RUNTIME, "acp_server.cli.commands", "acp_server.cli.chat.conversation") as started:
         yield started
 
 

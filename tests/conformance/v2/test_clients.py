@@ -19,7 +19,7 @@ from tests.conformance.client.test_clients import OURS
 from tests.conformance.v2.clients.clean import Clean
 from tests.conformance.v2.clients.faults import ALSO_CAUGHT, CAUGHT_BY
 from tests.conformance.v2.clients.lines import starting
-from tests.prefork import Prefork, prefork
+from tests.prefork import RUNTIME, Prefork, prefork
 
 CASES = cases.load()
 PROFILE = profile.parse(
@@ -118,7 +118,7 @@ def test_a_client_of_version_1_is_not_accused() -> None:
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Prefork]:
     """Starts clients on the package."""
-    with prefork("acp_server.client", "anyio._backends._asyncio", "anyio._backends._trio") as started:
+    with prefork(*RUNTIME, "acp_server.client") as started:
         yield started
 
 
