@@ -123,11 +123,18 @@ class Prefork:
         return Forked(*cast("list[IO[bytes]]", ours))
 
     def run(
-        self, command: Sequence[str], *, env: Mapping[str, str], cwd: str | Path | None = None, text: str = ""
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | Path | None = None,
+        text: str = "",
+        stdout: int | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program to its end, with `text` as its input. Raises subprocess.TimeoutExpired after 30 s."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-            program = self.popen(command, env=env, cwd=cwd, stdout=out.fileno(), stderr=errors.fileno())
+            stdout = out.fileno() if stdout is None else stdout
+            program = self.popen(command, env=env, cwd=cwd, stdout=stdout, stderr=errors.fileno())
             with program.stdin, suppress(BrokenPipeError):
                 program.stdin.write(text.encode())
             try:

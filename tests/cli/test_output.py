@@ -4,7 +4,7 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 from acp_server.cli.output import CannotWrite, Output
 from tests.agent.processes.driver import environment
+from tests.prefork import Prefork
 
 TALKER = "tests.cli.talker:agent"
 FULL = "acp-server: cannot write: No space left on device\n"
@@ -32,32 +33,42 @@ def _nowhere(how: str) -> Iterator[int]:
     os.close(fd)
 
 
-def _run(how: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(chats: Prefork) -> Run:
     """The exit status of a command, and what is on its standard error."""
-    command = [sys.executable, "-m", "acp_server", *arguments]
-    if how == "closed":
-        command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
-    with _nowhere(how) as fd:
-        done = subprocess.run(
-            command, stdout=fd, stderr=subprocess.PIPE, input=stdin, env=environment(), encoding="utf-8", timeout=30
-        )
-    return done.returncode, done.stderr
+
+    def run(how: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
+        command = [sys.executable, "-m", "acp_server", *arguments]
+        if how == "closed":
+            shell = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+            done = subprocess.run(shell, capture_output=True, env=environment(), encoding="utf-8", timeout=30)
+        else:
+            with _nowhere(how) as fd:
+                done = chats.run(command, stdout=fd, text=stdin, env=environment())
+        return done.returncode, done.stderr
+
+    return run
 
 
 @pytest.mark.parametrize(
     ("how", "said"), [("no reader", ""), pytest.param("full", FULL, marks=full_disk), ("closed", CLOSED)]
 )
-def test_one_prompt_is_cancelled_when_its_answer_cannot_be_written(how: str, said: str) -> None:
+def test_one_prompt_is_cancelled_when_its_answer_cannot_be_written(how: str, said: str, run: Run) -> None:
     # An agent that is not cancelled never ends this turn.
-    assert _run(how, "chat", "-p", "hang", TALKER) == (1, f"stopped\n{said}")
-    assert _run(how, "chat", "-p", "hang", "--json", TALKER) == (1, said)
+    assert run(how, "chat", "-p", "hang", TALKER) == (1, f"stopped\n{said}")
+    assert run(how, "chat", "-p", "hang", "--json", TALKER) == (1, said)
 
 
 @pytest.mark.parametrize(("how", "said"), [("no reader", ""), pytest.param("full", FULL, marks=full_disk)])
-def test_the_other_commands_that_drive_an_agent_end_with_their_output(how: str, said: str, tmp_path: Path) -> None:
-    assert _run(how, "demo", str(tmp_path)) == (1, said)
-    assert _run(how, "chat", TALKER, stdin="hang\n") == (1, said)
-    assert _run(how, "doctor", TALKER) == (1, said)
+def test_the_other_commands_that_drive_an_agent_end_with_their_output(
+    how: str, said: str, tmp_path: Path, run: Run
+) -> None:
+    assert run(how, "demo", str(tmp_path)) == (1, said)
+    assert run(how, "chat", TALKER, stdin="hang\n") == (1, said)
+    assert run(how, "doctor", TALKER) == (1, said)
 
 
 @contextmanager
