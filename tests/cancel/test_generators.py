@@ -4,8 +4,8 @@ and to its end, and what it catches decides what the turn is answered with."""
 import json
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -22,6 +22,8 @@ from tests.cancel.nested import Log, Recorder, late, line, run, some_steps
 from tests.cancel.stepper import Steps, tasks
 
 PROMPT = 3
+LARGE = "x" * 100_000
+"""More than may wait to be written: the turn that says it waits."""
 Answer = AsyncGenerator[str, None]
 
 
@@ -29,7 +31,7 @@ Answer = AsyncGenerator[str, None]
 class Story:
     """One run of one handler."""
 
-    handler: "Callable[[Story], Answer]"
+    handler: "Callable[[Story, Turn], Answer]"
     did: list[str] = field(default_factory=list)
     events: list[tuple[str, Any]] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
@@ -44,12 +46,7 @@ class Story:
     def agent(self) -> Agent:
         agent = Agent("story")
 
-        @agent.prompt
-        async def prompt(turn: Turn) -> Answer:
-            async with aclosing(self.handler(self)) as pieces:
-                async for piece in pieces:
-                    yield piece
-
+        agent.prompt(partial(self.handler, self))
         return agent
 
     def say(self, **message: Any) -> None:
@@ -78,7 +75,7 @@ class Story:
             pass
 
 
-async def plain(story: Story) -> Answer:
+async def plain(story: Story, _turn: Turn) -> Answer:
     """Says three pieces, and cleans up behind a shield."""
     story.did.append("begin")
     try:
@@ -93,13 +90,13 @@ async def plain(story: Story) -> Answer:
         story.did.append("clean")
 
 
-async def last_words(story: Story) -> Answer:
+async def last_words(story: Story, _turn: Turn) -> Answer:
     """Catches its cancel, says one more piece, and goes on being cancelled."""
     story.did.append("begin")
     try:
         yield "one "
         await anyio.lowlevel.checkpoint()
-        yield "two "
+        yield LARGE
         story.did.append("end")
     except BaseException:
         story.did.append("caught")
@@ -110,7 +107,7 @@ async def last_words(story: Story) -> Answer:
         story.did.append("clean")
 
 
-async def fails(story: Story) -> Answer:
+async def fails(story: Story, _turn: Turn) -> Answer:
     """Its cleanup fails."""
     story.did.append("begin")
     try:
@@ -124,7 +121,7 @@ async def fails(story: Story) -> Answer:
             raise RpcError("the cleanup failed")
 
 
-async def catches_all(story: Story) -> Answer:
+async def catches_all(story: Story, _turn: Turn) -> Answer:
     """Takes no notice of a cancel while it has something to say."""
     story.did.append("begin")
     for piece in ("one ", "two ", "three "):
@@ -204,7 +201,7 @@ Way = Callable[[Story], None]
 @pytest.mark.parametrize("handler", [plain, last_words, fails, catches_all])
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_generator_that_is_cancelled_at_any_step_cleans_up_once_and_is_answered_once(
-    backend: str, handler: Callable[[Story], Answer], way: Way
+    backend: str, handler: Callable[[Story, Turn], Answer], way: Way
 ) -> None:
     def live(cut: int) -> tuple[Story, int]:
         story = Story(handler)
@@ -235,7 +232,7 @@ def test_a_generator_that_is_cancelled_at_any_step_cleans_up_once_and_is_answere
             assert story.connection.leaked == 0
             assert [record.getMessage() for record in story.logged if record.levelno >= logging.ERROR] == []
         except (AssertionError, ValueError) as error:
-            error.add_note(f"cut before {cut} of {steps}: {story.did} {story.sent}")
+            error.add_note(f"cut before {cut} of {steps}: {story.did} {str(story.sent)[:1500]}")
             raise
     # The steps were not all alike.
     assert '{"stopReason": "end_turn"}' in seen
