@@ -18,14 +18,15 @@ async def drain(generator: AsyncGenerator[Any, Any], take: Callable[[Any], Await
                 piece = await (anext(generator) if raised is None else generator.athrow(raised))
             except StopAsyncIteration:
                 return
-            raised = None
             try:
+                if raised is not None:
+                    # A generator that takes no notice must not keep the loop for itself.
+                    await anyio.lowlevel.cancel_shielded_checkpoint()
                 await take(piece)
+                raised = None
             except GeneratorExit:
                 raise  # this coroutine is being closed, and cannot wait
             except BaseException as error:
                 raised = error
-                # A generator that takes no notice must not keep the loop for itself.
-                await anyio.lowlevel.cancel_shielded_checkpoint()
     finally:
         await generator.aclose()

@@ -113,6 +113,32 @@ async def test_a_cancel_while_a_piece_is_taken_is_a_cancel_in_the_generator() ->
     assert is_over(generator)
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_native_cancel_between_two_pieces_is_a_cancel_in_the_generator() -> None:
+    import asyncio
+
+    log: list[type[BaseException]] = []
+
+    async def pieces() -> AsyncGenerator[str]:
+        for _ in range(2):
+            try:
+                yield "wrong"
+            except BaseException as error:
+                log.append(type(error))
+                if not isinstance(error, ValueError):
+                    raise
+
+    async def take(piece: str) -> None:
+        # The cancel comes while others have their turn.
+        asyncio.get_running_loop().call_soon(draining.cancel)
+        raise ValueError(piece)
+
+    draining = asyncio.create_task(drain(pieces(), take))
+    with pytest.raises(asyncio.CancelledError):
+        await draining
+    assert log == [ValueError, asyncio.CancelledError]
+
+
 def is_over(generator: AsyncGenerator[Any]) -> bool:
     assert isinstance(generator, AsyncGeneratorType)
     return generator.ag_frame is None
