@@ -29,4 +29,6 @@ async def drain(generator: AsyncGenerator[Any, Any], take: Callable[[Any], Await
             except BaseException as error:
                 raised = error
     finally:
+        # An error refers to the frames that it went through, so to this one: what they hold would be garbage.
+        raised = None
         await generator.aclose()

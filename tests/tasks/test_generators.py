@@ -1,6 +1,9 @@
 """What goes wrong with a piece is raised where it was yielded."""
 
+import gc
+import weakref
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from types import AsyncGeneratorType
 from typing import Any
 
@@ -137,6 +140,29 @@ async def test_a_native_cancel_between_two_pieces_is_a_cancel_in_the_generator()
     with pytest.raises(asyncio.CancelledError):
         await draining
     assert log == [ValueError, asyncio.CancelledError]
+
+
+async def test_nothing_of_a_generator_that_gave_in_is_left_to_the_garbage_collector() -> None:
+    class Thing:
+        pass
+
+    there: list[weakref.ref[Thing]] = []
+
+    async def pieces() -> AsyncGenerator[str]:
+        thing = Thing()
+        there.append(weakref.ref(thing))
+        yield "wrong"
+
+    async def take(piece: str) -> None:
+        raise ValueError(piece)
+
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            await drain(pieces(), take)
+        assert [ref() for ref in there] == [None]
+    finally:
+        gc.enable()
 
 
 def is_over(generator: AsyncGenerator[Any]) -> bool:
