@@ -62,9 +62,11 @@ class Outgoing:
 
 @dataclass(slots=True, eq=False)
 class Dropped:
-    """Something that was neither acted on nor answered, for the log."""
+    """Something that was neither acted on nor answered, for the log. `notification`: if it was one with too much in
+    it."""
 
     reason: str
+    notification: Notification | None = None
 
 
 Event: TypeAlias = Request | Notification | Answered | Outgoing | Dropped
@@ -130,7 +132,7 @@ class Endpoint:
                 return (self._response(message),)
             return (Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error),)
         if len(line) > 2 * MOST_NESTED and codec.nests_more(MOST_NESTED, line, value):
-            return (self._event(classify_head(line[:HEAD], f"more than {MOST_NESTED} objects and arrays")),)
+            return (self._too_much(value),)
         if type(value) is list and value:
             if self.strict:
                 return (self._event(Invalid(INVALID_REQUEST, _NO_BATCHES)),)
@@ -147,6 +149,18 @@ class Endpoint:
         if type(message) is Response:
             return (self._response(message),)
         return (self._event(message, len(line)),)
+
+    def _too_much(self, value: Any) -> Event:
+        """For one of which its kind and its id are all that is looked at."""
+        problem = f"more than {MOST_NESTED} objects and arrays"
+        message = classify(value)
+        if isinstance(message, Notification):
+            return Dropped(problem, message)
+        if isinstance(message, Response):
+            message = Response(message.id, malformed=problem)
+        elif not isinstance(message, Ignored):
+            message = Invalid(INVALID_REQUEST, f"Invalid request: {problem}", message.id)
+        return self._event(message)
 
     def _batch(self, values: list[Any], size: int) -> Iterator[Event]:
         if len(values) > BATCH_LIMIT:

@@ -8,7 +8,7 @@ import pytest
 from acp_server.errors import INVALID_REQUEST
 from acp_server.wire.ledger import OutgoingRequest
 from acp_server.wire.messages import Notification, Request
-from acp_server.wire.state_machine import MOST_NESTED, Answered, Endpoint, Event, Outgoing
+from acp_server.wire.state_machine import MOST_NESTED, Answered, Dropped, Endpoint, Event, Outgoing
 
 AROUND = 2
 """The params, and the array in them; the message itself does not count."""
@@ -47,17 +47,37 @@ def test_texts_and_numbers_do_not_count(items: Any) -> None:
     assert isinstance(event, Notification)
 
 
-def test_a_notification_is_answered_without_an_id_and_does_nothing() -> None:
-    (event,) = events(holding([{}] * MOST_NESTED, method="m"))
+@pytest.mark.parametrize("id", [7, "7", None])
+def test_a_request_is_refused_by_its_id_wherever_that_is(id: Any) -> None:
+    (event,) = events(holding([{}] * MOST_NESTED, method="m") | {"id": id})
     assert isinstance(event, Outgoing)
-    assert json.loads(event.frame)["id"] is None
+    assert json.loads(event.frame)["id"] == id
 
 
-def test_a_response_is_malformed_and_its_request_answered() -> None:
+@pytest.mark.behaviour("A5")
+def test_a_notification_is_not_answered_and_does_nothing() -> None:
+    (event,) = events(holding([{}] * MOST_NESTED, method="m"))
+    assert isinstance(event, Dropped)
+    assert event.notification is not None
+    assert event.notification.method == "m"
+
+
+@pytest.mark.parametrize("wrong", [{"jsonrpc": "1.0"}, {"method": []}, {"params": 7, "more": [{}] * MOST_NESTED}])
+def test_a_request_with_more_wrong_is_refused_by_its_id_as_well(wrong: dict[str, Any]) -> None:
+    (event,) = events(holding([{}] * MOST_NESTED, method="m") | {"id": 7} | wrong)
+    assert isinstance(event, Outgoing)
+    assert json.loads(event.frame)["id"] == 7
+
+
+@pytest.mark.behaviour("A12")
+@pytest.mark.parametrize("id_is_first", [True, False])
+def test_a_response_is_malformed_and_its_request_answered(id_is_first: bool) -> None:
     endpoint = Endpoint()
     request = OutgoingRequest("m")
     endpoint.request(request, None)
-    (event,) = events({"jsonrpc": "2.0", "id": request.id, "result": [{}] * (MOST_NESTED + 1)}, endpoint)
+    id, result = {"id": request.id}, {"result": [{}] * (MOST_NESTED + 1)}
+    message = id | result if id_is_first else result | id
+    (event,) = events({"jsonrpc": "2.0", **message}, endpoint)
     assert isinstance(event, Answered)
     assert event.request is request
     assert event.response.malformed == f"more than {MOST_NESTED} objects and arrays"
