@@ -95,6 +95,7 @@ class RemoteAgent:
         )
         self._router = UpdateRouter(self.sessions)
         self._routes = client_routes(handlers, self._permissions, self._router.receive)
+        self._routes.dropped = self._router.miss_notification
         self.link = self._linked(stream)
 
     # -- the connection
@@ -275,13 +276,7 @@ class RemoteAgent:
             session.lost()
 
     def _dropped(self, head: bytes) -> None:
-        is_update, session_id = lost_update(head)
-        line = f"a line of more than {self.link.connection.limits.line} bytes"
-        logger.warning("%s of the agent was dropped%s", line, "" if session_id is None else f", session {session_id!r}")
-        if is_update:
-            for session in list(self.sessions.values()) if session_id is None else [self.sessions.get(session_id)]:
-                if session is not None and session.turn is not None:
-                    session.turn.miss(line)
+        self._router.miss(f"a line of more than {self.link.connection.limits.line} bytes", *lost_update(head))
 
     def _is_cancelling(self, session_id: str) -> bool:
         session = self.sessions.get(session_id)

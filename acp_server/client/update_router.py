@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.client.turn import UNREADABLE, read_update
 from acp_server.errors import EncodeError, SessionTaken
+from acp_server.peer.call import NAME
 from acp_server.peer.peer import Peer
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
     from acp_server.client.session import RemoteSession
+    from acp_server.wire.messages import Notification
 
 EARLY_BYTES: Final = 4 * 1024 * 1024
 """What the updates may take that are kept for sessions which are not open yet, in bytes of JSON."""
@@ -63,6 +65,23 @@ class UpdateRouter:
         else:
             logger.debug("dropped an update of a session that is not open here")
         return None
+
+    def miss(self, what: str, is_update: bool, session_id: str | None) -> None:
+        """Something has arrived that is not read. If it was an update, a turn of that session, or of any if it is not
+        known of which, does not look complete."""
+        whose = "" if session_id is None else f", session {session_id[:NAME]!r}"
+        logger.warning("%s of the agent was dropped%s", what, whose)
+        if is_update:
+            for session in list(self._sessions.values()) if session_id is None else [self._sessions.get(session_id)]:
+                if session is not None and session.turn is not None:
+                    session.turn.miss(what)
+
+    def miss_notification(self, notification: Notification, problem: str) -> None:
+        """The same for a notification that has too much in it."""
+        params = notification.params
+        session_id = params.get("sessionId") if isinstance(params, dict) else None
+        is_update = notification.method == "session/update"
+        self.miss(f"a message with {problem}", is_update, session_id if isinstance(session_id, str) else None)
 
     def knows(self, session_id: str) -> bool:
         """Whether a session of this id is open, or is being taken up."""

@@ -15,7 +15,7 @@ from acp_server.peer.peer import Peer
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import SupervisedWork
 from acp_server.tasks.tree import NOTHING, Node
-from acp_server.wire.messages import Params, Request, RequestId
+from acp_server.wire.messages import Notification, Params, Request, RequestId
 
 
 class Follower:
@@ -201,6 +201,10 @@ def unknown(method: str) -> RpcError:
     return MethodNotFound(data={"method": method[:NAME]})
 
 
+def _overlook(_notification: Notification, _problem: str) -> None:
+    pass
+
+
 @dataclass(slots=True)
 class Routes:
     """All that one side of a connection can be asked."""
@@ -209,6 +213,8 @@ class Routes:
     notices: dict[str, list[Notice]] = field(default_factory=dict[str, list[Notice]])
     missing: Callable[[str], RpcError] = unknown
     """The answer to a request of any other method."""
+    dropped: Callable[[Notification, str], None] = _overlook
+    """Told of a notification that is not acted on, and what it has too much of."""
 
     def become(self, other: Routes) -> None:
         """From now on, what `other` has can be asked, and nothing else."""

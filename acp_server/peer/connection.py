@@ -47,7 +47,7 @@ class Connection(Peer):
             Notification: self._notice,
             Answered: self._pending.answered,
             Outgoing: self._say,
-            Dropped: lambda event: logger.debug("dropped: %s", event.reason),
+            Dropped: self._dropped,
         }
         self._reader = Reader(
             stream,
@@ -132,6 +132,11 @@ class Connection(Peer):
         if event.reason is not None:
             logger.debug("not JSON: %s", event.reason)
         self.writer.put(event.frame)
+
+    def _dropped(self, event: Dropped) -> None:
+        logger.debug("dropped: %s", event.reason)
+        if event.notification is not None:
+            self._routes.dropped(event.notification, event.reason)
 
     def _notice(self, notification: Notification) -> None:
         method = notification.method

@@ -1,4 +1,5 @@
-"""Lines of the agent that are too long to be read: nothing looks complete that is not, and nobody else is disturbed."""
+"""Messages of the agent that are too long, or have too much in them: nothing looks complete that is not, and nobody
+else is disturbed."""
 
 import json
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from acp_server.client.link import MeasuredStream
 from acp_server.errors import MalformedResponse
 from acp_server.peer.connection import Limits
 from acp_server.testing import memory_pair
+from acp_server.wire.state_machine import MOST_NESTED
 from tests.client.talking import SESSION, Scripted, said, shown, text
 
 pytestmark = pytest.mark.anyio
@@ -22,9 +24,9 @@ LONG = shown(said("x" * LIMIT))
 
 
 @asynccontextmanager
-async def talking(*ids: str) -> AsyncIterator[tuple[RemoteAgent, Scripted]]:
+async def talking(*ids: str, limit: int = LIMIT) -> AsyncIterator[tuple[RemoteAgent, Scripted]]:
     here, there = memory_pair()
-    async with Scripted(there) as peer, connect_agent(here, limits=Limits(line=LIMIT)) as agent:
+    async with Scripted(there) as peer, connect_agent(here, limits=Limits(line=limit)) as agent:
         peer.answer("initialize", {"protocolVersion": 1})
         await agent.initialize()
         for id in ids:
@@ -53,6 +55,23 @@ async def test_a_turn_of_which_an_update_was_too_long_does_not_look_complete(
         with pytest.raises(MalformedResponse):
             assert turn.stop_reason
     assert caplog.text.count("a line of more than 2000 bytes of the agent was dropped, session 'sess_1'") == 1
+
+
+async def test_a_turn_of_which_an_update_had_too_much_in_it_does_not_look_complete(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = {"sessionUpdate": "tool_call_update", "toolCallId": "a", "rawOutput": [[]] * MOST_NESTED}
+    async with talking("a", "b", limit=1 << 20) as (agent, peer):
+        async with agent.sessions["a"].prompt("hello") as one, agent.sessions["b"].prompt("hello") as two:
+            prompts = [await peer.expect_request("session/prompt") for _ in range(2)]
+            await peer.send(shown(table, "a"))
+            for prompt in prompts:
+                await peer.finish(prompt)
+            with pytest.raises(MalformedResponse, match="more than 100000 objects and arrays came before it"):
+                await one.wait()
+            assert (await two.wait()).stop_reason == "end_turn"
+        assert not [message for message in peer.received if "error" in message]
+    assert "objects and arrays of the agent was dropped, session 'a'" in caplog.text
 
 
 async def test_the_next_turn_and_those_of_other_sessions_are_not_concerned() -> None:
