@@ -28,7 +28,7 @@ def anyio_backend(request):
 # If this run hangs itself, it shows where.
 INI = """
 [pytest]
-faulthandler_timeout = 200
+faulthandler_timeout = {}
 faulthandler_exit_on_timeout = true
 """
 
@@ -91,12 +91,32 @@ async def test_has_a_deadline_of_its_own():
 """
 
 
-def _pytest(folder: Path, tests: str) -> str:
+STUBBORN = """
+async def stubborn():
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_fails(anyio_backend):
+    kept.append(asyncio.create_task(stubborn()))
+    assert False
+"""
+
+
+def _run(folder: Path, tests: str, seconds: int) -> "subprocess.CompletedProcess[str]":
     (folder / "test_it.py").write_text(HEAD + tests, "utf-8")
-    (folder / "pytest.ini").write_text(INI, "utf-8")
+    (folder / "pytest.ini").write_text(INI.format(seconds), "utf-8")
     plugins = ["-p", "no:cacheprovider", "-p", "tests.plugins.deadline", "-p", "tests.plugins.leaks"]
     command = [sys.executable, "-m", "pytest", *plugins, "-rfE", "--tb=short", "--quiet", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2 * seconds + 100)
+
+
+def _pytest(folder: Path, tests: str) -> str:
+    done = _run(folder, tests, 200)
     assert "Timeout" not in done.stderr, done.stdout + done.stderr
     return done.stdout
 
@@ -129,3 +149,10 @@ def test_a_test_that_hangs_fails_where_it_hangs_and_the_others_go_on(tmp_path: P
     assert _reported("ERROR", output) == []
     assert "in test_hangs\n    async with anyio.create_task_group() as group:" in output
     assert "2 passed" in output
+
+
+def test_a_test_that_failed_and_whose_tasks_never_end_does_not_hold_up_the_run(tmp_path: Path) -> None:
+    done = _run(tmp_path, STUBBORN, 3)
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr
+    assert "pytest_runtest_teardown" in done.stderr

@@ -4,6 +4,7 @@ This comes before the hard time-out of the whole run, which can only end the pro
 marked `anyio` and no others.
 """
 
+import faulthandler
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Generator
@@ -11,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 SECONDS = 45.0
 
@@ -28,6 +30,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         elif inspect.iscoroutinefunction(test):
             pyfuncitem.obj = _bounded(test)
     return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Give the fixtures of a test that has failed the time-out of the whole run anew.
+
+    pytest takes it back then, so that a debugger may be used. But what the test has left behind may never end, and the
+    run would wait for it for ever.
+    """
+    if isinstance(node, pytest.Item) and not node.config.getoption("usepdb"):
+        seconds = float(node.config.getini("faulthandler_timeout"))
+        faulthandler.dump_traceback_later(seconds, exit=True, file=node.config.stash[fault_handler_stderr_fd_key])
 
 
 def _bounded(test: AsyncTest) -> AsyncTest:
