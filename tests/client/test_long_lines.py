@@ -1,5 +1,5 @@
-"""Messages of the agent that are too long, or have too much in them: nothing looks complete that is not, and nobody
-else is disturbed."""
+"""Messages of the agent that are too long, or have too much in them. A turn that has lost one does not look complete,
+and other sessions go on."""
 
 import json
 from collections.abc import AsyncIterator
