@@ -13,14 +13,11 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-import pytest
 
 from acp_server import Agent, ConnectionClosed, Limits, Turn, TurnEnded, grace
-from acp_server.peer.connection import Connection
 from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
 from acp_server.session.setup import is_ready, load_for_prompts
-from acp_server.testing.streams import MemoryStream, memory_pair
-from tests.cancel.nested import Log, Recorder, late, line, run, some_steps
+from tests.cancel.life import Life, late, line, some_steps
 from tests.cancel.stepper import Steps, tasks
 
 TOOL = "the_call"
@@ -32,36 +29,20 @@ OPTIONS = [PermissionOption(option_id="yes", name="Yes", kind="allow_once")]
 
 
 @dataclass
-class Conversation:
+class Conversation(Life):
     """One run: who did what, in which order."""
 
     heeds_cancel: bool = True
     """Whether the client answers what is withdrawn at once, or as if it had not been."""
     delay: int = 2
     """Steps that the client takes to answer."""
-    events: list[tuple[str, Any]] = field(default_factory=list)
-    """Frames in the order in which the agent has seen them."""
-    sent: list[Any] = field(default_factory=list)
-    """Frames in the order in which they were written by the agent."""
     said: list[str] = field(default_factory=list)
     """The methods of what the client said to cancel something."""
     asked: set[int] = field(default_factory=set)
     """The ids of the client's requests."""
     unanswered: dict[Any, Any] = field(default_factory=dict)
     """The agent's requests that the client has not answered."""
-    did: list[str] = field(default_factory=list)
-    """The steps of the handlers."""
-    logged: list[logging.LogRecord] = field(default_factory=list)
     session: str = ""
-    ended: bool = False
-    """Whether the client has ended its output."""
-    connection: Connection = field(init=False)
-    stream: MemoryStream = field(init=False)
-    """The client's end."""
-    around: anyio.CancelScope = field(init=False)
-    """The scope that the connection runs in."""
-    raised: BaseException | None = None
-    """What running the connection raised."""
 
     # -- the agent
 
@@ -120,12 +101,6 @@ class Conversation:
             choice = message["params"]["options"][0]["optionId"]
             self.say(line(id=message["id"], result={"outcome": {"outcome": "selected", "optionId": choice}}))
 
-    def say(self, data: bytes) -> None:
-        try:
-            self.stream.send_nowait(data)
-        except anyio.BrokenResourceError:
-            assert self.ended or self.connection._closed.is_set()
-
     def ask(self, id: int, method: str, **params: Any) -> None:
         """Ask for something; what is about the session names it."""
         self.asked.add(id)
@@ -148,10 +123,6 @@ class Conversation:
             self.ask(id, method, **params)
         else:
             self.say(line(method=method, params=params or {"sessionId": self.session}))
-
-    def send_eof(self) -> None:
-        self.ended = True
-        self.stream.send_eof()
 
     async def greet(self) -> None:
         """Have a session."""
@@ -298,32 +269,21 @@ async def tell(steps: Steps, backend: str, story: Conversation) -> int:
         # Otherwise a thread does it, whose steps are not the scheduler's.
         await load_for_prompts()
     before = tasks(backend)
-    ours, story.stream = memory_pair()
-    recorder = Recorder(ours._incoming, ours._outgoing)
-    recorder.story = story
-    story.connection = story.agent().connect(recorder, Limits())
-    logger = logging.getLogger("acp_server")
-    log = Log(story.logged)
-    with pytest.MonkeyPatch.context() as patch, anyio.fail_after(20):
-        # Thousands of lives are not to be kept by pytest.
-        patch.setattr(logger, "propagate", False)
-        logger.addHandler(log)
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(run, story)
-                group.start_soon(story.serve)
-                await story.greet()
-                steps.start()
-                story.prompt("first", "second")
-                steps.watch(backend)
-                await story.until(lambda: story.is_settled)
-                await some_steps()
-                await late(steps)
-                await story.until(lambda: story.is_settled)
-                await some_steps()
-                steps.stop()
-                story.send_eof()
-        finally:
-            logger.removeHandler(log)
+    story.connection = story.agent().connect(story.meet(), Limits())
+    with story.noting_log(), anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(story.run)
+            group.start_soon(story.serve)
+            await story.greet()
+            steps.start()
+            story.prompt("first", "second")
+            steps.watch(backend)
+            await story.until(lambda: story.is_settled)
+            await some_steps()
+            await late(steps)
+            await story.until(lambda: story.is_settled)
+            await some_steps()
+            steps.stop()
+            story.send_eof()
     assert tasks(backend) == before
     return steps.count

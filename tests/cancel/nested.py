@@ -19,47 +19,21 @@ from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection, Limits
 from acp_server.peer.writer import Writer
 from acp_server.tasks.grace import grace
-from acp_server.testing.streams import MemoryStream, memory_pair
+from tests.cancel.life import Life, late, line, some_steps
 from tests.cancel.stepper import Steps, tasks
 from tests.peer.handlers import CANCELLED
-
-
-def line(**message: Any) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
-
 
 CANCEL = line(method="$/cancel_request", params={"requestId": 1})
 
 
-class Recorder(MemoryStream):
-    """The connection's end of the stream, that notes when what arrived was seen."""
-
-    story: Any
-
-    async def receive(self) -> bytes:
-        data = await super().receive()
-        self.story.events += [("in", json.loads(text)) for text in data.splitlines()]
-        return data
-
-    async def send(self, data: bytes) -> None:
-        assert data.endswith(b"\n"), "a torn frame"
-        await super().send(data)
-        # Not before it is over: what is cut off is not sent.
-        self.story.sent += [json.loads(text) for text in data.splitlines()]
-
-
 @dataclass
-class Story:
+class Story(Life):
     """One run: who did what, in which order."""
 
     heeds_cancel: bool = True
     """Whether the peer answers what is cancelled with an error, or with its result all the same."""
     delay: int = 4
     """Steps that the peer takes to answer."""
-    events: list[tuple[str, Any]] = field(default_factory=list)
-    """Frames in the order in which our side saw ("in") and queued ("put") them."""
-    sent: list[Any] = field(default_factory=list)
-    """Frames in the order in which they were written."""
     created: list[int] = field(default_factory=list)
     """What the peer created for us."""
     released: list[int] = field(default_factory=list)
@@ -68,20 +42,8 @@ class Story:
     """What the handler got."""
     late: list[int] = field(default_factory=list)
     """What came for a handler that was not waiting any more."""
-    did: list[str] = field(default_factory=list)
-    """The steps of the handler."""
-    logged: list[logging.LogRecord] = field(default_factory=list)
-    ended: bool = False
-    """Whether the peer has ended its output."""
-    connection: Connection = field(init=False)
-    stream: MemoryStream = field(init=False)
-    """The peer's end."""
     unanswered: dict[Any, Any] = field(default_factory=dict)
     """Our requests that the peer has not answered."""
-    around: anyio.CancelScope = field(init=False)
-    """The scope that the connection runs in."""
-    raised: BaseException | None = None
-    """What running the connection raised."""
 
     # -- our side
 
@@ -158,16 +120,6 @@ class Story:
             self.released.append(message["params"]["id"])
         self.say(line(id=message["id"], result=result))
 
-    def say(self, data: bytes) -> None:
-        try:
-            self.stream.send_nowait(data)
-        except anyio.BrokenResourceError:
-            assert self.ended or self.connection._closed.is_set()
-
-    def send_eof(self) -> None:
-        self.ended = True
-        self.stream.send_eof()
-
     def end(self) -> None:
         """The peer goes away: we can neither read nor write."""
         self.ended = True
@@ -239,15 +191,6 @@ class Story:
         assert sorted(self.held + self.late) == sorted(heard)
 
 
-class Log(logging.Handler):
-    def __init__(self, records: list[logging.LogRecord]) -> None:
-        super().__init__()
-        self._records = records
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._records.append(record)
-
-
 async def tell(
     steps: Steps,
     backend: str,
@@ -256,48 +199,29 @@ async def tell(
     """Live through `story`, until its request is answered and the peer has nothing more to say; the number of steps
     until then. Then the connection ends."""
     before = tasks(backend)
-    ours, story.stream = memory_pair()
-    recorder = Recorder(ours._incoming, ours._outgoing)
-    recorder.story = story
-    story.connection = Connection(recorder, Routes({"work": Route(story.work)}), Limits())
-    logger = logging.getLogger("acp_server")
-    log = Log(story.logged)
+    story.connection = Connection(story.meet(), Routes({"work": Route(story.work)}), Limits())
     put = Writer.put
 
     def noting_put(writer: Writer, frame: bytes) -> int:
         story.events.append(("put", json.loads(frame)))
         return put(writer, frame)
 
-    with pytest.MonkeyPatch.context() as patch, anyio.fail_after(20):
+    with pytest.MonkeyPatch.context() as patch, story.noting_log(), anyio.fail_after(20):
         patch.setattr(Writer, "put", noting_put)
-        # Thousands of lives are not to be kept by pytest.
-        patch.setattr(logger, "propagate", False)
-        logger.addHandler(log)
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(run, story)
-                group.start_soon(story.serve)
-                await some_steps()
-                steps.start()
-                story.say(line(id=1, method="work"))
-                steps.watch(backend)
-                await _settled(story)
-                await late(steps)
-                await _settled(story)
-                steps.stop()
-                story.send_eof()
-        finally:
-            logger.removeHandler(log)
+        async with anyio.create_task_group() as group:
+            group.start_soon(story.run)
+            group.start_soon(story.serve)
+            await some_steps()
+            steps.start()
+            story.say(line(id=1, method="work"))
+            steps.watch(backend)
+            await _settled(story)
+            await late(steps)
+            await _settled(story)
+            steps.stop()
+            story.send_eof()
     assert tasks(backend) == before
     return steps.count
-
-
-async def run(story: Any) -> None:
-    try:
-        with anyio.CancelScope() as story.around:
-            await story.connection.run()
-    except BaseException as error:
-        story.raised = error
 
 
 async def _settled(story: Story) -> None:
@@ -308,16 +232,3 @@ async def _settled(story: Story) -> None:
             break
         await anyio.lowlevel.checkpoint()
     await some_steps()
-
-
-async def late(steps: Steps) -> None:
-    """A few steps in which nothing is left to be done."""
-    for _ in range(3):
-        steps.step()
-        await anyio.lowlevel.checkpoint()
-
-
-async def some_steps() -> None:
-    """Enough for whoever is not waiting for somebody else; the other way to wait for that takes a tenth of a second."""
-    for _ in range(10):
-        await anyio.lowlevel.checkpoint()

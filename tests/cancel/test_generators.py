@@ -4,7 +4,7 @@ and to its end, and what it catches decides what the turn is answered with."""
 import json
 import logging
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,11 +14,9 @@ import pytest
 
 from acp_server import Agent, Limits, Turn, grace
 from acp_server.errors import RpcError
-from acp_server.peer.connection import Connection
 from acp_server.session.setup import is_ready, load_for_prompts
-from acp_server.testing.streams import MemoryStream, memory_pair
 from tests.cancel import stepper
-from tests.cancel.nested import Log, Recorder, late, line, run, some_steps
+from tests.cancel.life import Life, late, line, some_steps
 from tests.cancel.stepper import Steps, tasks
 
 PROMPT = 3
@@ -28,20 +26,11 @@ Answer = AsyncGenerator[str, None]
 
 
 @dataclass
-class Story:
+class Story(Life):
     """One run of one handler."""
 
     handler: "Callable[[Story, Turn], Answer]"
-    did: list[str] = field(default_factory=list)
-    events: list[tuple[str, Any]] = field(default_factory=list)
-    sent: list[Any] = field(default_factory=list)
-    logged: list[logging.LogRecord] = field(default_factory=list)
-    ended: bool = False
     session: str = ""
-    connection: Connection = field(init=False)
-    stream: MemoryStream = field(init=False)
-    around: anyio.CancelScope = field(init=False)
-    raised: BaseException | None = None
 
     def agent(self) -> Agent:
         agent = Agent("story")
@@ -49,11 +38,9 @@ class Story:
         agent.prompt(partial(self.handler, self))
         return agent
 
-    def say(self, **message: Any) -> None:
-        try:
-            self.stream.send_nowait(line(**message))
-        except anyio.BrokenResourceError:
-            assert self.ended or self.connection._closed.is_set()
+    def tell(self, **message: Any) -> None:
+        """The client writes a message."""
+        self.say(line(**message))
 
     def answers(self, id: int) -> list[Any]:
         frames = [frame for frame in self.sent if frame.get("id") == id and "method" not in frame]
@@ -139,50 +126,39 @@ async def tell(steps: Steps, backend: str, story: Story) -> int:
     if not is_ready():
         await load_for_prompts()
     before = tasks(backend)
-    ours, story.stream = memory_pair()
-    recorder = Recorder(ours._incoming, ours._outgoing)
-    recorder.story = story
-    story.connection = story.agent().connect(recorder, Limits())
-    logger, log = logging.getLogger("acp_server"), Log(story.logged)
-    with pytest.MonkeyPatch.context() as patch, anyio.fail_after(20):
-        patch.setattr(logger, "propagate", False)
-        logger.addHandler(log)
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(run, story)
-                group.start_soon(story.take)
-                story.say(id=1, method="initialize", params={"protocolVersion": 1})
-                await story.until_answered(1)
-                story.say(id=2, method="session/new", params={"cwd": "/p", "mcpServers": []})
-                await story.until_answered(2)
-                story.session = story.answers(2)[0]["sessionId"]
-                steps.start()
-                content = [{"type": "text", "text": "hello"}]
-                story.say(id=PROMPT, method="session/prompt", params={"sessionId": story.session, "prompt": content})
-                steps.watch(backend)
-                await story.until_answered(PROMPT)
-                await late(steps)
-                await some_steps()
-                steps.stop()
-                story.ended = True
-                story.stream.send_eof()
-        finally:
-            logger.removeHandler(log)
+    story.connection = story.agent().connect(story.meet(), Limits())
+    with story.noting_log(), anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(story.run)
+            group.start_soon(story.take)
+            story.tell(id=1, method="initialize", params={"protocolVersion": 1})
+            await story.until_answered(1)
+            story.tell(id=2, method="session/new", params={"cwd": "/p", "mcpServers": []})
+            await story.until_answered(2)
+            story.session = story.answers(2)[0]["sessionId"]
+            steps.start()
+            content = [{"type": "text", "text": "hello"}]
+            story.tell(id=PROMPT, method="session/prompt", params={"sessionId": story.session, "prompt": content})
+            steps.watch(backend)
+            await story.until_answered(PROMPT)
+            await late(steps)
+            await some_steps()
+            steps.stop()
+            story.send_eof()
     assert tasks(backend) == before
     return steps.count
 
 
 def by_session_cancel(story: Story) -> None:
-    story.say(method="session/cancel", params={"sessionId": story.session})
+    story.tell(method="session/cancel", params={"sessionId": story.session})
 
 
 def by_request(story: Story) -> None:
-    story.say(method="$/cancel_request", params={"requestId": PROMPT})
+    story.tell(method="$/cancel_request", params={"requestId": PROMPT})
 
 
 def by_eof(story: Story) -> None:
-    story.ended = True
-    story.stream.send_eof()
+    story.send_eof()
 
 
 def by_close(story: Story) -> None:
