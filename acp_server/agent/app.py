@@ -19,7 +19,7 @@ from acp_server.peer.stream import Stream
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.routes import AgentSide
 from acp_server.session.state import not_found
-from acp_server.tools.tool import Tool, Toolbox
+from acp_server.tools.tool import OfArguments, P, Q, Tool, Toolbox
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,10 +185,10 @@ class Agent:
         self,
         *,
         name: str | None = None,
-        title: str | Callable[..., str] | None = None,
+        title: str | OfArguments[str, P] | None = None,
         description: str | None = None,
         kind: ToolKind = "other",
-        approval: bool | Callable[..., Any] = False,
+        approval: bool | OfArguments[Any, Q] = False,
         auto_approve: bool = False,
         asks_each_time: bool = False,
         approval_key: str | None = None,

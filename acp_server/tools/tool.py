@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from acp_server.errors import UsageError
 from acp_server.tools.parameters import RULE, StrictParameters, annotation_of, is_name, name_of
@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from acp_server.tools.permission import Approvals
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+
+OfArguments: TypeAlias = (
+    Callable[[Any], R]
+    | Callable[[Any, Any], R]
+    | Callable[[Any, Any, Any], R]
+    | Callable[[Any, Any, Any, Any], R]
+    | Callable[[Any, Any, Any, Any, Any], R]
+    | Callable[P, R]
+)
+"""Any function, called with a tool's arguments. A strict type checker finds the types of a lambda's parameters only in
+a type that has as many of them."""
 
 _CALL: Final = "call"
 """What handlers call the running call, often without saying its type."""
@@ -81,10 +95,10 @@ class Tool(Generic[F]):
         function: F,
         *,
         name: str | None = None,
-        title: str | Callable[..., str] | None = None,
+        title: str | OfArguments[str, P] | None = None,
         description: str | None = None,
         kind: str = "other",
-        approval: bool | Callable[..., Any] = False,
+        approval: bool | OfArguments[Any, Q] = False,
         auto_approve: bool = False,
         asks_each_time: bool = False,
         approval_key: str | None = None,
@@ -106,10 +120,10 @@ class Tool(Generic[F]):
             raise UsageError(f"{name_of(function)} needs another name for models, {RULE}: say name=...")
         doc = inspect.getdoc(function) or ""
         first = doc.split("\n", 1)[0].strip().removesuffix(".")
-        self.title: Final = title or first or self.name
+        self.title: Final[str | Callable[..., str]] = title or first or self.name
         self.description: Final = doc if description is None else description
         self.kind: Final = _known(kind)
-        self.approval: Final = approval
+        self.approval: Final[bool | Callable[..., Any]] = approval
         self.auto_approve: Final = auto_approve
         self.asks_each_time: Final = asks_each_time
         self.approval_key: Final = approval_key or self.name
