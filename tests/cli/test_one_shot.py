@@ -22,9 +22,11 @@ from acp_server.schema import (
     Diff,
     Plan,
     PlanEntry,
+    RequestPermissionRequest,
     TextContent,
     ToolCall,
     ToolCallProgress,
+    ToolCallUpdate,
 )
 from tests.agent.processes.driver import Driven, environment, started
 from tests.cli.at_terminal import CHAT
@@ -263,11 +265,19 @@ def test_of_a_plan_the_steps_that_have_changed_are_shown(capsys: pytest.CaptureF
 
 
 def test_json_loses_nothing_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    said = {"key": "\x1b\x9b31m \u2028 \u202e \U000e0041 \ud83d é"}
-    JsonReport().update(ToolCall(tool_call_id="1", title="Odd", raw_input=said))
-    line = capsys.readouterr().out
-    assert json.loads(line)["update"]["rawInput"] == said
-    assert UNSAFE.search(line) is None
+    odd = "\x1b\x9b31m \u2028 \u202e \U000e0041 \ud83d é"
+    deep: Any = odd
+    for _ in range(150):
+        deep = {odd: [deep]}
+    out = JsonReport()
+    out.update(ToolCall(tool_call_id="1", title=odd, raw_input=deep, meta={odd: odd}))
+    call = ToolCallUpdate(tool_call_id="1", raw_input=deep)
+    out.permission(RequestPermissionRequest(session_id="1", tool_call=call, options=[]), None)
+    told = capsys.readouterr().out
+    (shown, asked) = [json.loads(line) for line in told.splitlines()]
+    assert shown["update"]["rawInput"] == asked["request"]["toolCall"]["rawInput"] == deep
+    assert (shown["update"]["title"], shown["update"]["_meta"]) == (odd, {odd: odd})
+    assert UNSAFE.search(told) is None
 
 
 def test_a_tool_that_failed_says_so_and_why(capsys: pytest.CaptureFixture[str]) -> None:

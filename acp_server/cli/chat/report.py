@@ -27,6 +27,7 @@ from acp_server.schema import (
     Content,
     PermissionOption,
     Plan,
+    Record,
     RequestPermissionRequest,
     SessionUpdate,
     TextContent,
@@ -121,12 +122,12 @@ class JsonReport:
         """See `TextReport`."""
         if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent):
             self._said.append(update.content.text)
-        self.write({"type": "update", "update": update.to_wire()})
+        self.write({"type": "update", "update": _as_it_came(update)})
 
     def permission(self, request: RequestPermissionRequest, answer: PermissionOption | None) -> None:
         """See `TextReport`."""
         chosen = None if answer is None else answer.option_id
-        self.write({"type": "permission", "request": request.to_wire(), "answer": chosen})
+        self.write({"type": "permission", "request": _as_it_came(request), "answer": chosen})
 
     def result(self, reason: str) -> None:
         """See `TextReport`."""
@@ -146,3 +147,9 @@ class JsonReport:
         line = codec.encode(value).decode()
         # Only texts have such characters, and there JSON has an escape for each.
         self.output.write(UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line))
+
+
+def _as_it_came(received: Record) -> dict[str, Any]:
+    # `to_wire` changes keys with lone surrogates, or fails, and fails for what is nested deep. It is for what we made:
+    # what was received has nothing in it that JSON could not express.
+    return received.model_dump(by_alias=True, exclude_none=True)
