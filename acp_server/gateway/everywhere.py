@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, Final
 
 import anyio
-from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from acp_server.gateway.auth import Caller
@@ -36,15 +35,24 @@ _LOOK: Final = 1.0
 
 
 class Everywhere:
-    """The chats of all nodes."""
+    """The chats of all nodes: the commands of this node for others, and of others for it.
+
+    A row is told of by a notice, so that it is looked at once; where notices are lost, it is looked for every second.
+    """
 
     def __init__(self, store: Store, engine: Engine, node: Node, chats: Chats) -> None:
+        self._store = store
+        self._engine = engine
+        self._node = node
         self._chats = chats
-        self._commands = Commands(store, engine, node, self._apply)
+        self._asked: dict[str, anyio.Event] = {}
+        """Commands of this node, with what is set when there is an answer."""
+        self._unheard: set[int] = set()
+        """Commands of this node whose answers nothing waits for any more, because the store failed meanwhile."""
+        self._applying: set[int] = set()
+        self._came = anyio.Event()
 
-    async def run(self) -> None:
-        """Do what other nodes want."""
-        await self._commands.run()
+    # -- what clients want
 
     async def cancel(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> dict[str, Any]:
         """See `Chats.cancel`."""
@@ -52,7 +60,7 @@ class Everywhere:
             try:
                 return (await self._chats.cancel(caller, conversation_id, chat_id)).to_wire()
             except Elsewhere as elsewhere:
-                answer = await self._ask(elsewhere, "cancel", caller)
+                answer = await self._ask_holder(elsewhere, "cancel", caller)
             if answer is not None:
                 return answer
             # The node is gone. Was this its last work?
@@ -68,64 +76,27 @@ class Everywhere:
             except Elsewhere as elsewhere:
                 if body.stream:
                     raise
-                answer = await self._ask(elsewhere, "submit", caller, body=body.model_dump())
+                answer = await self._ask_holder(elsewhere, "submit", caller, body=body.model_dump())
             if answer is not None:
                 return answer, None
 
     async def delete_conversation(self, caller: Caller, id: str) -> None:
         """See `Chats.delete_conversation`."""
         for chat_id, node in await self._chats.delete_conversation(caller, id):
-            await self._commands.ask(node, {"what": "discard", "chat_id": chat_id})
+            await self._ask(node, {"what": "discard", "chat_id": chat_id})
         # The last chat may have ended by itself meanwhile.
         await self._chats.purge(id)
 
-    async def _ask(self, elsewhere: Elsewhere, what: str, caller: Caller, **more: Any) -> Doc | None:
+    async def _ask_holder(self, elsewhere: Elsewhere, what: str, caller: Caller, **more: Any) -> Doc | None:
         """What the node that has the chat answers; None if it is gone. Raises ApiError."""
         chat = elsewhere.chat
         place = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
-        answer = await self._commands.ask(elsewhere.node, {"what": what, "caller": caller.name, **place, **more})
+        answer = await self._ask(elsewhere.node, {"what": what, "caller": caller.name, **place, **more})
         if answer is not None and "code" in answer:
             raise ApiError(Code(answer["code"]), answer["msg"])
         return None if answer is None else answer.get("chat")
 
-    async def _apply(self, command: Doc) -> Doc:
-        chats = self._chats
-        if command["what"] == "discard":
-            await chats.discard(command["chat_id"])
-            return {}
-        caller, place = Caller(command["caller"]), (command["conversation_id"], command["chat_id"])
-        try:
-            if command["what"] == "cancel":
-                return {"chat": (await chats.cancel(caller, *place)).to_wire()}
-            body = SubmitBody.model_validate(command["body"])
-            return {"chat": (await chats.submit(caller, *place, body))[0]}
-        except ApiError as error:
-            return {"code": error.code.value, "msg": error.msg}
-        except Elsewhere:
-            # It has another node by now: the one that asked is to look again.
-            return {"chat": None}
-
-
-class Commands:
-    """The commands of this node for others, and of others for it.
-
-    A row is told of by a notice, so that it is looked at once; where notices are lost, it is looked for every second.
-    """
-
-    def __init__(self, store: Store, engine: Engine, node: Node, apply: Callable[[Doc], Awaitable[Doc]]) -> None:
-        """`apply` does what is wanted, and returns the answer."""
-        self._store = store
-        self._engine = engine
-        self._node = node
-        self._apply = apply
-        self._asked: dict[str, anyio.Event] = {}
-        """Commands of this node, with what is set when there is an answer."""
-        self._unheard: set[int] = set()
-        """Commands of this node whose answers nothing waits for any more, because the store failed meanwhile."""
-        self._applying: set[int] = set()
-        self._came = anyio.Event()
-
-    async def ask(self, node: int, command: Doc) -> Doc | None:
+    async def _ask(self, node: int, command: Doc) -> Doc | None:
         """The answer; None if the node is gone. Raises what the store does."""
         id = await self._store.do(_add, node, self._node.id, command)
         try:
@@ -143,6 +114,8 @@ class Commands:
             raise
         finally:
             self._asked.pop(str(id), None)
+
+    # -- what other nodes want
 
     async def run(self) -> None:
         """Do what other nodes want."""
@@ -177,18 +150,29 @@ class Commands:
         finally:
             self._applying.discard(id)
 
+    async def _apply(self, command: Doc) -> Doc:
+        chats = self._chats
+        if command["what"] == "discard":
+            await chats.discard(command["chat_id"])
+            return {}
+        caller, place = Caller(command["caller"]), (command["conversation_id"], command["chat_id"])
+        try:
+            if command["what"] == "cancel":
+                return {"chat": (await chats.cancel(caller, *place)).to_wire()}
+            body = SubmitBody.model_validate(command["body"])
+            return {"chat": (await chats.submit(caller, *place, body))[0]}
+        except ApiError as error:
+            return {"code": error.code.value, "msg": error.msg}
+        except Elsewhere:
+            # It has another node by now: the one that asked is to look again.
+            return {"chat": None}
+
     async def _listen(self) -> None:
         while True:
             try:
-                ear = await to_thread.run_sync(self._engine.listen, self._node.channel)
-                try:
-                    self._came.set()
-                    while True:
-                        await anyio.wait_readable(ear)
-                        for told in ear.hear():
-                            self._asked.get(told, self._came).set()
-                finally:
-                    ear.close()
+                async with aclosing(self._engine.notices(self._node.channel)) as notices:
+                    async for told in notices:
+                        self._asked.get(told, self._came).set()
             except Exception as error:
                 logger.warning("notices of other nodes are not heard for a moment: %s", outline(error))
             await anyio.sleep(_LOOK)

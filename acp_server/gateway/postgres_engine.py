@@ -11,12 +11,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import Any, Final, TypeVar
 
+import anyio
 import psycopg
+from anyio import to_thread
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import DeadlockDetected, SerializationFailure
@@ -26,7 +28,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from acp_server.errors import UsageError
 from acp_server.gateway.chat_rows import Cursor
 from acp_server.gateway.rows import Rows
-from acp_server.gateway.store import Ear, Unsure
+from acp_server.gateway.store import Unsure
 
 logger = logging.getLogger("acp_server.gateway")
 
@@ -161,11 +163,22 @@ class PostgresEngine:
                 if not (in_the_way or cut) or time.monotonic() > ends:
                     raise
 
-    def listen(self, channel: str) -> Ear:
+    async def notices(self, channel: str) -> AsyncGenerator[str]:
         """See Engine."""
+        connection = await to_thread.run_sync(self._listening, channel)
+        try:
+            yield ""
+            while True:
+                await anyio.wait_readable(connection)
+                for notice in list(connection.notifies(timeout=0)):
+                    yield notice.payload
+        finally:
+            connection.close()
+
+    def _listening(self, channel: str) -> _Connection:
         connection: _Connection = psycopg.connect(self._url, autocommit=True, **_SETTINGS)
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-        return _PostgresEar(connection)
+        return connection
 
     @contextmanager
     def explained(self) -> Generator[None]:
@@ -197,22 +210,6 @@ def _migrate(connection: _Connection) -> None:
         for statement in (statement for migration in _MIGRATIONS[version:] for statement in migration):
             connection.execute(statement.encode())
         connection.execute(b"UPDATE acp_gateway SET version = %s", (known,))
-
-
-class _PostgresEar:
-    """See `acp_server.gateway.store.Ear`."""
-
-    def __init__(self, connection: _Connection) -> None:
-        self._connection = connection
-
-    def fileno(self) -> int:
-        return self._connection.fileno()
-
-    def hear(self) -> list[str]:
-        return [notice.payload for notice in self._connection.notifies(timeout=0)]
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 @contextmanager

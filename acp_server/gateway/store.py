@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
@@ -99,28 +99,13 @@ class Engine(Protocol):
         """Raise UsageError for an engine that fails, with the reason."""
         ...
 
-    def listen(self, channel: str) -> Ear:
-        """Hear what transactions tell on a channel, those of other gateways as well. Only if it is `shared`."""
+    def notices(self, channel: str) -> AsyncGenerator[str]:
+        """What transactions tell on a channel, those of other gateways as well; at first "", when all that is told from
+        there on is heard. To be closed. Raises the engine's error if the connection is cut. Only if it is `shared`."""
         ...
 
     def close(self) -> None:
         """No transaction from here on."""
-        ...
-
-
-class Ear(Protocol):
-    """Hears what is told on a channel."""
-
-    def fileno(self) -> int:
-        """Can be read when something was told, or the connection is cut."""
-        ...
-
-    def hear(self) -> list[str]:
-        """What was told meanwhile. Never waits. Raises the engine's error if the connection is cut."""
-        ...
-
-    def close(self) -> None:
-        """Hear no more."""
         ...
 
 
@@ -184,7 +169,7 @@ class SqliteEngine:
         with self._lock, transaction(self._db, "BEGIN"):
             return work(Rows(self._db.execute, _CLOCK))
 
-    def listen(self, channel: str) -> Ear:
+    def notices(self, channel: str) -> AsyncGenerator[str]:
         """See Engine."""
         raise NotImplementedError("there is no other gateway")
 
