@@ -18,7 +18,6 @@ from acp_server.gateway import errors
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, SubmitBody, known_id
 from acp_server.gateway.bots import Bots
-from acp_server.gateway.chat_rows import Elsewhere, NotOurs, Occupied
 from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.errors import ApiError, Code, log_fault, outline
 from acp_server.gateway.events import Listener
@@ -30,7 +29,7 @@ from acp_server.gateway.pool import Pool
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import CallType
 from acp_server.gateway.records import RUNNING, Chat, Ids, Status, Usage
-from acp_server.gateway.rows import Rows
+from acp_server.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.gateway.steps import Steps, Taken
 from acp_server.gateway.store import Store
 
@@ -43,6 +42,15 @@ Begun = tuple[dict[str, Any], Listener | None]
 """The chat as a request left it, and its events if the client wants them."""
 
 _UNKNOWN = "the chat does not exist"
+
+
+class Elsewhere(Exception):
+    """Another node works for the chat."""
+
+    def __init__(self, chat: Chat, node: int) -> None:
+        super().__init__(f"chat {chat.id} is at node {node}")
+        self.chat = chat
+        self.node = node
 
 
 class Chats:

@@ -28,8 +28,7 @@ from acp_server.gateway.bodies import (
     SubmitBody,
     read,
 )
-from acp_server.gateway.chat_rows import Elsewhere
-from acp_server.gateway.chats import Begun
+from acp_server.gateway.chats import Begun, Elsewhere
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import FORWARDED, EventStream, Forwarded, Listener
 from acp_server.gateway.gateway import Gateway

@@ -17,8 +17,7 @@ from anyio.abc import TaskGroup
 
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import SubmitBody
-from acp_server.gateway.chat_rows import Elsewhere
-from acp_server.gateway.chats import Begun, Chats
+from acp_server.gateway.chats import Begun, Chats, Elsewhere
 from acp_server.gateway.errors import ApiError, Code, outline
 from acp_server.gateway.nodes import Node
 from acp_server.gateway.records import Status

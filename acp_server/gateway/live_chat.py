@@ -16,7 +16,6 @@ import anyio
 
 from acp_server.gateway import events
 from acp_server.gateway.bodies import ToolOutput
-from acp_server.gateway.chat_rows import NotOurs, Occupied
 from acp_server.gateway.errors import OCCUPIED, ApiError, Code, log_fault, not_cancellable, not_waiting
 from acp_server.gateway.events import Feed, Listener
 from acp_server.gateway.messages import Message
@@ -24,7 +23,7 @@ from acp_server.gateway.nodes import ENDED
 from acp_server.gateway.questions import CallType, Question
 from acp_server.gateway.records import Chat, Failure, Ids, Status, Usage
 from acp_server.gateway.reply import Delta, Pieces, Reply
-from acp_server.gateway.rows import Rows
+from acp_server.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.gateway.update_queue import Item, UpdateQueue
 from acp_server.schema import SessionUpdate
 

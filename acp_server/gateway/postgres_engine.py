@@ -26,8 +26,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from acp_server.errors import UsageError
-from acp_server.gateway.chat_rows import Cursor
-from acp_server.gateway.rows import Rows
+from acp_server.gateway.rows import Cursor, Rows
 from acp_server.gateway.store import Unsure
 
 logger = logging.getLogger("acp_server.gateway")

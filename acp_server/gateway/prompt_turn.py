@@ -13,7 +13,6 @@ import anyio.lowlevel
 
 from acp_server.client import AgentExited, RemoteTurn
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RequestCancelled, RpcError
-from acp_server.gateway.chat_rows import NotOurs, Occupied
 from acp_server.gateway.errors import OCCUPIED, Code, log_fault, outline
 from acp_server.gateway.limits import Limits
 from acp_server.gateway.live_chat import UNSTORED, LiveChat
@@ -22,7 +21,7 @@ from acp_server.gateway.pool import NoRoom, Pool
 from acp_server.gateway.process import OpenSession
 from acp_server.gateway.questions import Question
 from acp_server.gateway.records import Failure, KnownSession, Status, Usage
-from acp_server.gateway.rows import Rows
+from acp_server.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.gateway.steps import Steps, Taken
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
 from acp_server.tasks.grace import grace

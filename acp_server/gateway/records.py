@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -147,24 +147,16 @@ RUNNING: Final = frozenset({Status.CREATED, Status.IN_PROGRESS})
 """The states in which a chat occupies its conversation, and in which it can be cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Usage:
     """Tokens, as the agent reports them; 0 for what it does not."""
 
-    input_count: int = 0
-    output_count: int = 0
     token_count: int = 0
-
-    def to_wire(self) -> dict[str, int]:
-        """As the API writes it."""
-        return {
-            "token_count": self.token_count,
-            "output_count": self.output_count,
-            "input_count": self.input_count,
-        }
+    output_count: int = 0
+    input_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failure:
     """Why a chat failed."""
 
@@ -250,9 +242,9 @@ class Chat:
         if self.failed_at is not None:
             wire["failed_at"] = self.failed_at
         if self.last_error is not None:
-            wire["last_error"] = {"code": self.last_error.code, "msg": self.last_error.msg}
+            wire["last_error"] = asdict(self.last_error)
         if self.usage is not None:
-            wire["usage"] = self.usage.to_wire()
+            wire["usage"] = asdict(self.usage)
         if self.status is Status.REQUIRES_ACTION:
             wire["required_action"] = {
                 "type": "submit_tool_outputs",

@@ -1,17 +1,38 @@
-"""The SQL of conversations and messages, beside that of chats: rows in, rows out, in one transaction.
+"""The SQL of conversations, messages and chats, and of which node has a chat: rows in, rows out, in one transaction.
 
-The statements are the same for every engine of `acp_server.gateway.store`. Whose things are is not looked at here.
+The statements are the same for every engine of `acp_server.gateway.store`. Whose things are is not looked at here. A
+node changes a chat only where its own number is (`acp_server.gateway.nodes`), and only from the status that it knows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Final, Protocol
 
-from acp_server.gateway.chat_rows import ChatRows, doc_of
 from acp_server.gateway.messages import ANSWER, QUESTION, Message, as_context
-from acp_server.gateway.records import Chat, Conversation, Status
+from acp_server.gateway.records import RUNNING, Chat, Conversation, Failure, Status, Usage
+
+
+class Cursor(Protocol):
+    """What a statement has found."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def fetchone(self) -> Any:
+        """The next row; None if there is none."""
+
+
+Execute = Callable[[str, tuple[Any, ...]], Cursor]
+"""Runs a statement, whose values stand for `?`. Raises what the engine does."""
+
+
+class NotOurs(Exception):
+    """Another node has the chat by now, or no node has."""
+
+
+class Occupied(Exception):
+    """Another chat of the conversation is running."""
 
 
 def _said(*statuses: Status) -> str:
@@ -32,10 +53,18 @@ _READ_AT_ONCE: Final = 32
 """Messages of a context that are read with one statement."""
 _LISTED: Final = _said(Status.COMPLETED, Status.FAILED)
 _CONTEXT: Final = _said(Status.COMPLETED)
+_RUNNING: Final = f"('{Status.CREATED.value}', '{Status.IN_PROGRESS.value}')"
 
 
-class Rows(ChatRows):
+class Rows:
     """The rows, inside of one transaction. Used by one thread at a time, and never after the transaction."""
+
+    def __init__(self, execute: Execute, clock: str) -> None:
+        """`clock`: SQL for the time in Unix seconds, by the one clock that all nodes go by."""
+        self.execute = execute
+        self.clock = clock
+        self.afterwards: list[Callable[[], object]] = []
+        """What is called when the transaction is committed, in the event loop, if one runs. It must not wait."""
 
     # -- ids
 
@@ -82,14 +111,6 @@ class Rows(ChatRows):
     def deleted_conversations(self) -> list[Conversation]:
         """Those that are deleted and still there."""
         return self.all(Conversation, "SELECT doc FROM conversations WHERE deleted = 1")
-
-    def find_chat(self, id: str) -> tuple[Chat | None, int | None]:
-        """A chat, unless its conversation is deleted, and the node that works for it; None for what there is not."""
-        chat = self.chat(id)
-        conversation = None if chat is None else self.conversation(chat.conversation_id)
-        if conversation is None or conversation.deleted:
-            return None, None
-        return chat, self.node_of(id)
 
     def purge(self, conversation_id: str) -> None:
         """Remove a conversation with everything in it, unless a node works in it. Its ids are not given again."""
@@ -196,3 +217,130 @@ class Rows(ChatRows):
         """The agent's session with this key has heard these messages."""
         for id in ids:
             self.execute("UPDATE messages SET known_to = ? WHERE id = ?", (session, id))
+
+    # -- chats
+
+    def find_chat(self, id: str) -> tuple[Chat | None, int | None]:
+        """A chat, unless its conversation is deleted, and the node that works for it; None for what there is not."""
+        row = self.execute(
+            "SELECT chats.doc, chats.node FROM chats JOIN conversations ON conversations.id = chats.conversation_id"
+            " WHERE chats.id = ? AND conversations.deleted = 0",
+            (id,),
+        ).fetchone()
+        return (None, None) if row is None else (_chat(**json.loads(row[0])), row[1])
+
+    def add_chat(self, chat: Chat, node: int | None = None) -> None:
+        """Add it, with the node that works for it. Raises NotOurs if there is no such node any more, Occupied, and the
+        engine's error if there is a chat with its id."""
+        if node is not None and not self.execute("SELECT 1 FROM nodes WHERE id = ?", (node,)).fetchone():
+            raise NotOurs
+        if chat.status in RUNNING and node is not None:
+            self.check_free(chat.conversation_id, chat.id)
+        self.execute(
+            "INSERT INTO chats (id, conversation_id, query_id, status, owner, node, doc) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (chat.id, chat.conversation_id, chat.query_id, chat.status.value, chat.owner, node, doc_of(chat)),
+        )
+
+    def move_chat(self, before: Chat, after: Chat, node: int, *, done: bool = False) -> None:
+        """Keep it as it is now, if it is as it was before and this node has it. `done`: the node works for it no more.
+
+        Raises NotOurs, and Occupied if it would be the second one that runs. No effect if it is done already, so a
+        caller that does not know whether it has been may do it again.
+        """
+        if before.status is Status.REQUIRES_ACTION and after.status in RUNNING:
+            self.check_free(after.conversation_id, after.id)
+        if not self.execute(
+            "UPDATE chats SET status = ?, doc = ?, node = ? WHERE id = ? AND node = ? AND status = ? RETURNING id",
+            (after.status.value, doc_of(after), None if done else node, after.id, node, before.status.value),
+        ).fetchone():
+            row = self.execute("SELECT doc, node FROM chats WHERE id = ?", (after.id,)).fetchone()
+            if row is None or tuple(row) != (doc_of(after), None if done else node):
+                raise NotOurs
+
+    def adopt_chat(self, before: Chat, after: Chat, node: int) -> None:
+        """Let this node work for a chat that waits and has no node. Raises NotOurs, Occupied."""
+        self.check_free(after.conversation_id, after.id)
+        if not self.execute(
+            "UPDATE chats SET status = ?, doc = ?, node = nodes.id FROM nodes"
+            " WHERE chats.id = ? AND chats.node IS NULL AND chats.status = ? AND nodes.id = ? RETURNING chats.id",
+            (after.status.value, doc_of(after), after.id, before.status.value, node),
+        ).fetchone():
+            raise NotOurs
+
+    def remove_chat(self, id: str, node: int) -> None:
+        """Remove a chat of which nothing is kept. No effect if this node does not have it."""
+        self.execute("DELETE FROM chats WHERE id = ? AND node = ?", (id, node))
+
+    def check_free(self, conversation_id: str, chat_id: str = "") -> None:
+        """Raise Occupied if another chat than this one runs in the conversation."""
+        # The index `running_in` holds it against what another node does at the same time.
+        sql = f"SELECT 1 FROM chats WHERE conversation_id = ? AND id <> ? AND node IS NOT NULL AND status IN {_RUNNING}"
+        if self.execute(sql, (conversation_id, chat_id)).fetchone():
+            raise Occupied
+
+    def chat(self, id: str) -> Chat | None:
+        """One of them."""
+        return self.one(_chat, "SELECT doc FROM chats WHERE id = ?", id)
+
+    def chats_at(self, node: int) -> list[Chat]:
+        """Those that a node works for."""
+        return self.all(_chat, "SELECT doc FROM chats WHERE node = ?", node)
+
+    def chats_of(self, conversation_id: str) -> list[tuple[str, int]]:
+        """Those of a conversation that a node works for, with the node."""
+        sql = "SELECT id, node FROM chats WHERE conversation_id = ? AND node IS NOT NULL"
+        return [(id, node) for id, node in self.execute(sql, (conversation_id,))]
+
+    def busy(self, owner: str) -> int:
+        """For how many chats of this owner nodes work. Nothing is done for one that waits for tool outputs."""
+        sql = "SELECT count(*) FROM chats WHERE owner = ? AND node IS NOT NULL AND status <> 'requires_action'"
+        return self.execute(sql, (owner,)).fetchone()[0]
+
+    def leave_chats(self, node: int, why: Failure, *, but: Collection[str] = ()) -> None:
+        """The node works for none of its chats any more, `but` these: those that ran have failed, those that wait go on
+        waiting."""
+        left = {id for (id,) in self.execute("SELECT id FROM chats WHERE node = ?", (node,))} - set(but)
+        for chat in self.chats_at(node) if left else []:
+            if chat.id in left:
+                self.leave_chat(chat.failed(why) if chat.status in RUNNING else chat, node)
+
+    def leave_chat(self, chat: Chat, node: int) -> None:
+        """The node works for this chat no more, which is kept as it is now. No effect if the node does not have it."""
+        if not chat.saved:
+            self.remove_chat(chat.id, node)
+            return
+        sql = "UPDATE chats SET status = ?, doc = ?, node = NULL WHERE id = ? AND node = ?"
+        self.execute(sql, (chat.status.value, doc_of(chat), chat.id, node))
+
+    def chats_without_node(self) -> list[Chat]:
+        """Those that run and have no node: of a version of this program that knew no nodes."""
+        return self.all(_chat, f"SELECT doc FROM chats WHERE status IN {_RUNNING} AND node IS NULL")
+
+    def overwrite_chat(self, chat: Chat) -> None:
+        """Keep it as it is now, whatever it was, and without a node."""
+        sql = "UPDATE chats SET status = ?, doc = ?, node = NULL WHERE id = ?"
+        self.execute(sql, (chat.status.value, doc_of(chat), chat.id))
+
+    # -- rows
+
+    def one(self, make: Any, sql: str, *values: Any) -> Any:
+        """The record that a statement finds; None if it finds nothing."""
+        row = self.execute(sql, values).fetchone()
+        return None if row is None else make(**json.loads(row[0]))
+
+    def all(self, make: Any, sql: str, *values: Any) -> list[Any]:
+        """The records that a statement finds."""
+        return [make(**json.loads(doc)) for (doc,) in self.execute(sql, values)]
+
+
+def doc_of(record: Any) -> str:
+    """A record as its row has it."""
+    # Escaped, for a text may hold half of a surrogate pair, which no engine takes.
+    return json.dumps(record, default=vars, separators=(",", ":"))
+
+
+def _chat(**doc: Any) -> Chat:
+    doc["status"] = Status(doc["status"])
+    doc["usage"] = None if doc["usage"] is None else Usage(**doc["usage"])
+    doc["last_error"] = None if doc["last_error"] is None else Failure(**doc["last_error"])
+    return Chat(**doc)

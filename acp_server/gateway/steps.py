@@ -208,7 +208,7 @@ class Steps:
 
         def both(rows: Rows) -> T:
             for chat in late.values():
-                rows.end_late(chat, self._node.id)
+                rows.leave_chat(chat, self._node.id)
             return work(rows, *args, **kwargs)
 
         done = await self._store.do(both)

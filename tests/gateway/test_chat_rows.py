@@ -6,10 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from acp_server.gateway.chat_rows import NotOurs, Occupied
 from acp_server.gateway.nodes import ENDED, Node, _remove
 from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Ids, Status, Usage
-from acp_server.gateway.rows import Rows
+from acp_server.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.gateway.store import Store, open_engine
 
 CONVERSATIONS = ["1", "2"]
@@ -39,7 +38,11 @@ class Interleaved(RuleBasedStateMachine):
         return self.engine.transact(node.join)[0]
 
     def _row(self, id: str) -> tuple[Chat | None, int | None]:
-        return self.engine.transact(lambda rows: (rows.chat(id), rows.node_of(id)))
+        def look(rows: Rows) -> tuple[Chat | None, int | None]:
+            found = rows.execute("SELECT node FROM chats WHERE id = ?", (id,)).fetchone()
+            return rows.chat(id), None if found is None else found[0]
+
+        return self.engine.transact(look)
 
     def _attempt(self, work: Any) -> bool:
         try:
@@ -126,7 +129,7 @@ class Interleaved(RuleBasedStateMachine):
         chat, number = self.known[which % len(self.known)]
         if chat.status in RUNNING:
             failed = chat.failed(LATE)
-            self.engine.transact(lambda rows: rows.end_late(failed, number))
+            self.engine.transact(lambda rows: rows.leave_chat(failed, number))
 
     def _at_work(self) -> list[tuple[Chat, int]]:
         def look(rows: Rows) -> list[tuple[Chat, int]]:
