@@ -10,11 +10,9 @@ from __future__ import annotations
 import logging
 import re
 import socket
-from typing import Any, Final, Protocol, cast
-from urllib.parse import unquote
+from typing import Any, Final, Protocol
 
 import h11
-from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from acp_server.gateway.errors import LOGID, ApiError, Code, failure, new_logid
@@ -24,25 +22,30 @@ from acp_server.gateway.listener import Places
 _BARE_LINE_FEED: Final = re.compile(rb"(?<!\r)\n")
 _FOLDED: Final = re.compile(rb"\r\n[ \t]")
 _FRAMING: Final = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*:([^\r]*)", re.IGNORECASE)
+_ORIGIN: Final = re.compile(rb"^https?://[^/?]*/?", re.IGNORECASE)
 _CLOSE: Final = (b"connection", b"close")
 
 
 class StrictParser(h11.Connection):
     """h11's side of a server, which refuses a head with lines that end in a bare LF or are folded, and one that gives
-    the length of its body in two ways."""
+    the length of its body in two ways. It lets a request name the whole URL, as clients do that take the gateway for a
+    proxy (RFC 9112, section 3.2.2): uvicorn takes that for a path."""
 
     def next_event(self) -> Any:
         """See h11.Connection. Raises h11.RemoteProtocolError."""
         if self.their_state is h11.IDLE:
             _check(self.trailing_data[0])
         event = super().next_event()
-        if isinstance(event, h11.Request) and any(name == b"transfer-encoding" for name, _ in event.headers):
+        if not isinstance(event, h11.Request):
+            return event
+        headers, target = event.headers.raw_items(), _ORIGIN.sub(b"/", event.target)
+        is_encoded = any(name == b"transfer-encoding" for name, _ in event.headers)
+        if is_encoded:
             # Nothing is read behind such a body: h11 is lenient about the lines of its trailer, too.
-            headers = [*event.headers.raw_items(), _CLOSE]
-            return h11.Request(
-                method=event.method, target=event.target, http_version=event.http_version, headers=headers
-            )
-        return event
+            headers.append(_CLOSE)
+        if not is_encoded and target == event.target:
+            return event
+        return h11.Request(method=event.method, target=target, http_version=event.http_version, headers=headers)
 
 
 def _check(data: bytes) -> None:
@@ -92,7 +95,6 @@ class Connection(H11Protocol):
         **options: Any,
     ) -> None:
         super().__init__(app_state={**app_state, ABORT: self.abort}, **options)
-        self.app = cast("Any", _OriginForm(self.app))
         self.conn = StrictParser(h11.SERVER, _LONGEST_HEAD)
         self._limits = limits
         self._places = places
@@ -184,24 +186,6 @@ class Connection(H11Protocol):
             self._watch_writing()
         else:
             self.abort()
-
-
-class _OriginForm:
-    """Lets a request name the whole URL, as clients do that take the gateway for a proxy (RFC 9112, section 3.2.2).
-
-    uvicorn takes that for a path.
-    """
-
-    def __init__(self, app: Any) -> None:
-        self._app: ASGIApp = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-        target = scope["raw_path"]
-        if target[:7].lower() == b"http://" or target[:8].lower() == b"https://":
-            path = b"/" + target.partition(b"//")[2].partition(b"/")[2]
-            scope = {**scope, "raw_path": path, "path": unquote(path.decode("ascii"))}
-        await self._app(scope, receive, send)
 
 
 def _stop(timer: _Timer | None) -> None:
