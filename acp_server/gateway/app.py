@@ -170,10 +170,11 @@ class Logged:
             note(f"HTTP {status or 'none'}, code {state.get('code', 'none')}, {took:.0f} ms")
 
 
-class Metrics:
+class Metrics(Collector):
     """All numbers of one gateway, in the format of Prometheus. No label is anything that a client has chosen."""
 
     def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
         self._registry = registry = CollectorRegistry()
         self._requests = Histogram(
             "acp_gateway_request_seconds",
@@ -192,7 +193,7 @@ class Metrics:
             buckets=_CHATS,
             registry=registry,
         )
-        registry.register(_Looked(gateway))
+        registry.register(self)
         ProcessCollector(registry=registry)
 
     def answered(self, route: str, code: int, seconds: float) -> None:
@@ -209,15 +210,8 @@ class Metrics:
         """All of it, of the type `CONTENT_TYPE_LATEST`."""
         return generate_latest(self._registry)
 
-
-class _Looked(Collector):
-    """What is not counted, but looked at."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
     def collect(self) -> Iterable[Metric]:
-        """See Collector."""
+        """See Collector: what is not counted, but looked at."""
         chats = GaugeMetricFamily("acp_gateway_chats", "Chats that have not ended, by status.", labels=["status"])
         there = self._gateway.chats.statuses()
         for status in Status:
