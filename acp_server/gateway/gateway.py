@@ -124,9 +124,6 @@ class Gateway:
                 elicitation=settings.elicitation,
             )
             self.everywhere = Everywhere(store, engine, node, self.chats)
-            node.stop_work = self.chats.abandon
-            node.work_stopped = self.chats.abandoned
-            node.on_tick = self.chats.tidy
             opened.pop_all()
 
     def _release(self, owner: str, session: KnownSession) -> None:
@@ -143,7 +140,7 @@ class Gateway:
                 group = await outer.start(_hold)
                 self.bots.use(group)
                 self.chats.use(group)
-                outer.start_soon(self.node.run)
+                outer.start_soon(self.node.run, self.chats.abandon, self.chats.abandoned, self.chats.tidy)
                 outer.start_soon(self.everywhere.run)
                 try:
                     yield

@@ -52,12 +52,6 @@ class Node:
         self._url = url
         self._lease = lease_seconds if shared else math.inf
         self._renewed = -math.inf
-        self.stop_work: Callable[[], None] = _nothing
-        """Is called when the lease is lost. It must not wait."""
-        self.work_stopped: Callable[[], Awaitable[None]] = _at_once
-        """Waits until what was begun before has ended."""
-        self.on_tick: Callable[[], Awaitable[None]] = _at_once
-        """Is awaited each time the lease is renewed."""
 
     def join(self, rows: Rows) -> tuple[int, int]:
         """Get a row: its number, and the slot of the node's ids. Before, those are removed whose leases are over; all
@@ -90,19 +84,28 @@ class Node:
         bot, _, node = known.bot.rpartition("@")
         return replace(known, bot=bot) if node == str(self.id) else None
 
-    async def run(self) -> None:
-        """Renew the lease, and remove nodes that did not renew theirs. Begins anew when the lease is lost."""
+    async def run(
+        self,
+        stop_work: Callable[[], None],
+        work_stopped: Callable[[], Awaitable[None]],
+        on_tick: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Renew the lease, and remove nodes that did not renew theirs. Begins anew when the lease is lost.
+
+        `stop_work` is called when the lease is lost, and must not wait; `work_stopped` waits until what was begun
+        before has ended. `on_tick` is awaited each time the lease is renewed.
+        """
         if not self._shared:
             return
         while True:
             self._renewed = anyio.current_time()
             async with anyio.create_task_group() as group:
-                group.start_soon(self._watch)
-                await self._renew()
+                group.start_soon(self._watch, stop_work)
+                await self._renew(on_tick)
                 group.cancel_scope.cancel()
             logger.error("node %d: its lease is lost, so its chats are stopped", self.id)
-            self.stop_work()
-            await self.work_stopped()
+            stop_work()
+            await work_stopped()
             await self._join_again()
 
     async def leave(self) -> None:
@@ -112,7 +115,7 @@ class Node:
         except Exception as error:
             logger.warning("node %d: its row stays until its lease is over: %s", self.id, error)
 
-    async def _renew(self) -> None:
+    async def _renew(self, on_tick: Callable[[], Awaitable[None]]) -> None:
         """Returns when the row is gone."""
         while True:
             began = anyio.current_time()
@@ -122,18 +125,18 @@ class Node:
                 self._renewed = began
                 for other in await self._store.do(_over):
                     await self._store.do(_remove_if_over, other)
-                await self.on_tick()
+                await on_tick()
             except Exception as error:
                 log_fault(error, "node %d: its lease could not be renewed", self.id)
             await anyio.sleep(self._lease / _PARTS)
 
-    async def _watch(self) -> None:
+    async def _watch(self, stop_work: Callable[[], None]) -> None:
         """Stop the work also when the store cannot be asked whether the lease is lost."""
         while True:
             renewed = self._renewed
             await anyio.sleep_until(renewed + self._lease)
             if self._renewed == renewed:
-                self.stop_work()
+                stop_work()
             while self._renewed == renewed:  # noqa: ASYNC110 - the one thing that is waited for has a clock of its own
                 await anyio.sleep(self._lease / _PARTS)
 
@@ -185,11 +188,3 @@ def _remove(rows: Rows, node: int) -> None:
     rows.leave_chats(node, ENDED)
     rows.execute("DELETE FROM commands WHERE node = ? OR asker = ?", (node, node))
     rows.execute("DELETE FROM nodes WHERE id = ?", (node,))
-
-
-def _nothing() -> None:
-    pass
-
-
-async def _at_once() -> None:
-    pass
