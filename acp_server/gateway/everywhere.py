@@ -98,18 +98,18 @@ class Everywhere:
     async def _ask(self, node: int, command: Doc) -> Doc | None:
         """The answer; None if the node is gone. Raises what the store does."""
         id = await self._store.do(_add, node, self._node.id, command)
+        if id is None:
+            return None
         try:
-            while id is not None:
+            while True:
                 self._asked[str(id)] = woken = anyio.Event()
                 there, answer = await self._store.do(_take_answer, id)
                 if answer is not None or not there:
                     return answer
                 with anyio.move_on_after(_LOOK):
                     await woken.wait()
-            return None
         except BaseException:
-            if id is not None:
-                self._unheard.add(id)
+            self._unheard.add(id)
             raise
         finally:
             self._asked.pop(str(id), None)
