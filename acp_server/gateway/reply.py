@@ -124,7 +124,7 @@ class Reply:
         if not call.shown and (call.arguments is not None or call.status != "pending"):
             pieces += self.close()
             call.shown = True
-            content = json.dumps({"name": call.name, "arguments": _arguments(call.arguments)})
+            content = json.dumps({"name": call.name, "arguments": {} if call.arguments is None else call.arguments})
             self.size += len(content)
             pieces.append(self._message(FUNCTION_CALL, content))
         if call.status in ("completed", "failed"):
@@ -185,10 +185,6 @@ class _Call:
         if text or self._raw_output is None:
             return text
         return whole(self._raw_output) if isinstance(self._raw_output, str) else json.dumps(self._raw_output)
-
-
-def _arguments(value: Any) -> Any:
-    return {} if value is None else value
 
 
 def _as_text(content: ToolCallContent) -> str:
