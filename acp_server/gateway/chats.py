@@ -218,7 +218,7 @@ class Chats:
             else:
                 # It has ended. If that could not be stored, the store still has it as this node's.
                 await self._store.do(Rows.remove_chat, chat_id, self._node.id)
-                self._steps.forget(chat_id)
+                self._steps.late.pop(chat_id, None)
         except Exception as error:
             # The conversation is gone, and nothing from here on can be refused.
             logger.info("chat %s of a deleted conversation: %s", chat_id, outline(error))
@@ -257,7 +257,7 @@ class Chats:
         async with self._admission:
             self.abandon()
             await self.ended()
-            self._steps.forget_all()
+            self._steps.late.clear()
 
     async def ended(self) -> None:
         """Wait until all work that was stopped has ended."""
@@ -316,7 +316,7 @@ class Chats:
             if live.discarded:
                 await self.purge(chat.conversation_id, chat.id)
             elif not live.stored:
-                self._steps.ended_late(chat)
+                self._steps.late[chat.id] = chat
 
     def _delete(self, rows: Rows, caller: Caller, id: str) -> list[tuple[str, int]]:
         self._conversations.delete(rows, caller, id)

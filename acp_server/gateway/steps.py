@@ -52,7 +52,7 @@ class Steps:
         self._node = node
         self._conversations = conversations
         self._limits = limits
-        self._late: dict[str, Chat] = {}
+        self.late: dict[str, Chat] = {}
         """Chats whose end could not be stored, as they have ended."""
 
     # -- the first one
@@ -185,26 +185,14 @@ class Steps:
 
     # -- ends that could not be stored
 
-    def ended_late(self, chat: Chat) -> None:
-        """This chat has ended, and the store does not know it."""
-        self._late[chat.id] = chat
-
     def latest(self, chat: Chat) -> Chat:
         """A chat of the store as it really is."""
-        return chat if chat.ended else self._late.get(chat.id, chat)
-
-    def forget(self, id: str) -> None:
-        """The chat is gone."""
-        self._late.pop(id, None)
-
-    def forget_all(self) -> None:
-        """The chats are another node's now."""
-        self._late.clear()
+        return chat if chat.ended else self.late.get(chat.id, chat)
 
     async def after_late_ends(self, work: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """See `Store.do`. The late ends are stored before the work, in the same transaction. Not for two tasks at
         once."""
-        late = dict(self._late)
+        late = dict(self.late)
 
         def both(rows: Rows) -> T:
             for chat in late.values():
@@ -213,7 +201,7 @@ class Steps:
 
         done = await self._store.do(both)
         for id in late:
-            self.forget(id)
+            self.late.pop(id, None)
         return done
 
 
