@@ -93,13 +93,8 @@ class Chats:
         self._group = group
 
     @property
-    def alive(self) -> int:
-        """How many chats have not ended, or have agents that still work for them."""
-        return len(self._alive)
-
-    @property
     def working(self) -> int:
-        """How many of these do not just wait for tool outputs."""
+        """How many of the chats of `statuses` do not just wait for tool outputs."""
         return sum(turn.live.chat.status is not Status.REQUIRES_ACTION for turn in self._alive.values())
 
     @property
@@ -108,7 +103,7 @@ class Chats:
         return bool(self.working) or self._admission.locked()
 
     def statuses(self) -> Counter[Status]:
-        """How many of these there are, by their status."""
+        """How many chats have not ended, or have agents that still work for them, by their status."""
         return Counter(alive.live.chat.status for alive in self._alive.values())
 
     # -- what clients want
