@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from acp_server.client.handlers import Handlers
 from acp_server.client.link import Explain, Link, lost_update
-from acp_server.client.routes import Permissions, client_routes
+from acp_server.client.routes import Questions, client_routes
 from acp_server.client.session import OnUpdate, RemoteSession, absolute
 from acp_server.client.update_router import UpdateRouter
 from acp_server.errors import (
@@ -90,11 +90,11 @@ class RemoteAgent:
         """Starts the agent anew, where that can be done: the stream to it."""
         self._limits = limits
         self._explain = explain
-        self._permissions = Permissions(
+        self._questions = Questions(
             handlers.permission, lambda id: self._is_cancelling(id) or self._router.has_ended(id)
         )
         self._router = UpdateRouter(self.sessions)
-        self._routes = client_routes(handlers, self._permissions, self._router.receive)
+        self._routes = client_routes(handlers, self._questions, self._router.receive)
         self._routes.dropped = self._router.miss_notification
         self.link = self._linked(stream)
 
@@ -251,7 +251,7 @@ class RemoteAgent:
         link.v2 = version_2 = Version2(link, told, self.sessions, self._is_cancelling, receive)
         version_2.restrict(self._routes)
         self._router.translate = version_2.updates
-        self._permissions.translate = version_2.question
+        self._questions.translate = version_2.question
 
     def _linked(self, stream: Stream) -> Link:
         link = Link(stream, self._routes, self._limits, self._explain, self._lost, self._dropped)
@@ -267,7 +267,7 @@ class RemoteAgent:
             self.notify("session/cancel", CancelNotification(session_id=session_id))
         except ConnectionClosed:
             return
-        self._permissions.cancel(session_id)
+        self._questions.cancel(session_id)
 
     def _lost(self) -> None:
         if self.link.v2 is not None:

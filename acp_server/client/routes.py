@@ -11,14 +11,14 @@ from typing import Any, Final, cast
 
 import anyio
 import anyio.lowlevel
-from pydantic import ValidationError
 
 from acp_server.client.handlers import AskPermission, Handlers, PermissionAnswer
 from acp_server.errors import InternalError, InvalidParams, UsageError
 from acp_server.peer.call import Call, Follower, Handler, Notice, NoticeHandler, Register, Route, Routes
 from acp_server.peer.peer import Peer
 from acp_server.schema import PermissionOption, RequestPermissionRequest
-from acp_server.schema.methods import METHODS, Method
+from acp_server.schema.methods import METHODS
+from acp_server.schema.reading import read
 from acp_server.tasks.cause import Cause
 
 logger = logging.getLogger("acp_server.client")
@@ -30,17 +30,17 @@ _LARGE: Final = frozenset({"fs/read_text_file", "terminal/output"})
 _Answer = Callable[[Any], Awaitable[Any]]
 
 
-def client_routes(handlers: Handlers, permissions: Permissions, on_update: NoticeHandler) -> Routes:
+def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHandler) -> Routes:
     """The routes for what `handlers` has. Raises UsageError for a method of its own that the protocol has already."""
-    bounds = permissions.bounds
+    large = _LargeAnswers()
     routes = Routes()
     routes.on_notice("session/update", Notice(on_update))
 
     async def permission(call: Call) -> Any:
         params = call.request.params
-        if permissions.translate is not None:
-            params = permissions.translate(params, f"permission-{call.request.id}")
-        return await permissions.answer(call, _params(METHODS["session/request_permission"], params))
+        if questions.translate is not None:
+            params = questions.translate(params, f"permission-{call.request.id}")
+        return await questions.answer(call, read(RequestPermissionRequest, params))
 
     requests: dict[str, Handler] = {"session/request_permission": permission}
     answers: dict[str, _Answer | None] = {
@@ -52,17 +52,17 @@ def client_routes(handlers: Handlers, permissions: Permissions, on_update: Notic
         answers |= {f"terminal/{name}": getattr(handlers.terminals, name) for name in _TERMINAL_METHODS}
     for name, answer in answers.items():
         if answer is not None:
-            requests[name] = _typed(METHODS[name], answer)
+            requests[name] = _typed(name, answer)
     for name, answer in handlers.methods.items():
         if name in METHODS:
             raise UsageError(f"{name} is a method of the protocol; it has a handler of its own")
         requests[name] = _raw(answer)
     registers: dict[str, Register] = {
-        "session/request_permission": permissions.register,
-        "elicitation/create": bounds.register_question,
+        "session/request_permission": questions.register_permission,
+        "elicitation/create": questions.register,
     }
     for name, handler in requests.items():
-        routes.requests[name] = Route(_large(bounds, handler) if name in _LARGE else handler, registers.get(name))
+        routes.requests[name] = Route(large.bounded(handler) if name in _LARGE else handler, registers.get(name))
     if handlers.url_done is not None:
         routes.on_notice("elicitation/complete", Notice(_typed_notice("elicitation/complete", handlers.url_done)))
     for name, act in handlers.notifications.items():
@@ -70,25 +70,9 @@ def client_routes(handlers: Handlers, permissions: Permissions, on_update: Notic
     return routes
 
 
-def _params(method: Method, params: Any) -> Any:
-    try:
-        return method.read_params(params)
-    except ValidationError as error:
-        from acp_server.schema.reading import explain
-
-        raise InvalidParams(data={"problems": explain(error)}) from None
-
-
-def _large(bounds: Bounds, handler: Handler) -> Handler:
-    async def in_turn(call: Call) -> Any:
-        return await bounds.large(call, lambda: handler(call))
-
-    return in_turn
-
-
-def _typed(method: Method, answer: _Answer) -> Handler:
+def _typed(name: str, answer: _Answer) -> Handler:
     async def handler(call: Call) -> Any:
-        result = await answer(_params(method, call.request.params))
+        result = await answer(read(METHODS[name].params_type, call.request.params))
         return {} if result is None else result
 
     return handler
@@ -132,35 +116,56 @@ def _elicitation(handlers: Handlers) -> _Answer | None:
 _CANCELLED: Final[dict[str, Any]] = {"outcome": {"outcome": "cancelled"}}
 
 
-class Permissions:
-    """The open questions of one connection, by session. `is_cancelling` tells whether a session's turn is ending."""
+QUESTIONS: Final = 100
+"""Permission requests and elicitations that may be open at once: each is a user's work."""
+LARGE_ANSWERS: Final = 2
+"""Answers with the content of a file or the output of a command that are made at once."""
+
+
+class Questions:
+    """The open questions of one connection to the user. `is_cancelling` tells whether a session's turn is ending."""
 
     def __init__(self, ask: AskPermission, is_cancelling: Callable[[str], bool]) -> None:
         self._ask = ask
         self._is_cancelling = is_cancelling
-        self._open: dict[str, dict[Call, None]] = {}
-        self.bounds: Final = Bounds()
-        """Those of the agent."""
+        self._permissions: dict[str, dict[Call, None]] = {}
+        """The permission requests among them, by session."""
+        self.count = 0
+        self._has_told = False
         self.translate: Callable[[Any, str], Any] | None = None
         """From the parameters of a request to those that version 1 has, with a name for what has none; None where they
         are of version 1 already."""
 
     def register(self, call: Call) -> None:
-        """A question has arrived. It belongs to the turn that is under way now, which may be over when it begins."""
-        self.bounds.register_question(call)
+        """Take in a question to the user, until it is through; see `acp_server.peer.call.Register`.
+
+        Raises InternalError, with `{"limit": "questions"}` as its data, if too many are open.
+        """
+        if self.count >= QUESTIONS:
+            if not self._has_told:
+                self._has_told = True
+                logger.warning("the agent asks more questions than may be open at once; more are refused")
+            raise InternalError("Too many questions at once", data={"limit": "questions"})
+        self.count += 1
+        call.follower = _Question(self)
+
+    def register_permission(self, call: Call) -> None:
+        """A permission request has arrived. It belongs to the turn that is under way now, which may be over when it
+        begins."""
+        self.register(call)
         session_id = call.params.get("sessionId")
         if not isinstance(session_id, str):
             return
-        self._open.setdefault(session_id, {})[call] = None
+        self._permissions.setdefault(session_id, {})[call] = None
         call.follower.over = lambda: self._left(session_id, call)
         if self._is_cancelling(session_id):
             _dismiss(call)
 
     def _left(self, session_id: str, call: Call) -> None:
-        calls = self._open[session_id]
+        calls = self._permissions[session_id]
         del calls[call]
         if not calls:
-            del self._open[session_id]
+            del self._permissions[session_id]
 
     async def answer(self, call: Call, request: RequestPermissionRequest) -> Any:
         """Ask the program. Once the turn is being cancelled the answer is `cancelled`, whatever the program says."""
@@ -168,9 +173,25 @@ class Permissions:
         return _CANCELLED if call.cause is Cause.SESSION else _wire(answer)
 
     def cancel(self, session_id: str) -> None:
-        """The turn of this session is cancelled: dismiss its open questions (ACP, Prompt Turn, Cancellation)."""
-        for call in list(self._open.get(session_id, ())):
+        """The turn of this session is cancelled: dismiss its permission requests (ACP, Prompt Turn, Cancellation)."""
+        for call in list(self._permissions.get(session_id, ())):
             _dismiss(call)
+
+
+class _Question(Follower):
+    """One that is open."""
+
+    __slots__ = ("_questions", "over")
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self.over: Callable[[], None] = lambda: None
+        """Called when it is through."""
+
+    def left(self) -> None:
+        """See `Follower`."""
+        self._questions.count -= 1
+        self.over()
 
 
 def _dismiss(call: Call) -> None:
@@ -186,57 +207,24 @@ def _wire(answer: PermissionAnswer) -> Any:
     return answer
 
 
-QUESTIONS: Final = 100
-"""Permission requests and elicitations that may be open at once: each is a user's work."""
-LARGE_ANSWERS: Final = 2
-"""Answers with the content of a file or the output of a command that are made at once."""
-
-
-class Bounds:
-    """The bounds of one agent, and how much of them it takes up."""
+class _LargeAnswers:
+    """Answers that may be large: few at once, and each is made when the agent has taken the answers before it."""
 
     def __init__(self) -> None:
-        self.questions = 0
-        self._large = anyio.Semaphore(LARGE_ANSWERS, fast_acquire=True)
+        self._places = anyio.Semaphore(LARGE_ANSWERS, fast_acquire=True)
         self._encoding = anyio.Lock(fast_acquire=True)
-        self._has_told = False
 
-    def register_question(self, call: Call) -> None:
-        """Take in a question to the user, until it is through; see `acp_server.peer.call.Register`.
+    def bounded(self, handler: Handler) -> Handler:
+        """`handler`, whose answers wait for their turn."""
 
-        Raises InternalError, with `{"limit": "questions"}` as its data, if too many are open.
-        """
-        if self.questions >= QUESTIONS:
-            if not self._has_told:
-                self._has_told = True
-                logger.warning("the agent asks more questions than may be open at once; more are refused")
-            raise InternalError("Too many questions at once", data={"limit": "questions"})
-        self.questions += 1
-        call.follower = _Question(self)
+        async def in_turn(call: Call) -> Any:
+            async with self._places:
+                await call.connection.send_room()
+                made = await handler(call)
+                # It is encoded behind this, each in a round of the event loop of its own: two together hold it twice
+                # as long. It is queued in the same step in which the next one gets its turn, so that one counts it.
+                async with self._encoding:
+                    await anyio.lowlevel.checkpoint()
+                return made
 
-    async def large(self, call: Call, answer: Callable[[], Awaitable[Any]]) -> Any:
-        """Make an answer that may be large: few at once, and each when the agent has taken the answers before it."""
-        async with self._large:
-            await call.connection.send_room()
-            made = await answer()
-            # It is encoded behind this, each in a round of the event loop of its own: two together hold it twice as
-            # long. It is queued in the same step in which the next one gets its turn, so that one counts it.
-            async with self._encoding:
-                await anyio.lowlevel.checkpoint()
-            return made
-
-
-class _Question(Follower):
-    """One that is open."""
-
-    __slots__ = ("_bounds", "over")
-
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
-        self.over: Callable[[], None] = lambda: None
-        """Called when it is through."""
-
-    def left(self) -> None:
-        """See `Follower`."""
-        self._bounds.questions -= 1
-        self.over()
+        return in_turn
