@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -15,11 +15,14 @@ from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnLate, OnOver
 from acp_server.peer.stream import Stream
-from acp_server.schema import AgentCapabilities, PromptRequest, PromptResponse
+from acp_server.schema import AgentCapabilities, PromptRequest
 from acp_server.schema.methods import METHODS, is_announced
 from acp_server.schema.reading import read_result
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
+
+if TYPE_CHECKING:
+    from acp_server.client.v2.speech import Version2
 
 logger = logging.getLogger("acp_server.client")
 
@@ -90,26 +93,6 @@ Explain = Callable[[ConnectionClosed], Awaitable[ConnectionClosed]]
 """From the loss of a connection to a more telling error."""
 
 
-class Translation(Protocol):
-    """Requests in version 1, sent in another version of the protocol: `acp_server.client.v2.speech.Version2`."""
-
-    async def call(self, method: str, params: Any, timeout: float | None, on_late: OnLate | None) -> Any:
-        """See `Link.call`."""
-        ...
-
-    async def request(self, name: str, wire: dict[str, Any]) -> dict[str, Any]:
-        """A request that only the other version has, in its words."""
-        ...
-
-    async def prompt(self, request: PromptRequest, on_over: OnOver | None) -> PromptResponse:
-        """`session/prompt`, until the work for it is over."""
-        ...
-
-    def lost(self) -> None:
-        """The connection has ended."""
-        ...
-
-
 class Link:
     """A connection that is served in a task of its own. `on_lost` is called once, when it has ended; `on_loss` with the
     beginning of each line that was too long to be read."""
@@ -128,8 +111,8 @@ class Link:
         self.connection = Connection(self._stream, routes, limits)
         self.capabilities: AgentCapabilities | None = None
         """What the agent has announced; None before `initialize`."""
-        self.v2: Translation | None = None
-        """What translates, if version 2 is spoken here."""
+        self.v2: Version2 | None = None
+        """What translates the requests of version 1, if version 2 is spoken here."""
         self._explain = explain
         self._on_lost = on_lost
         self._tasks = Spawner(self._crashed)
