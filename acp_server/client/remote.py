@@ -1,6 +1,6 @@
 """An agent at the other end of a connection: everything that a client can ask of it, and the sessions it has.
 
-How the connection came about is in `acp_server.client.connect`.
+How the connection came about is in `acp_server.client`.
 """
 
 from __future__ import annotations
