@@ -128,7 +128,7 @@ class RemoteAgent:
         )
         info = None
         if version == 2:
-            from acp_server.client.v2.speech import ask
+            from acp_server.client.v2 import ask
 
             info = await ask(self, request, timeout)
         if info is None:

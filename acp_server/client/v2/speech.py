@@ -1,29 +1,29 @@
 """Version 2 as it is spoken on one connection, for a program that gives and takes the types of version 1.
 
-The offer of it has both forms: an agent that answers 1 finds in it what version 1 wants to know, and the same
-connection goes on (`ask`; ACP v2, initialization). After that, requests go out as version 2 has them, and their results
-come back as version 1 has them (`Version2`). Updates and questions of the agent are translated before the rest of the
-client reads them. A prompt is answered when its work is over.
+Requests go out as version 2 has them, and their results come back as version 1 has them. Updates and questions of the
+agent are translated before the rest of the client reads them.
+
+A prompt is answered when its work is over (`Foreground`): `session/prompt` is answered when that begins, and `idle`
+says that it has ended. The answer and the states may overtake each other (ACP v2, prompt lifecycle). An `idle` ends the
+work for a prompt if it comes behind the message of the prompt, which the answer names, and behind another state. So
+neither the end of earlier work nor a snapshot that is sent again ends it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+import anyio
 from pydantic import ValidationError
 
-from acp_server.client.v2.foreground import Foreground
-from acp_server.client.v2.updates import MODE, Translator, Wire, config_options, modes, permission
-from acp_server.errors import CapabilityMissing, ConnectionClosed, EncodeError, InternalError, InvalidParams, RpcError
+from acp_server.client.v2.updates import MODE, Translator, Wire, config_options, modes, permission, short
+from acp_server.errors import CapabilityMissing, EncodeError, InternalError, InvalidParams, RpcError
 from acp_server.peer.call import Routes
 from acp_server.peer.outbound import OnLate, OnOver
 from acp_server.schema import (
-    InitializeRequest,
-    InitializeResponse,
     PromptRequest,
     PromptResponse,
     ResumeSessionResponse,
@@ -41,90 +41,9 @@ from acp_server.schema.v2.methods import MEMBER_CAPABILITIES, METHODS
 
 if TYPE_CHECKING:
     from acp_server.client.link import Link
-    from acp_server.client.remote import RemoteAgent
     from acp_server.client.session import RemoteSession
 
 logger = logging.getLogger("acp_server.client")
-
-
-def offer(request: InitializeRequest) -> dict[str, Any]:
-    """The parameters of `initialize` that ask for version 2, out of those that ask for version 1."""
-    told = request.to_wire()
-    capabilities: dict[str, Any] = {}
-    if request.client_capabilities.auth.terminal:
-        capabilities["auth"] = {"terminal": {}}
-    if (elicitation := request.client_capabilities.elicitation) is not None:
-        capabilities["elicitation"] = elicitation.to_wire()
-    # Version 2 wants a name.
-    info = told.get("clientInfo") or {"name": "acp_server", "version": version("acp_server")}
-    return {**told, "protocolVersion": 2, "info": info, "capabilities": capabilities}
-
-
-async def ask(agent: RemoteAgent, request: InitializeRequest, timeout: float | None) -> InitializeResponse | None:
-    """Ask for version 2: the answer as version 1 has it, whichever version the agent has chosen.
-
-    None if version 1 is to be asked for, since the agent refuses, has ended and was started anew, or only repeats the
-    number. Raises ConnectionClosed if it cannot be started anew, MalformedResponse and RequestTimeout.
-    """
-    try:
-        answer = await agent.link.request("initialize", offer(request), timeout=timeout)
-    except RpcError as error:
-        logger.info("the agent refuses version 2; it is asked for version 1: %s", error)
-        return None
-    except ConnectionClosed as error:
-        if agent.renew is None:
-            raise
-        logger.info("the agent ended when it was asked for version 2; it is started anew: %s", error)
-        await agent.start_over()
-        return None
-    told = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
-    if told.get("protocolVersion") != v2.PROTOCOL_VERSION:
-        return read_result(InitializeResponse, "initialize", answer)
-    if "info" not in told:
-        # Version 2 demands it. Agents that know version 1 alone and say every number back are common.
-        logger.info("the agent repeats the number 2, and its answer is not of version 2; it is asked for version 1")
-        return None
-    said: v2.InitializeResponse = read_result(v2.InitializeResponse, "initialize", answer)
-    agent.speak_2(said)
-    return _as_v1(said)
-
-
-def _as_v1(told: v2.InitializeResponse) -> InitializeResponse:
-    plain = {
-        "protocolVersion": told.protocol_version,
-        "agentInfo": told.info.to_wire(),
-        "agentCapabilities": _capabilities(told),
-        # A method has another name for its id, and all the rest alike.
-        "authMethods": [{**method, "id": method["methodId"]} for method in (m.to_wire() for m in told.auth_methods)],
-        "_meta": told.meta,
-    }
-    return InitializeResponse.from_wire(plain)
-
-
-def _capabilities(told: v2.InitializeResponse) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    session = told.capabilities.session
-    if session is not None:
-        prompt, mcp = session.prompt or v2.PromptCapabilities(), session.mcp or v2.McpCapabilities()
-        optional = {"delete": session.delete, "additionalDirectories": session.additional_directories}
-        plain = {
-            "loadSession": True,
-            "promptCapabilities": {
-                "image": prompt.image is not None,
-                "audio": prompt.audio is not None,
-                "embeddedContext": prompt.embedded_context is not None,
-            },
-            "mcpCapabilities": {"http": mcp.http is not None},
-            "sessionCapabilities": {
-                **{name: {} for name in ("list", "resume", "close")},
-                **{name: {} for name, announced in optional.items() if announced is not None},
-            },
-        }
-    if told.auth_methods:
-        plain["auth"] = {"logout": {}}
-    if told.capabilities.meta is not None:
-        plain["_meta"] = told.capabilities.meta
-    return plain
 
 
 _NAMES: Final = {"authenticate": "auth/login", "logout": "auth/logout", "session/load": "session/resume"}
@@ -291,3 +210,105 @@ def _outcome(state: v2.StateUpdate, message_id: str | None, *, is_cancelled: boo
         raise error
     told = {**(state.model_extra or {}), "_meta": state.meta}
     return from_wire(PromptResponse, {**told, "stopReason": reason, "messageId": message_id})
+
+
+ECHOES: Final = 100
+"""How many messages of the user are looked at while the answer to a prompt is waited for."""
+
+
+class Work:
+    """The foreground work for one prompt of ours. `on_over` is told of its end when the caller is gone."""
+
+    def __init__(self, foreground: Foreground, on_over: OnOver | None) -> None:
+        self.message_id: str | None = None
+        """The message of the prompt, once the agent has answered."""
+        self.ended: v2.StateUpdate | None = None
+        """The state that ended it."""
+        self.done = anyio.Event()
+        """Set when it has ended, or the connection is lost."""
+        self._foreground = foreground
+        self._on_over = on_over
+        self._echoes: dict[str, v2.StateUpdate | None] = {}
+        self._was_busy = foreground.is_busy
+        self._idle: v2.StateUpdate | None = None
+        self._is_left = False
+
+    def is_echo(self, message_id: str) -> bool:
+        """Whether a message of the user repeats the prompt, as far as is known; take note of it."""
+        if self.message_id is not None:
+            return message_id == self.message_id
+        if len(self._echoes) < ECHOES:
+            self._echoes.setdefault(short(message_id), None)
+        return True
+
+    def answered(self, message_id: str) -> None:
+        """The agent has put the prompt into the conversation."""
+        self.message_id = message_id
+        # Without an echo, which the agent owes: the last work that began behind the prompt was for it.
+        echo = short(message_id)
+        ended = self._echoes.get(echo) if echo in self._echoes else self._idle
+        if ended is not None:
+            self._end(ended)
+
+    def went_idle(self, state: v2.StateUpdate) -> None:
+        """The foreground work that there was has ended."""
+        if self.message_id is not None:
+            self._end(state)
+            return
+        self._echoes = {id: ended or state for id, ended in self._echoes.items()}
+        if not self._was_busy:
+            self._idle = state
+        self._was_busy = False
+
+    def refused(self) -> None:
+        """The agent owes no answer any more, and the caller is gone: nothing will come unless it was put in."""
+        if self.message_id is None:
+            self._over()
+
+    def left(self) -> None:
+        """The caller is gone."""
+        self._is_left = True
+        if self.done.is_set():
+            self._over()
+
+    def lost(self) -> None:
+        """Nothing will be heard of it."""
+        self.done.set()
+        if self._is_left:
+            self._over()
+
+    def _end(self, state: v2.StateUpdate) -> None:
+        self.ended = self.ended or state
+        self._foreground.forget(self)
+        self.lost()
+
+    def _over(self) -> None:
+        self._foreground.forget(self)
+        if self._on_over is not None:
+            self._on_over()
+
+
+class Foreground:
+    """What the foreground of one session does."""
+
+    def __init__(self) -> None:
+        self.is_busy = False
+        """A new session counts as idle."""
+        self.work: Work | None = None
+        """The work for the last prompt of ours, until it is over."""
+
+    def begin(self, on_over: OnOver | None) -> Work:
+        """A prompt is about to be sent."""
+        self.work = Work(self, on_over)
+        return self.work
+
+    def forget(self, work: Work) -> None:
+        """Nothing more will come of it."""
+        if self.work is work:
+            self.work = None
+
+    def snapshot(self, state: v2.StateUpdate, *, is_cancelling: bool) -> None:
+        """The agent says what the foreground does. A cancelled prompt ends at the next `idle`, whatever was before."""
+        was_busy, self.is_busy = self.is_busy, state.state != "idle"
+        if not self.is_busy and self.work is not None and (was_busy or is_cancelling):
+            self.work.went_idle(state)

@@ -15,7 +15,7 @@ from acp_server.client import (
     UnsupportedVersion,
     spawn_agent,
 )
-from acp_server.client.v2.speech import offer
+from acp_server.client.v2 import offer
 from acp_server.errors import CapabilityMissing, ConnectionClosed, MalformedResponse
 from acp_server.schema import ClientCapabilities, Implementation, InitializeRequest, McpServerHttp, McpServerStdio
 from tests.client.processes import PATIENCE
