@@ -169,6 +169,7 @@ class _Output:
 
     def __init__(self) -> None:
         self._pieces: list[Wire] | None = []
+        """None: no more is collected."""
         self._size = 0
 
     def restart(self, pieces: list[Wire]) -> None:
@@ -183,14 +184,10 @@ class _Output:
             return None
         self._size += len(codec.encode(piece))
         if len(self._pieces) >= PIECES or self._size > PIECE_BYTES:
-            self.close()
+            self._pieces = None
             return None
         self._pieces.append(piece)
         return list(self._pieces)
-
-    def close(self) -> None:
-        """No more is collected."""
-        self._pieces = None
 
 
 MODE: Final = "mode"
