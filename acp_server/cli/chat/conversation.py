@@ -188,9 +188,9 @@ class Conversation:
 
     async def _permission(self, request: RequestPermissionRequest) -> PermissionAnswer:
         async with self._asking:
+            self._screen.question(request)
             if self.wishes.answer != "ask":
                 return await self._answered_already(request)
-            self._screen.question(request)
             try:
                 chosen = await self.user.choose(len(request.options))
             except BaseException:
@@ -203,7 +203,6 @@ class Conversation:
             return request.options[chosen]
 
     async def _answered_already(self, request: RequestPermissionRequest) -> PermissionAnswer:
-        self._screen.question(request)
         answer = await (allow_once if self.wishes.answer == "yes" else reject_once)(request)
         said = "none of them" if answer is None else getattr(answer, "name", "")
         self._screen.line(f"    {said} (--{'yes' if self.wishes.answer == 'yes' else 'deny'})", fg="yellow")

@@ -213,8 +213,6 @@ class MarkdownStream:
 
     def __init__(self) -> None:
         self._parser = MarkdownIt("commonmark").enable("table")
-        self._fence: str | None = None
-        """The line that opened the code block in which the text was cut."""
         self.open = ""
         """What has not been given out."""
 

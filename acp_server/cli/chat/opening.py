@@ -122,12 +122,12 @@ async def initialized(agent: RemoteAgent, wishes: Wishes) -> str:
 
 
 async def logged_in(
-    agent: RemoteAgent, choose: Callable[[Sequence[str]], Awaitable[int | None]] | None, error: AuthRequired
+    agent: RemoteAgent, choose: Callable[[Sequence[str]], Awaitable[int | None]], error: AuthRequired
 ) -> None:
     """Have the agent log in by the method that the user chooses. Raises `error` if there is none."""
     assert agent.info is not None
     methods = [method for method in agent.info.auth_methods if isinstance(method, AuthMethodAgent)]
-    chosen = await choose([method.name for method in methods]) if methods and choose is not None else None
+    chosen = await choose([method.name for method in methods]) if methods else None
     if chosen is None:
         raise error
     await agent.authenticate(methods[chosen].id)

@@ -122,8 +122,8 @@ class PlainUser:
     dropped. A pipe has no such time: its next line answers.
     """
 
-    def __init__(self, screen: Screen | None = None) -> None:
-        self.screen = screen or Screen()
+    def __init__(self) -> None:
+        self.screen = Screen()
         self._lines = _Lines()
         self._is_terminal = os.isatty(_INPUT)
 
