@@ -300,18 +300,15 @@ def _tokens(file: Path | None, given: str | None) -> tuple[Tokens, str | None]:
 
 def _bots(texts: Sequence[str]) -> dict[str, Sequence[str]]:
     bots: dict[str, Sequence[str]] = {}
-    for id, command in map(_bot, texts):
+    for text in texts:
+        id, equals, line = text.partition("=")
+        if not equals or not id:
+            raise UsageError(f"--bot {text!r}: expected ID=COMMAND")
+        command = _command(line)
         if id in bots:
             raise UsageError(f"--bot {id!r} is there twice: a bot is one agent")
         bots[id] = command
     return bots
-
-
-def _bot(text: str) -> tuple[str, Sequence[str]]:
-    id, equals, command = text.partition("=")
-    if not equals or not id:
-        raise UsageError(f"--bot {text!r}: expected ID=COMMAND")
-    return id, _command(command)
 
 
 def _command(text: str) -> Sequence[str]:

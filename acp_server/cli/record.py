@@ -15,7 +15,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -100,7 +100,7 @@ class _Tee:
         """Pass on what is said until the agent ends: its exit code, as a shell has it."""
         for name in "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2":
             if (number := getattr(signal, name, None)) is not None and signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self._pass_on)
+                signal.signal(number, self._signal)
         # The first of them waits for the editor, which nothing but the end of this process may interrupt.
         threading.Thread(target=self._to_agent, daemon=True).start()
         output = threading.Thread(target=self._from_agent, daemon=True)
@@ -177,10 +177,7 @@ class _Tee:
                 except subprocess.TimeoutExpired:
                     self._signal(number)
 
-    def _pass_on(self, number: int, _frame: Any) -> None:
-        self._signal(number)
-
-    def _signal(self, number: int) -> None:
+    def _signal(self, number: int, _frame: object = None) -> None:
         """Signal the agent's group, as a terminal does."""
         try:
             if sys.platform == "win32":
