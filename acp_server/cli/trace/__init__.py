@@ -20,7 +20,7 @@ import click
 
 from acp_server.agent.record import read_recording
 from acp_server.cli.screen import Screen, one_line, use_standard_output
-from acp_server.cli.trace.anomalies import LATE, SLOW, Anomaly, Thresholds, anomalies
+from acp_server.cli.trace.anomalies import LATE, SLOW, Anomaly, anomalies
 from acp_server.cli.trace.conversation import Conversation
 from acp_server.cli.trace.export import page, picture
 from acp_server.cli.trace.parts import Mark
@@ -71,7 +71,7 @@ def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool
     is_empty = not conversation.messages
     if is_empty:
         click.echo(f"acp-server: {file} has no messages", err=True)
-    found = anomalies(conversation, Thresholds(slow, late))
+    found = anomalies(conversation, slow, late)
     if html is not None:
         _write(html, page(conversation, found, Path(file).name, full=full))
     if svg is not None:

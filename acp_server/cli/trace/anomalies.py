@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from acp_server.cli.trace.conversation import Conversation, Fault, duration
@@ -46,35 +45,22 @@ class Anomaly(NamedTuple):
     message: int
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """From how many seconds on an answer is slow, and the answer to a cancel late."""
-
-    slow: float = SLOW
-    late: float = LATE
-
-
-def anomalies(conversation: Conversation, thresholds: Thresholds | None = None) -> list[Anomaly]:
-    """All of them, in the order of the recording."""
-    thresholds = thresholds or Thresholds()
+def anomalies(conversation: Conversation, slow: float = SLOW, late: float = LATE) -> list[Anomaly]:
+    """All of them, in the order of the recording. From so many seconds on an answer is `slow`, and the answer to a
+    cancel `late`."""
     found = [Anomaly(fault, _FAULTS[fault], span, message) for fault, span, message in conversation.faults]
-    first = _first_messages(conversation)
+    first_messages: dict[int, int] = {}
+    for number, message in enumerate(conversation.messages):
+        first_messages.setdefault(message.owner, number)
     for span in conversation.spans:
-        number = first.get(span.number, 0)
-        found += (Anomaly(what, why, span, number) for what, why in _of(span, thresholds))
+        number = first_messages.get(span.number, 0)
+        found += (Anomaly(what, why, span, number) for what, why in _of(span, slow))
     for cut in conversation.cuts:
-        found += (Anomaly(what, why, cut.target, cut.message) for what, why in _of_cut(cut, thresholds))
+        found += (Anomaly(what, why, cut.target, cut.message) for what, why in _of_cut(cut, late))
     return sorted(found, key=lambda anomaly: anomaly.message)
 
 
-def _first_messages(conversation: Conversation) -> dict[int, int]:
-    first: dict[int, int] = {}
-    for number, message in enumerate(conversation.messages):
-        first.setdefault(message.owner, number)
-    return first
-
-
-def _of(span: Span, thresholds: Thresholds) -> Iterator[tuple[str, str]]:
+def _of(span: Span, slow: float) -> Iterator[tuple[str, str]]:
     turn = span.above("turn")
     left_by = turn if turn is not span and turn is not None and turn.end is not None else None
     if span.kind == "tool":
@@ -83,19 +69,19 @@ def _of(span: Span, thresholds: Thresholds) -> Iterator[tuple[str, str]]:
     elif span.kind in ("turn", "request"):
         if span.end is None:
             yield "never answered", f"{span.title} has no answer in the recording"
-        elif span.method not in WAITS and not span.cuts and span.end - span.begin > thresholds.slow:
+        elif span.method not in WAITS and not span.cuts and span.end - span.begin > slow:
             yield "slow", f"the answer took {duration(span.end - span.begin)}"
         if left_by is not None and not span.cuts and (span.end is None or span.end > (left_by.end or 0)):
             yield "outlives its turn", "the turn was answered first, and this request was not withdrawn"
 
 
-def _of_cut(cut: Cut, thresholds: Thresholds) -> Iterator[tuple[str, str]]:
+def _of_cut(cut: Cut, late: float) -> Iterator[tuple[str, str]]:
     if cut is not next(each for each in cut.target.cuts if each.target is cut.target):
         return  # the first cancel of a request is what it answers to
     took = cut.seconds
     if took is None:
         return  # it was never answered, which is said of the request
-    if took > thresholds.late:
+    if took > late:
         yield "answered late", f"the answer came {duration(took)} after {cut.how}"
     if cut.target.kind == "turn" and cut.target.state != "cancelled" and took > _UNDER_WAY:
         yield "not cancelled", f"{duration(took)} after {cut.how} the turn was answered as if there had been no cancel"

@@ -3,13 +3,13 @@
 import pytest
 
 from acp_server.agent.record import Entry
-from acp_server.cli.trace.anomalies import Thresholds, anomalies
+from acp_server.cli.trace.anomalies import anomalies
 
 from .recordings import Recording, cancelled_turn
 
 
-def found(talk: Recording, thresholds: Thresholds | None = None) -> list[tuple[str, str]]:
-    return [(one.what, one.span.title) for one in anomalies(talk.conversation, thresholds)]
+def found(talk: Recording, **seconds: float) -> list[tuple[str, str]]:
+    return [(one.what, one.span.title) for one in anomalies(talk.conversation, **seconds)]
 
 
 def test_a_turn_that_was_cancelled_well_has_none() -> None:
@@ -54,7 +54,7 @@ def test_a_cancel_that_takes_long(seconds: float, what: list[tuple[str, str]]) -
     talk.cancel()
     talk.answer("out", 1, {"stopReason": "cancelled"})
     assert found(talk) == what
-    assert found(talk, Thresholds(late=10)) == []
+    assert found(talk, late=10) == []
 
 
 def test_a_cancelled_turn_that_goes_on_as_if_nothing_had_happened() -> None:
@@ -95,7 +95,7 @@ def test_slow_answers_but_not_of_what_waits_for_somebody() -> None:
     talk.tool("c", "completed")
     talk.answer("out", 1, {"stopReason": "end_turn"})
     assert found(talk) == [("slow", "#1 fs/read_text_file")]
-    assert found(talk, Thresholds(slow=10)) == []
+    assert found(talk, slow=10) == []
 
 
 def test_what_is_left_when_its_turn_ends() -> None:
