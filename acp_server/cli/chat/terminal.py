@@ -20,7 +20,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from acp_server.cli.chat.live_screen import LiveScreen
 from acp_server.cli.chat.typed import Commands, OwnHistory, TypedInput
-from acp_server.cli.chat.user import answers_there_are, history_file, readable
+from acp_server.cli.chat.user import answers_there_are, readable
 from acp_server.schema import AvailableCommand
 
 _FRAME: Final = 0.04
@@ -40,11 +40,10 @@ class TerminalUser:
         self.screen.queued = self._typed.submitted
         self._commands = Commands()
         self._drawn = anyio.Event()
-        file = history_file()
         self._prompt: PromptSession[str] = PromptSession(
             self._message,
             multiline=True,
-            history=None if file is None else OwnHistory(str(file)),
+            history=OwnHistory.open(),
             completer=self._commands,
             complete_while_typing=Condition(lambda: self._prompt.default_buffer.text.startswith("/")),
             reserve_space_for_menu=5,

@@ -1,17 +1,19 @@
 """What is typed at a terminal that is drawn on: prompts, and answers to the question that is on the screen.
 
 A question takes only keys that are pressed once it has been seen, and after a pause: everything before that is text for
-the next prompt.
+the next prompt. What was typed as a prompt is kept in a file of the user's own (`OwnHistory`).
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Self
 
 import anyio
 from prompt_toolkit.application import get_app
@@ -193,8 +195,29 @@ class Commands(Completer):
                 )
 
 
+LARGEST: Final = 1 << 20
+"""Bytes; of a larger file of lines that were typed the later half is kept."""
+
+
 class OwnHistory(FileHistory):
     """Lines that were typed, kept over runs. A disk that fails does not end the chat."""
+
+    @classmethod
+    def open(cls) -> Self | None:
+        """That in the user's state directory, made if need be, readable by its owner only. None if there can be
+        none."""
+        from platformdirs import user_state_path
+
+        path = user_state_path("acp-server", appauthor=False) / "chat_history"
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            path.chmod(0o600)
+            if path.stat().st_size > LARGEST:
+                _shorten(path)
+        except OSError:
+            return None
+        return cls(path)
 
     def store_string(self, string: str) -> None:
         """See `prompt_toolkit`."""
@@ -209,3 +232,9 @@ class OwnHistory(FileHistory):
             return list(super().load_history_strings())
         except OSError:
             return []
+
+
+def _shorten(path: Path) -> None:
+    # An entry begins with an empty line and a comment that says when.
+    rest = path.read_bytes()[-LARGEST // 2 :]
+    path.write_bytes(rest[max(0, rest.find(b"\n\n#")) :])

@@ -1,8 +1,7 @@
 """What a conversation needs of the user (`User`), and the user at a pipe, or at a terminal without the libraries that
 draw on it: one line after the other (`PlainUser`).
 
-What was typed before a question could be seen never answers it. What was typed as a prompt is kept in a file of the
-user's own (`history_file`), for a terminal that is drawn on.
+What was typed before a question could be seen never answers it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import anyio
@@ -286,29 +284,3 @@ def readable(text: str) -> str:
 
 def _text(line: bytes) -> str:
     return line.decode(errors="replace").removesuffix("\r")
-
-
-LARGEST: Final = 1 << 20
-"""Bytes; of a larger file the later half is kept."""
-
-
-def history_file() -> Path | None:
-    """The file, made if need be, readable by its owner only. None if there can be none."""
-    from platformdirs import user_state_path
-
-    path = user_state_path("acp-server", appauthor=False) / "chat_history"
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        path.chmod(0o600)
-        if path.stat().st_size > LARGEST:
-            _shorten(path)
-    except OSError:
-        return None
-    return path
-
-
-def _shorten(path: Path) -> None:
-    # An entry begins with an empty line and a comment that says when.
-    rest = path.read_bytes()[-LARGEST // 2 :]
-    path.write_bytes(rest[max(0, rest.find(b"\n\n#")) :])
