@@ -37,6 +37,19 @@ _DEFAULT: Final = "serve"
 _HELP: Final = ("--help", "-h")
 """What shows the help, of each command as well."""
 
+log_file_option: Final = click.option(
+    "--log-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the log goes; without it, to standard error.",
+)
+"""Adds `--log-file`, of several commands."""
+record_option: Final = click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Record both directions in this file; `acp-server trace` shows it.",
+)
+"""Adds `--record`, of several commands."""
+
 
 class _Commands(click.Group):
     """Knows the names and imports the rest; without the name of a command it is `serve`."""
@@ -108,16 +121,8 @@ def schema(directory: str, check: bool) -> int:
     show_default=True,
     help="What is worth a line in the log.",
 )
-@click.option(
-    "--log-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the log goes; without it, to standard error.",
-)
-@click.option(
-    "--record",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Record both directions in this file; `acp-server trace` shows it.",
-)
+@log_file_option
+@record_option
 @click.option(
     "--store",
     metavar="memory|FILE",

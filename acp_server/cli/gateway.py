@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from acp_server.cli import LEVELS, configure_log
-from acp_server.cli.commands import ARGUMENTS, ConfiguredCommand, config_option, limit_options
+from acp_server.cli.commands import ARGUMENTS, ConfiguredCommand, config_option, limit_options, log_file_option
 from acp_server.cli.target import COMMAND
 from acp_server.errors import UsageError
 from acp_server.gateway.limits import Limits, Size
@@ -175,11 +175,7 @@ class _Users(click.ParamType[range]):
     show_default=True,
     help="What is worth a line in the log; every request is, at info.",
 )
-@click.option(
-    "--log-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the log goes; without it, to standard error.",
-)
+@log_file_option
 @limit_options(Limits)
 @click.pass_context
 def gateway(ctx: click.Context, **given: Any) -> int:

@@ -25,6 +25,7 @@ import click
 
 from acp_server.cli.chat.opening import LAST, Answer, Wishes
 from acp_server.cli.chat.user import PlainUser, User, readable
+from acp_server.cli.commands import record_option, serve
 from acp_server.cli.screen import use_standard_output
 from acp_server.cli.target import COMMAND as SERVE
 from acp_server.cli.target import AgentCommand, agent_command
@@ -91,11 +92,7 @@ all of them, else 0, 1, 2, 5 and 130."""
 @click.option("--resume", metavar="ID", help="Go on with a session: its id, the beginning of it, or `last`.")
 @click.option("--continue", "last", is_flag=True, help="The same as --resume last.")
 @click.option("--sessions", is_flag=True, help="List the agent's sessions of the folder, and end.")
-@click.option(
-    "--record",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Record both directions in this file; `acp-server trace` shows it.",
-)
+@record_option
 @click.option(
     "--protocol",
     type=click.Choice(["1", "2"]),
@@ -172,8 +169,6 @@ def _prompt(given: str) -> str:
 
 def _check_order(agent: tuple[str, ...]) -> None:
     """Behind a file or a module stand options of `serve`. Raises UsageError for those of the chat."""
-    from acp_server.cli.commands import serve
-
     known = {word for param in serve.params for word in param.opts}
     ours = {word for param in click.get_current_context().command.params for word in param.opts} - known
     for word in agent[1:]:
@@ -183,8 +178,6 @@ def _check_order(agent: tuple[str, ...]) -> None:
 
 def _check_served(agent: tuple[str, ...], command: AgentCommand) -> None:
     """Raises UsageError for what `serve` cannot read, before it is started."""
-    from acp_server.cli.commands import serve
-
     try:
         # As a command of ours: click takes the names of its help from its first context, and keeps them.
         root = click.get_current_context().find_root()
