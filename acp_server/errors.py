@@ -163,20 +163,7 @@ class RequestCancelled(RpcError):
     default_message = "Request cancelled"
 
 
-_BY_CODE: dict[int, type[RpcError]] = {
-    kind.code: kind
-    for kind in (
-        ParseError,
-        InvalidRequest,
-        MethodNotFound,
-        InvalidParams,
-        InternalError,
-        AuthRequired,
-        ResourceNotFound,
-        UnsupportedProtocolVersion,
-        RequestCancelled,
-    )
-}
+_BY_CODE: dict[int, type[RpcError]] = {kind.code: kind for kind in RpcError.__subclasses__()}
 
 
 class ConnectionClosed(AcpError):
