@@ -175,7 +175,7 @@ class _Program:
         code = 0
         deadline = Deadline()
         # The deadline of an end that the loop does not get to know of, since it is held.
-        watch = LoopWatch(self._is_gone, lambda: self._ending.outside(deadline))
+        watch = LoopWatch(lambda: is_hung_up(self._input), lambda: self._ending.outside(deadline))
         try:
             watch.start()
             async with self._watching(signals):
@@ -218,9 +218,6 @@ class _Program:
             scope.cancel()
             with grace(1):
                 await watchers.wait_idle()
-
-    def _is_gone(self) -> bool:
-        return is_hung_up(self._input)
 
     def _was_cancelled(self, root: Node) -> None:
         self._ending.begin(0 if root.cause is Cause.CLOSED else 1)
