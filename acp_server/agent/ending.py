@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from acp_server.agent.log import drain
+from acp_server.agent.log import LAST_WORDS, drain
 from acp_server.peer.limits import Limits
 from acp_server.tasks.exit_hooks import before_exit, run_exit_hooks
 
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from psutil import Process
 
 logger = logging.getLogger("acp_server.agent")
-
-_LAST_WORDS: Final = 1.0
-"""Seconds for the log, which may be stuck as well."""
 
 _EXIT_HOOKS: Final = 2.0
 """Seconds for what is `before_exit`."""
@@ -51,14 +48,15 @@ def exit_now(code: int, why: str) -> NoReturn:
 
     def speak() -> None:
         logger.error("ending the process: %s", why)
-        drain(_LAST_WORDS)
+        drain()
         logging.shutdown()
         for file in (sys.__stdout__, sys.__stderr__):
             if file is not None:
                 file.flush()
 
     try:
-        _within(_LAST_WORDS, speak)
+        # The log may be stuck as well.
+        _within(LAST_WORDS, speak)
         _within(_EXIT_HOOKS, run_exit_hooks)
     finally:
         os._exit(code)

@@ -22,7 +22,6 @@ from types import TracebackType
 from typing import Any, Final, TypeAlias, cast
 from weakref import WeakSet
 
-from acp_server.safe_text import UNSAFE as UNSAFE
 from acp_server.safe_text import indented
 
 MOST_WAITING: Final = 1 << 20

@@ -15,9 +15,9 @@ from typing import Any, Final, cast
 
 import click
 
-from acp_server.agent.log import UNSAFE
 from acp_server.cli.output import Output
 from acp_server.cli.screen_call import Call, Calls, CommandOutput, argument_lines, place_of, text_of
+from acp_server.safe_text import UNSAFE
 from acp_server.schema import (
     AgentThoughtChunk,
     AvailableCommand,
