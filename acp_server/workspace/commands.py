@@ -215,24 +215,27 @@ def parse_command(text: str) -> Command | None:
         return None
     name, *more = text[1:].split(None, 1)[:2] or [""]
     rest = more[0] if more else ""
-    match name.lower():
-        case "search":
-            return _search(rest)
-        case "read":
-            return ReadCommand(path_argument(_needed(rest, "A path", "read")))
-        case "scan":
-            return ScanCommand(path_argument(rest) if rest else None)
-        case "edit":
-            return _edit(rest)
-        case "write":
-            return _write(rest)
-        case "run":
-            return _run(rest)
-        case "help":
-            return HelpCommand()
-        case _:
-            known = ", ".join(f"/{command.name}" for command in COMMANDS)
-            raise Refusal(f"No such command: {quoted('/' + name)}. There is {known}.")
+    try:
+        match name.lower():
+            case "search":
+                return _search(rest)
+            case "read":
+                return ReadCommand(path_argument(_needed(rest, "A path")))
+            case "scan":
+                return ScanCommand(path_argument(rest) if rest else None)
+            case "edit":
+                return _edit(rest)
+            case "write":
+                return _write(rest)
+            case "run":
+                return _run(rest)
+            case "help":
+                return HelpCommand()
+            case _:
+                known = ", ".join(f"/{command.name}" for command in COMMANDS)
+                raise Refusal(f"No such command: {quoted('/' + name)}. There is {known}.")
+    except Mistyped as error:
+        raise wrong(f"{error}", name.lower()) from None
 
 
 def help_text() -> str:
@@ -253,27 +256,24 @@ def wrong(what: str, name: str) -> Refusal:
 
 
 def _search(rest: str) -> SearchCommand:
-    pattern, rest = _first_word(_needed(rest, "A pattern", "search"), "search")
+    pattern, rest = first_word(_needed(rest, "A pattern"))
     if not pattern:
-        raise wrong("The pattern is empty", "search")
+        raise Mistyped("The pattern is empty")
     paths: list[str] = []
     while rest.strip():
-        path, rest = _first_word(rest, "search")
+        path, rest = first_word(rest)
         paths.append(path)
     return SearchCommand(pattern, tuple(paths))
 
 
 def _edit(rest: str) -> EditCommand:
-    path, rest = _first_word(_needed(rest, "A path", "edit"), "edit")
-    try:
-        old, new = replacement(rest)
-    except Mistyped as error:
-        raise wrong(f"{error}", "edit") from None
-    return EditCommand(path, _needed(old, "What to replace", "edit"), new)
+    path, rest = first_word(_needed(rest, "A path"))
+    old, new = replacement(rest)
+    return EditCommand(path, _needed(old, "What to replace"), new)
 
 
 def _write(rest: str) -> WriteCommand:
-    path, rest = _first_word(_needed(rest, "A path", "write"), "write")
+    path, rest = first_word(_needed(rest, "A path"))
     if not rest.strip():
         return WriteCommand(path, None)
     content = exactly(rest)
@@ -286,17 +286,10 @@ def _write(rest: str) -> WriteCommand:
 
 def _run(rest: str) -> RunCommand:
     found = exactly(rest) if is_block(rest) else None
-    return RunCommand(_needed(rest if found is None else found, "A command", "run"))
+    return RunCommand(_needed(rest if found is None else found, "A command"))
 
 
-def _first_word(rest: str, name: str) -> tuple[str, str]:
-    try:
-        return first_word(rest)
-    except Mistyped as error:
-        raise wrong(f"{error}", name) from None
-
-
-def _needed(argument: str, what: str, name: str) -> str:
+def _needed(argument: str, what: str) -> str:
     if not argument.strip():
-        raise wrong(f"{what} is missing", name)
+        raise Mistyped(f"{what} is missing")
     return argument
