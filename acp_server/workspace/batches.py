@@ -6,7 +6,6 @@ leaves nothing behind. It starts no tasks and knows nothing of what is generated
 
 from __future__ import annotations
 
-import enum
 import threading
 import time
 from collections.abc import Generator
@@ -16,12 +15,6 @@ from anyio import from_thread, to_thread
 
 ItemT = TypeVar("ItemT")
 
-
-class _End(enum.Enum):
-    END = enum.auto()
-
-
-_END = _End.END
 
 # A slice costs some 150 us beside its work (CPython 3.11), so these keep that below one per cent.
 SLICE_SECONDS = 0.05
@@ -61,7 +54,7 @@ class Batches(Generic[ItemT]):
     async def __anext__(self) -> list[ItemT]:
         while not self._ended:
             try:
-                await to_thread.run_sync(self._run_slice)
+                await to_thread.run_sync(self._work)
             except BaseException:
                 self.close()
                 raise
@@ -91,28 +84,27 @@ class Batches(Generic[ItemT]):
             # will close it.
             pass
 
-    def _run_slice(self) -> None:
-        with self._at_work:
-            self._work()
-
     def _work(self) -> None:
-        begun = time.perf_counter()
-        while not self._stopped:
-            try:
-                item = next(self._source, _END)
-            except Exception as error:
-                self._error = error
-                item = _END
-            if item is _END:
-                self._ended = True
-                return
-            if self._stopped:
-                break
-            if item is not None:
-                self.pending.append(item)
-            from_thread.check_cancelled()
-            elapsed = time.perf_counter() - begun
-            if elapsed >= (self._patience if self.pending else SLICE_SECONDS) or len(self.pending) >= SLICE_ITEMS:
-                return
-        self._ended = True
-        self._source.close()
+        """Run a slice."""
+        with self._at_work:
+            begun = time.perf_counter()
+            while not self._stopped:
+                try:
+                    item = next(self._source)
+                except StopIteration:
+                    self._ended = True
+                    return
+                except Exception as error:
+                    self._error = error
+                    self._ended = True
+                    return
+                if self._stopped:
+                    break
+                if item is not None:
+                    self.pending.append(item)
+                from_thread.check_cancelled()
+                elapsed = time.perf_counter() - begun
+                if elapsed >= (self._patience if self.pending else SLICE_SECONDS) or len(self.pending) >= SLICE_ITEMS:
+                    return
+            self._ended = True
+            self._source.close()

@@ -89,14 +89,14 @@ async def test_a_slice_without_items_ends_too_so_that_the_event_loop_has_its_say
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     slices = 0
-    run_slice = Batches[int]._run_slice
+    run_slice = Batches[int]._work
 
     def counted(self: Batches[int]) -> None:
         nonlocal slices
         slices += 1
         run_slice(self)
 
-    monkeypatch.setattr(Batches, "_run_slice", counted)
+    monkeypatch.setattr(Batches, "_work", counted)
     with anyio.fail_after(10):
         assert [batch async for batch in Batches(Source().run(50, pulse=True))] == []
     assert slices == 13
