@@ -4,8 +4,7 @@
     content          content blocks, `session/prompt` and the two cancels
     tool_call        tool calls with the changes to files that they show, terminals, and the cancels of both
     initialization   `initialize` with what either side can do, `auth/login`, `auth/logout`
-    config_options   configuration options
-    session          `session/new` and the rest of a session's life, with its MCP servers and its commands
+    session          `session/new` and the rest of a session's life, with its MCP servers, commands and options
     updates          `session/update`: messages, plans, states, and what else is known of a session
     record           what a session has come to, update by update
     permission       `session/request_permission`
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING
 from acp_server.schema import offer
 
 if TYPE_CHECKING:
-    from acp_server.schema.v2.config_options import *  # noqa: F403
     from acp_server.schema.v2.content import *  # noqa: F403
     from acp_server.schema.v2.elicitation import *  # noqa: F403
     from acp_server.schema.v2.initialization import *  # noqa: F403
@@ -35,12 +33,6 @@ if TYPE_CHECKING:
 
 # The areas and their public names. This is the one list of them: an area has no `__all__`.
 _NAMES = {
-    "config_options": (
-        "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
-        "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions "
-        "SetSessionConfigBoolean SetSessionConfigOptionRequest SetSessionConfigOptionResponse "
-        "SetSessionConfigValue UnknownSessionConfigOption UnknownSessionConfigValue"
-    ),
     "content": (
         "Annotations AudioContent BlobResourceContents CancelRequestNotification CancelSessionNotification "
         "ContentBlock EmbeddedResource EmbeddedResourceResource Icon IconTheme ImageContent PromptRequest "
@@ -76,8 +68,12 @@ _NAMES = {
         "AvailableCommand AvailableCommandInput CloseSessionRequest CloseSessionResponse Command "
         "DeleteSessionRequest DeleteSessionResponse EnvVariable HttpHeader ListSessionsRequest "
         "ListSessionsResponse McpServer McpServerHttp McpServerStdio NewSessionRequest NewSessionResponse "
-        "ReplayFrom ReplayFromStart ResumeSessionRequest ResumeSessionResponse SessionInfo TextCommandInput "
-        "UnknownCommand UnknownCommandInput UnknownMcpServer UnknownReplayFrom"
+        "ReplayFrom ReplayFromStart ResumeSessionRequest ResumeSessionResponse SessionConfigBoolean "
+        "SessionConfigOption SessionConfigOptionCategory SessionConfigSelect SessionConfigSelectGroup "
+        "SessionConfigSelectOption SessionConfigSelectOptions SessionInfo SetSessionConfigBoolean "
+        "SetSessionConfigOptionRequest SetSessionConfigOptionResponse SetSessionConfigValue TextCommandInput "
+        "UnknownCommand UnknownCommandInput UnknownMcpServer UnknownReplayFrom UnknownSessionConfigOption "
+        "UnknownSessionConfigValue"
     ),
     "tool_call": (
         "CancelTerminalRequest CancelTerminalResponse CancelToolCallRequest CancelToolCallResponse Content "

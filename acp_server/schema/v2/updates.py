@@ -13,9 +13,8 @@ from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, 
 from acp_server.schema.types import OpenEnum, Tagged, UInt64
 from acp_server.schema.updates import CompactionStatus, Cost, UnknownSessionUpdate
 from acp_server.schema.updates import NoticeSeverity as NoticeSeverity
-from acp_server.schema.v2.config_options import SessionConfigOption
 from acp_server.schema.v2.content import ContentBlock
-from acp_server.schema.v2.session import AvailableCommand
+from acp_server.schema.v2.session import AvailableCommand, SessionConfigOption
 from acp_server.schema.v2.tool_call import TerminalOutputChunk, TerminalUpdate, ToolCallContentChunk, ToolCallProgress
 from acp_server.schema.v2.types import (
     CompactionId,

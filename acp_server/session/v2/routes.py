@@ -70,7 +70,7 @@ class Methods:
     async def _set_config_option(self, call: Call) -> dict[str, Any]:
         """`session/set_config_option`, of which a session's mode is one: the answer has all options, for one may change
         another."""
-        from acp_server.schema.v2.config_options import SetSessionConfigOptionRequest, UnknownSessionConfigValue
+        from acp_server.schema.v2.session import SetSessionConfigOptionRequest, UnknownSessionConfigValue
 
         request = read(SetSessionConfigOptionRequest, call.params)
         if isinstance(request, UnknownSessionConfigValue):
