@@ -7,8 +7,7 @@
     session          `session/new` and the rest of a session's life, with its MCP servers, commands and options
     updates          `session/update`: messages, plans, states, and what else is known of a session
     record           what a session has come to, update by update
-    permission       `session/request_permission`
-    elicitation      `elicitation/*`, with its forms
+    questions        `session/request_permission` and `elicitation/*`, with its forms
     methods          the table of methods
 
 The draft may change. As in `acp_server.schema`, a name is loaded when it is first used, and nothing in here does any
@@ -21,10 +20,9 @@ from acp_server.schema import offer
 
 if TYPE_CHECKING:
     from acp_server.schema.v2.content import *  # noqa: F403
-    from acp_server.schema.v2.elicitation import *  # noqa: F403
     from acp_server.schema.v2.initialization import *  # noqa: F403
     from acp_server.schema.v2.methods import *  # noqa: F403
-    from acp_server.schema.v2.permission import *  # noqa: F403
+    from acp_server.schema.v2.questions import *  # noqa: F403
     from acp_server.schema.v2.record import *  # noqa: F403
     from acp_server.schema.v2.session import *  # noqa: F403
     from acp_server.schema.v2.tool_call import *  # noqa: F403
@@ -38,15 +36,6 @@ _NAMES = {
         "ContentBlock EmbeddedResource EmbeddedResourceResource Icon IconTheme ImageContent PromptRequest "
         "PromptResponse ResourceLink Role TextContent TextResourceContents UnknownContentBlock"
     ),
-    "elicitation": (
-        "BooleanPropertySchema CompleteElicitationNotification CreateElicitationRequest "
-        "CreateElicitationResponse ElicitationAcceptAction ElicitationCancelAction ElicitationContentValue "
-        "ElicitationDeclineAction ElicitationFormMode ElicitationPropertySchema ElicitationRequestScope "
-        "ElicitationSchema ElicitationSchemaType ElicitationSessionScope ElicitationUrlMode EnumOption "
-        "IntegerPropertySchema MultiSelectItems MultiSelectPropertySchema NumberPropertySchema StringFormat "
-        "StringMultiSelectItems StringPropertySchema TitledMultiSelectItems UnknownElicitationAction "
-        "UnknownElicitationMode UnknownMultiSelectItems UnknownPropertySchema"
-    ),
     "initialization": (
         "AgentAuthCapabilities AgentCapabilities AuthMethod AuthMethodAgent AuthMethodTerminal "
         "ClientAuthCapabilities ClientCapabilities ElicitationCapabilities ElicitationFormCapabilities "
@@ -57,11 +46,17 @@ _NAMES = {
         "SessionDeleteCapabilities TerminalAuthCapabilities UnknownAuthMethod"
     ),
     "methods": "MEMBER_CAPABILITIES METHODS Method",
-    "permission": (
-        "CancelledPermissionOutcome CommandPermissionSubject PermissionOption PermissionOptionKind "
+    "questions": (
+        "BooleanPropertySchema CancelledPermissionOutcome CommandPermissionSubject "
+        "CompleteElicitationNotification CreateElicitationRequest CreateElicitationResponse "
+        "ElicitationAcceptAction ElicitationCancelAction ElicitationContentValue ElicitationDeclineAction "
+        "ElicitationFormMode ElicitationPropertySchema ElicitationRequestScope ElicitationSchema "
+        "ElicitationSchemaType ElicitationSessionScope ElicitationUrlMode EnumOption IntegerPropertySchema "
+        "MultiSelectItems MultiSelectPropertySchema NumberPropertySchema PermissionOption PermissionOptionKind "
         "RequestPermissionOutcome RequestPermissionRequest RequestPermissionResponse RequestPermissionSubject "
-        "SelectedPermissionOutcome ToolCallPermissionSubject UnknownPermissionOutcome "
-        "UnknownPermissionSubject"
+        "SelectedPermissionOutcome StringFormat StringMultiSelectItems StringPropertySchema "
+        "TitledMultiSelectItems ToolCallPermissionSubject UnknownElicitationAction UnknownElicitationMode "
+        "UnknownMultiSelectItems UnknownPermissionOutcome UnknownPermissionSubject UnknownPropertySchema"
     ),
     "record": "SessionRecord TerminalRecord",
     "session": (
@@ -76,13 +71,12 @@ _NAMES = {
         "UnknownSessionConfigValue"
     ),
     "tool_call": (
-        "CancelTerminalRequest CancelTerminalResponse CancelToolCallRequest CancelToolCallResponse Content "
-        "Diff DiffAdd DiffChange DiffCopy DiffDelete DiffFileType DiffModify DiffMove DiffPatch "
-        "DiffPatchFormat DiffPathChange DiffPathPairChange Terminal TerminalCancelCapabilities "
-        "TerminalCapabilities TerminalExitStatus TerminalOutput TerminalOutputChunk TerminalSize "
-        "TerminalUpdate ToolCallCancelCapabilities ToolCallCapabilities ToolCallContent ToolCallContentChunk "
-        "ToolCallLocation ToolCallProgress ToolCallStatus ToolCallUpdate ToolKind UnknownDiffChange "
-        "UnknownToolCallContent"
+        "CancelTerminalRequest CancelTerminalResponse CancelToolCallRequest CancelToolCallResponse Content Diff "
+        "DiffAdd DiffChange DiffCopy DiffDelete DiffFileType DiffModify DiffMove DiffPatch DiffPatchFormat "
+        "DiffPathChange DiffPathPairChange Terminal TerminalCancelCapabilities TerminalCapabilities "
+        "TerminalExitStatus TerminalOutput TerminalOutputChunk TerminalSize TerminalUpdate "
+        "ToolCallCancelCapabilities ToolCallCapabilities ToolCallContent ToolCallContentChunk ToolCallLocation "
+        "ToolCallProgress ToolCallStatus ToolCallUpdate ToolKind UnknownDiffChange UnknownToolCallContent"
     ),
     "types": (
         "AbsolutePath AuthMethodId CompactionId ElicitationId Error ErrorCode ErrorData MediaType MessageId "

@@ -65,7 +65,7 @@ class Client(client_v1.Client):
         return terminal
 
     def _question(self, tool_call: ToolCallUpdate, options: list[PermissionOption]) -> Model:
-        from acp_server.schema.v2.permission import RequestPermissionRequest
+        from acp_server.schema.v2.questions import RequestPermissionRequest
 
         subject = tool_call.to_wire()
         content = list(subject.get("content", ()))
