@@ -109,8 +109,8 @@ class NewSessionResponse(_Opened):
     """The new session."""
 
 
-class LoadSessionRequest(Sparse, Model):
-    """Parameters of `session/load`: take a session up again, replayed. Only for agents with `loadSession`."""
+class _TakenUp(Sparse, Model):
+    """What is said of a session that is taken up again."""
 
     session_id: SessionId
     """The session to take up."""
@@ -118,6 +118,11 @@ class LoadSessionRequest(Sparse, Model):
     """The working directory, an absolute path."""
     additional_directories: NullIsDefault[list[str]] = Field(default_factory=list[str])
     """All roots besides the working directory, absolute paths."""
+
+
+class LoadSessionRequest(_TakenUp):
+    """Parameters of `session/load`: take a session up again, replayed. Only for agents with `loadSession`."""
+
     mcp_servers: Sent[NullIsDefault[list[McpServer]]] = Field(default_factory=list[McpServer])
     """The MCP servers to connect to."""
 
@@ -126,15 +131,9 @@ class LoadSessionResponse(_Opened):
     """Result of `session/load`: everything of the session has been replayed as updates."""
 
 
-class ResumeSessionRequest(Sparse, Model):
+class ResumeSessionRequest(_TakenUp):
     """Parameters of `session/resume`: take a session up again, not replayed. Only for agents with `resume`."""
 
-    session_id: SessionId
-    """The session to take up."""
-    cwd: str
-    """The working directory, an absolute path."""
-    additional_directories: NullIsDefault[list[str]] = Field(default_factory=list[str])
-    """All roots besides the working directory, absolute paths."""
     mcp_servers: NullIsDefault[list[McpServer]] = Field(default_factory=list[McpServer])
     """The MCP servers to connect to."""
 
