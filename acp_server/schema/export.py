@@ -83,7 +83,7 @@ def documents(version: Version = V1) -> dict[str, Json]:
 
 def definitions(version: Version = V1) -> dict[str, Json]:
     """The JSON Schema of every type, by name, with references of the form `#/$defs/Name`."""
-    types = {name: kind for area in _areas(version.package) for name, kind in _types(version.package, area)}
+    types = dict(_types(version.package))
     _, written = TypeAdapter.json_schemas(
         [(name, "validation", TypeAdapter[Any](kind)) for name, kind in types.items()],
         ref_template=REF + "{model}",
@@ -109,12 +109,8 @@ class _Generator(GenerateJsonSchema):
         return False
 
 
-def _areas(package: ModuleType) -> Iterator[str]:
-    return iter(dict.fromkeys(area for name in dir(package) if (area := package.area_of(name))))
-
-
-def _types(package: ModuleType, area: str) -> Iterator[tuple[str, Any]]:
-    for name in (name for name in dir(package) if package.area_of(name) == area):
+def _types(package: ModuleType) -> Iterator[tuple[str, Any]]:
+    for name in filter(package.area_of, dir(package)):
         kind = getattr(package, name)
         if isinstance(kind, TypeAliasType) or (
             isinstance(kind, type) and issubclass(kind, Record) and not issubclass(kind, Unknown) and kind not in BASES
