@@ -22,7 +22,7 @@ from acp_server.errors import InvalidParams, MalformedResponse
 from acp_server.schema import area_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pydantic import TypeAdapter, ValidationError
 
@@ -106,14 +106,17 @@ def explain(error: ValidationError) -> list[dict[str, str]]:
     ]
 
 
-def _path(location: Path) -> str:
+def place_of(steps: Iterable[Any]) -> str:
+    """A place in a JSON value, such as `prompt[0].text`, by the steps that lead there: names, and indexes of lists."""
     path = ""
-    for step in location:
-        if isinstance(step, int):
-            path += f"[{step}]"
-        elif not _is_class(step):  # The name of a class says which member of a union was read, not a place.
-            path += f".{step}" if path else step
+    for step in steps:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
     return path
+
+
+def _path(location: Path) -> str:
+    # The name of a class says which member of a union was read, not a place.
+    return place_of(step for step in location if isinstance(step, int) or not _is_class(step))
 
 
 def _is_class(step: str) -> bool:

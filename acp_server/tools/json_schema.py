@@ -25,6 +25,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from acp_server.errors import InvalidParams, UsageError
+from acp_server.schema.reading import place_of
 from acp_server.tools.parameters import name_of
 
 _SECONDS: Final = 0.1
@@ -227,7 +228,4 @@ class SchemaParameters:
 
 
 def _told(error: ValidationError) -> dict[str, str]:
-    path = ""
-    for step in error.absolute_path:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
-    return {"path": path[:_MESSAGE], "message": error.message[:_MESSAGE]}
+    return {"path": place_of(error.absolute_path)[:_MESSAGE], "message": error.message[:_MESSAGE]}

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, cast
 from pydantic import AfterValidator, Field, StrictBool, ValidationError, field_validator
 
 from acp_server.errors import InvalidParams, UsageError
+from acp_server.schema.reading import place_of
 from acp_server.tools.assistant.manifest_parameter import Name, Parameter, Part, excerpt
 
 logger = logging.getLogger("acp_server.tools")
@@ -192,9 +193,6 @@ _EXPECTED: Final = {
 
 def _explain(error: ValidationError) -> Iterator[dict[str, str]]:
     for detail in error.errors(include_url=False):
-        path = ""
-        for step in detail["loc"]:
-            path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
         given: Any = detail["input"]
         if detail["type"] == "missing":
             # What was given is then the object that lacks the key.
@@ -206,7 +204,7 @@ def _explain(error: ValidationError) -> Iterator[dict[str, str]]:
             )
             if not isinstance(given, dict | list):
                 message += f", not {excerpt(given)}"
-        yield {"path": path, "message": message}
+        yield {"path": place_of(detail["loc"]), "message": message}
 
 
 def _unknown(part: Part, path: str) -> Iterator[tuple[str, str, list[str]]]:
