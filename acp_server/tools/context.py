@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -58,7 +59,6 @@ class ToolContext:
         self._view = view
         self._threads = threads
         self._on_cancel: OnCancel | None = None
-        self._editor: Editor | bool | None = False
         # With it come the models of the schema, which an agent does not need before it has answered `initialize`.
         from acp_server.tools.view import Backlog
 
@@ -75,14 +75,12 @@ class ToolContext:
         withdrawn. In a thread: `call.run(call.client.read_text_file, path)`."""
         return self.turn.session.client
 
-    @property
+    @cached_property
     def editor(self) -> Editor | None:
         """The files as the client's editor has them; None if it offers no access to them."""
-        if self._editor is False:
-            from acp_server.tools.editor import Editor
+        from acp_server.tools.editor import Editor
 
-            self._editor = Editor.of(self.turn.session)
-        return self._editor if not isinstance(self._editor, bool) else None
+        return Editor.of(self.turn.session)
 
     @property
     def primary_confirmed(self) -> bool:
