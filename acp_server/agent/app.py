@@ -7,7 +7,7 @@ what is registered, and the announced capabilities are derived from that.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from acp_server.agent import declared
 from acp_server.errors import UsageError
@@ -19,7 +19,7 @@ from acp_server.peer.stream import Stream
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.routes import AgentSide
 from acp_server.session.state import not_found
-from acp_server.tools.tool import OfArguments, P, Q, Tool, Toolbox
+from acp_server.tools.tool import OfArguments, P, Q, Tool, Toolbox, ToolKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from acp_server.session.settings import Option
     from acp_server.store.memory import SessionStore
     from acp_server.tools.permission import Approvals
-
-ToolKind: TypeAlias = (
-    "Literal['read', 'edit', 'delete', 'move', 'search', 'execute', 'think', 'fetch', 'switch_mode', 'other']"
-)
 
 F = TypeVar("F", bound=Callable[..., Any])
 

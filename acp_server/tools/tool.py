@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, get_args
 
 from acp_server.errors import UsageError
 from acp_server.tools.parameters import RULE, StrictParameters, annotation_of, is_name, name_of
@@ -51,7 +51,10 @@ class Arguments(Protocol):
         ...
 
 
-_KINDS: Final = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
+ToolKind: TypeAlias = Literal[
+    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
+]
+_KINDS: Final = get_args(ToolKind)
 
 
 def _known(kind: Any) -> str:
