@@ -198,15 +198,12 @@ class Execution(Job):
             # What the function says to the user's no.
             self._end("rejected", value.message, last=value.message)
         elif error is None:
-            self._complete(value)
+            self._view.keep(*value.content)
+            self._end("completed", value.message, last=value.text, value=value.value, **value.changes)
         elif isinstance(error, _Refused):
             self._end("rejected", str(error), last=str(error))
         else:
             self._fail(error)
-
-    def _complete(self, output: Output) -> None:
-        self._view.keep(*output.content)
-        self._end("completed", output.message, last=output.text, value=output.value, **output.changes)
 
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, ToolFailed):
