@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, cast
 
 from acp_server.errors import RpcError, ToolFailed, UsageError
 from acp_server.tools.approval import Approval, UserAction, unexplained
-from acp_server.tools.assistant.functions import ApprovalRequest, Execution, Registered, Trial
+from acp_server.tools.assistant.functions import ApprovalRequest, Execution, Function, Registered, Trial
 from acp_server.tools.assistant.manifest import Manifest
 from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import Editor, EditResult
@@ -25,7 +25,6 @@ from acp_server.tools.tool import Tool
 
 logger = logging.getLogger("acp_server.tools")
 
-Function = Callable[..., Any]
 Result = dict[str, Any]
 EDITOR_ONLY: Final = "This tool only works in an editor that lets it read and write files, so it was not run."
 
