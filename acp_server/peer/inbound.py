@@ -143,13 +143,13 @@ class Inbound:
         if error is not None or value is NOTHING:
             # Otherwise it is that, also if it was cancelled: a handler may well answer with what it has (ACP,
             # Cancellation).
-            result, refusal = outcome(call, error)
+            result, refusal = outcome(call.method, call.node.cause, lambda: call.offered, error)
         frame = None
         if refusal is None:
             try:
                 frame = self._endpoint.answer(request, result)
             except EncodeError as problem:
-                refusal = unwritable(call, problem)
+                refusal = unwritable(call.method, call.node.cause, problem)
         if refusal is not None:
             frame = self._endpoint.refuse(request, refusal)
         if frame is not None:

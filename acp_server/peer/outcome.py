@@ -9,67 +9,47 @@ callers let them through.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError, ToolFailed
-from acp_server.tasks.cause import failures_in, is_time_out
+from acp_server.tasks.cause import Cause, failures_in, is_time_out
 from acp_server.tasks.tree import NOTHING
-
-if TYPE_CHECKING:
-    from acp_server.tasks.cause import Cause
-    from acp_server.tasks.tree import Node
 
 logger = logging.getLogger("acp_server.peer")
 
 
-class Answered(Protocol):
-    """What the peer is told the end of: a request, or work that has outlived its request."""
+def outcome(
+    method: str, cause: Cause | None, offered: Callable[[], Any], error: BaseException | None
+) -> tuple[Any, RpcError | None]:
+    """The partial result, or `NOTHING` and the error to answer with, where the handler of a request has not returned.
 
-    @property
-    def node(self) -> Node:
-        """What was cancelled, if it was."""
-        ...
-
-    @property
-    def method(self) -> str:
-        """The request's method."""
-        ...
-
-    @property
-    def offered(self) -> Any:
-        """The partial result, or `NOTHING`."""
-        ...
-
-
-def outcome(call: Answered, error: BaseException | None) -> tuple[Any, RpcError | None]:
-    """The partial result, or `NOTHING` and the error to answer with, where the handler has not returned.
-
-    `error` is what it raised, or None.
+    `cause`: why it was cancelled, if it was. `offered` makes its partial result, or `NOTHING`. `error`: what it raised,
+    or None.
     """
-    cause = call.node.cause
     if cause is not None:
         if error is not None:
-            report_cancelled(logger, call.method, cause, error)
-        offered = call.offered if cause.asked_for else NOTHING
-        return offered, None if offered is not NOTHING else RequestCancelled()
+            report_cancelled(logger, method, cause, error)
+        partial = offered() if cause.asked_for else NOTHING
+        return partial, None if partial is not NOTHING else RequestCancelled()
     failures = list(failures_in(error))
     if not failures:
         # Internal cancellation looks to the peer like any other (ACP, Cancellation).
-        logger.warning("%s was cancelled from inside, and neither side asked for it", call.method, exc_info=error)
+        logger.warning("%s was cancelled from inside, and neither side asked for it", method, exc_info=error)
         return NOTHING, RequestCancelled()
     answer = refusal(error)
     only = failures[0] if len(failures) == 1 else None
     if isinstance(only, RpcError) and only.received:
         # The author has not raised it on purpose, and to the peer it may look like something else.
-        logger.warning("%s failed: %s", call.method, _words(only))
+        logger.warning("%s failed: %s", method, _words(only))
     elif isinstance(only, RpcError) or _is_told(only):
-        logger.info("%s is answered with an error of its handler's: %s", call.method, only)
+        logger.info("%s is answered with an error of its handler's: %s", method, only)
     elif not isinstance(answer, RequestCancelled):
-        logger.error("%s failed", call.method, exc_info=error)
+        logger.error("%s failed", method, exc_info=error)
     elif any(map(is_time_out, failures)):
-        logger.warning("%s was cancelled from inside: it ran out of time", call.method, exc_info=error)
+        logger.warning("%s was cancelled from inside: it ran out of time", method, exc_info=error)
     else:
-        logger.info("%s ended because the connection is closed", call.method)
+        logger.info("%s ended because the connection is closed", method)
     return NOTHING, answer
 
 
@@ -92,11 +72,11 @@ def _is_told(error: BaseException | None) -> bool:
     return isinstance(error, ToolFailed) and bool((error.message or "").strip())
 
 
-def unwritable(call: Answered, problem: EncodeError) -> RpcError:
+def unwritable(method: str, cause: Cause | None, problem: EncodeError) -> RpcError:
     """What to answer instead of a result that JSON cannot express."""
-    logger.error("the result of %s cannot be written as JSON: %s", call.method, problem)
+    logger.error("the result of %s cannot be written as JSON: %s", method, problem)
     # A cancelled request has a result or is cancelled, nothing third (ACP, Cancellation).
-    return InternalError() if call.node.cause is None else RequestCancelled()
+    return InternalError() if cause is None else RequestCancelled()
 
 
 def report(what: str, error: BaseException) -> None:

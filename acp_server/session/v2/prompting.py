@@ -190,16 +190,6 @@ class Foreground(Job):
         """The request of its prompt, which may be answered."""
         return self._call.request
 
-    @property
-    def method(self) -> str:
-        """For the log."""
-        return self._call.method
-
-    @property
-    def offered(self) -> Any:
-        """See `acp_server.peer.outcome.Answered`."""
-        return self.prompt.partial()
-
     def begin(self) -> None:
         """Insert the message, and do what it asks for. Raises InvalidParams for one that the client cannot be told."""
         try:
@@ -245,7 +235,7 @@ class Foreground(Job):
             value = self.prompt.partial()
         refusal = None
         if value is NOTHING:
-            value, refusal = outcome(self, error)
+            value, refusal = outcome(self._call.method, self.node.cause, self.prompt.partial, error)
         how = value if refusal is None else {"stopReason": "error", "error": refusal.to_wire()}
         with suppress(SessionClosed):
             self._session.updates.state("idle", **how)
