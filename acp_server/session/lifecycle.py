@@ -326,8 +326,8 @@ async def replay(session: Session, way: Updates, *, as_terminals: bool = False) 
         speech = way.of(turn)
         for update in await _replayed(turn, as_terminals):
             speech.send(update)
-            if speech.crowded:
-                await speech.room()
+            if way.crowded:
+                await way.room()
 
 
 async def _save(session: Session) -> None:

@@ -1,5 +1,5 @@
 """One prompt turn (ACP, Prompt Turn): what is known of it, its tool calls, and its life. What it says is in
-`acp_server.session.turn_updates`.
+`acp_server.session.updates`.
 
 What is not for authors is in `LiveTurn`, so that no help and no completion offers it to them. Every move from state to
 state goes through one function; which there are says `acp_server.session.state`. Which turn runs when, and which answer
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 from acp_server.errors import RequestCancelled, ToolCancelled, ToolFailed, ToolRejected, UsageError
 from acp_server.peer.outcome import refusal
 from acp_server.session.state import TurnState
-from acp_server.session.turn_updates import PACE, TurnUpdates, too_late
+from acp_server.session.updates import PACE, TurnUpdates, too_late
 from acp_server.store.history import Message, messages_with_tools
 from acp_server.store.records import TurnError, TurnRecord, Usage
 from acp_server.tasks.cause import Cause
@@ -56,7 +56,7 @@ class Turn(TurnUpdates):
         self.node = host.node
         self.record = TurnRecord(self._params["prompt"], most=host.connection.limits.turn)
         """What is kept of it."""
-        self._updates = session.updates
+        self._updates = self._speech = session.updates
         self._pause_at = time.monotonic() + PACE
         self._stop_reason: OwnStopReason = "end_turn"
         self.state = TurnState.CREATED

@@ -113,7 +113,7 @@ class Turn(LiveTurn):
 
     def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
         super().__init__(session, host, request)
-        self._updates = self.speech = session.updates.of(self.record)
+        self._speech = self.speech = session.updates.of(self.record)
         self._tell = session.updates.state
         self._asked: list[str | None] = []
         """The tool calls that wait for an answer of the user's; None stands for the handler itself."""

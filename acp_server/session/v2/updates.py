@@ -49,15 +49,6 @@ class Speech:
         self.on_calls: Callable[[], object] = lambda: None
         """Called when a tool call that is carried out here has begun or ended."""
 
-    @property
-    def crowded(self) -> bool:
-        """See `acp_server.session.updates.Updates`."""
-        return self._updates.crowded
-
-    async def room(self) -> None:
-        """See `acp_server.session.updates.Updates`."""
-        await self._updates.room()
-
     def text(self, kind: ChunkKind, text: str) -> bytes:
         """See `acp_server.session.updates.Updates`."""
         if kind != self._kind or not self._prefix:
