@@ -94,7 +94,7 @@ class PendingRequest(OutgoingRequest):
 class PendingRequests:
     """All that we send of our own accord."""
 
-    __slots__ = ("_closed", "_deliver", "_endpoint", "_lost", "_scopes", "_signals", "_writer")
+    __slots__ = ("_closed", "_deliver", "_endpoint", "_scopes", "_signals", "_writer", "is_lost")
 
     def __init__(
         self, endpoint: Endpoint, writer: Writer, scopes: Scopes, deliver: Callable[[Callable[[], None]], None]
@@ -104,13 +104,9 @@ class PendingRequests:
         self._scopes = scopes
         self._deliver = deliver
         self._signals = Signals()
-        self._lost = False
-        self._closed = False
-
-    @property
-    def is_lost(self) -> bool:
+        self.is_lost = False
         """Whether nothing is asked any more."""
-        return self._lost
+        self._closed = False
 
     async def request(
         self, method: str, params: Any, timeout: float | None, on_late: OnLate | None, on_over: OnOver | None
@@ -120,7 +116,7 @@ class PendingRequests:
         self._writer.check_thread()
         signals = self._signals
         await signals.checkpoint_if_cancelled()
-        if self._lost:
+        if self.is_lost:
             raise ConnectionClosed(method)
         signal = signals.make()
         asked = PendingRequest(method, on_late, on_over, signal)
@@ -167,7 +163,7 @@ class PendingRequests:
 
     def lose(self) -> None:
         """The peer will not answer any more: callers that wait are told, and nothing more is asked. Idempotent."""
-        self._lost = True
+        self.is_lost = True
         for asked in self._endpoint.ledger.lose_all():
             assert isinstance(asked, PendingRequest)
             asked.wake()

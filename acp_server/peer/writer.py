@@ -31,7 +31,6 @@ class Writer:
     """Frames on their way to `stream`. `on_broken` is called once, if the other side stops taking them."""
 
     __slots__ = (
-        "_broken",
         "_closing",
         "_due",
         "_frames",
@@ -46,6 +45,7 @@ class Writer:
         "_stream",
         "_taken",
         "_wake",
+        "is_broken",
         "size",
     )
 
@@ -69,12 +69,8 @@ class Writer:
         self._room: anyio.Event | None = None
         self._scope = anyio.CancelScope()
         self._closing = False
-        self._broken = False
-
-    @property
-    def is_broken(self) -> bool:
+        self.is_broken = False
         """Whether the other side has stopped taking frames, or `run` has ended."""
-        return self._broken
 
     def put(self, frame: bytes) -> int:
         """Queue one frame; the ticket for `take_back`. A frame for a broken stream is thrown away.
@@ -84,7 +80,7 @@ class Writer:
         if threading.get_ident() != self._home:
             self.check_thread()
         ticket = self._taken + len(self._frames)
-        if not self._broken:
+        if not self.is_broken:
             self._frames.append(frame)
             self.size += len(frame)
             if self._soon is None:
@@ -132,7 +128,7 @@ class Writer:
     async def room(self) -> None:
         """Wait until no more is on its way than producers of updates may add to. Raises ConnectionClosed."""
         await self.below(HIGH_WATER)
-        if self._broken:
+        if self.is_broken:
             raise ConnectionClosed
 
     async def below(self, limit: int) -> None:
@@ -163,7 +159,7 @@ class Writer:
             logger.info("the peer no longer reads: %s", type(error).__name__)
         finally:
             normal = self._closing and not self.size
-            self._broken = True
+            self.is_broken = True
             self._frames.clear()
             self._written(self.size)
             if not normal:

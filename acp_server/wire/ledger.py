@@ -46,18 +46,14 @@ class Ledger:
     is forgotten, so that a peer that never answers cannot make the table grow without end.
     """
 
-    __slots__ = ("_late_limit", "_next_id", "_outgoing", "_withdrawn")
+    __slots__ = ("_late_limit", "_outgoing", "_withdrawn", "next_id")
 
     def __init__(self, late_limit: int = 1000) -> None:
         self._outgoing: dict[int, OutgoingRequest] = {}
         self._withdrawn: dict[int, OutgoingRequest] = {}
         self._late_limit = late_limit
-        self._next_id = 0
-
-    @property
-    def next_id(self) -> int:
+        self.next_id = 0
         """The id that the next request of ours gets. Ids are never used twice in the life of a connection."""
-        return self._next_id
 
     def expect(self, request: OutgoingRequest) -> None:
         """Expect an answer from the peer, to the id `next_id`. Each `request` is sent once."""
@@ -111,8 +107,8 @@ class Ledger:
         self._outgoing.pop(request.id, None)
         self._withdrawn.pop(request.id, None)
         if state is RequestState.WAITING:
-            request.id = self._next_id
-            self._next_id += 1
+            request.id = self.next_id
+            self.next_id += 1
             self._outgoing[request.id] = request
         elif state is RequestState.WITHDRAWN and request.wants_late_answer:
             self._withdrawn[request.id] = request
