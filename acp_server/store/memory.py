@@ -72,14 +72,6 @@ class TurnJournal(Protocol):
         ...
 
 
-class _Placed(Protocol):
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def updated_at(self) -> float: ...
-
-
 PAGE_SIZE: Final = 50
 """How many sessions one answer to `session/list` has, whichever store."""
 
@@ -144,7 +136,7 @@ class MemoryStore:
         ended with."""
         behind = None if cursor is None else decode_cursor(cursor)
         places, more = self._shelf.page(cwd, behind, self._page_size)
-        return Page([self._records[place.id] for place in places], encode_cursor(places[-1]) if more else None)
+        return Page([self._records[place.id] for place in places], encode_cursor(*places[-1]) if more else None)
 
     async def delete(self, session_id: str) -> None:
         """See `SessionStore`."""
@@ -176,9 +168,9 @@ class MemoryStore:
             )
 
 
-def encode_cursor(record: _Placed) -> str:
-    """An opaque token for the place behind `record` in the list."""
-    return base64.urlsafe_b64encode(f"{record.updated_at!r}\n{record.id}".encode()).decode()
+def encode_cursor(updated_at: float, session_id: str) -> str:
+    """An opaque token for the place behind this session in the list."""
+    return base64.urlsafe_b64encode(f"{updated_at!r}\n{session_id}".encode()).decode()
 
 
 def decode_cursor(cursor: str) -> tuple[float, str]:

@@ -161,8 +161,10 @@ class SqliteStore:
                 records.append(session_from(row))
             except ValueError as error:
                 logger.error("session %s in %s is left out, it cannot be read: %s", row.id, self.path, error)
-        more = len(rows) > self._page_size
-        return Page(records, encode_cursor(rows[self._page_size - 1]) if more else None)
+        if len(rows) <= self._page_size:
+            return Page(records, None)
+        last = rows[self._page_size - 1]
+        return Page(records, encode_cursor(last.updated_at, last.id))
 
     async def delete(self, session_id: str) -> None:
         """See `SessionStore`."""

@@ -67,7 +67,7 @@ async def test_only_sessions_of_a_directory_are_listed_if_one_is_given() -> None
 
 @pytest.mark.parametrize("used", [0.0, 1e-9, 1763716800.123456789, 1e300, -5.5])
 async def test_a_cursor_keeps_its_place_exactly(used: float) -> None:
-    assert decode_cursor(encode_cursor(record("sess_ä\n7", used))) == (used, "sess_ä\n7")
+    assert decode_cursor(encode_cursor(used, "sess_ä\n7")) == (used, "sess_ä\n7")
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "MQ==", "MQo=", "bmFuCng=", "aW5mCng=", "\ud800", "MQph\n"])

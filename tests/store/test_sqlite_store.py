@@ -46,7 +46,7 @@ async def test_what_was_never_there_is_not_found_and_can_be_deleted(store: Sqlit
         assert await store.load(id) is None
         await store.delete(id)
     assert (await store.list(None, None)).sessions == []
-    assert (await store.list("\ud800", encode_cursor(SessionRecord("z", "/p")))).sessions == []
+    assert (await store.list("\ud800", encode_cursor(0.0, "z"))).sessions == []
 
 
 async def test_an_id_that_has_no_form_in_the_file_is_refused(store: SqliteStore) -> None:
