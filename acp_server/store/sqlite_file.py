@@ -223,11 +223,10 @@ def is_alive(base: Path, id: str) -> bool:
     return False
 
 
-def sweep(base: Path, mine: str | None = None) -> None:
+def sweep(base: Path) -> None:
     """Remove the lock files of all programs that are dead."""
     for path in base.parent.glob(f"{escape(base.name)}{_MARK}{'[0-9a-f]' * 16}"):
-        if (id := path.name.rpartition("-")[2]) != mine:
-            is_alive(base, id)
+        is_alive(base, path.name.rpartition("-")[2])
 
 
 def _lock_file(base: Path, id: str) -> Path:
