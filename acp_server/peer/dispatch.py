@@ -19,8 +19,7 @@ import anyio.lowlevel
 from acp_server.peer.call import Call
 from acp_server.peer.writer import Writer
 from acp_server.tasks.scopes import Pair, Scopes
-from acp_server.tasks.signal import Bell
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.spawn import Bell, Spawner
 from acp_server.tasks.tree import NOTHING, Node
 
 logger = logging.getLogger("acp_server.peer")
