@@ -104,6 +104,12 @@ def patiently(step: Callable[[], T], patience: float) -> T:
         time.sleep(0.01)
 
 
+def connect(path: Path, patience: float = 0) -> sqlite3.Connection:
+    """A connection to a file that is there. It waits up to `patience` seconds for another program."""
+    uri = f"file:{quote(os.fspath(path))}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
+
+
 def make_private(path: Path, *, folders: bool = False) -> None:
     """An empty file that only its owner can read, unless there is one; SQLite gives those beside it the same rights.
     `folders`: make those that are missing on the way to it."""
@@ -189,7 +195,7 @@ class Owner:
             # Readable for its owner only, like the store.
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             with ExitStack() as opened:
-                self._connection = opened.enter_context(closing(_connect(self._path)))
+                self._connection = opened.enter_context(closing(connect(self._path)))
                 if _lock(self._connection) and self._path.exists():
                     opened.pop_all()
                     return
@@ -205,7 +211,7 @@ def is_alive(base: Path, id: str) -> bool:
     """Whether the program with this lock file runs, as far as can be told. The file of a dead one is removed."""
     path = _lock_file(base, id)
     try:
-        with closing(_connect(path)) as connection:
+        with closing(connect(path)) as connection:
             if not _lock(connection):
                 return True
             if os.name != "nt":
@@ -231,12 +237,6 @@ def sweep(base: Path) -> None:
 
 def _lock_file(base: Path, id: str) -> Path:
     return base.with_name(f"{base.name}{_MARK}{id}")
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"file:{quote(os.fspath(path))}?mode=rw", uri=True, timeout=0, isolation_level=None, check_same_thread=False
-    )
 
 
 def _lock(connection: sqlite3.Connection) -> bool:

@@ -7,7 +7,6 @@ the matter of `acp_server.store.encoding`.
 from __future__ import annotations
 
 import logging
-import os
 import sqlite3
 import threading
 import weakref
@@ -15,12 +14,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from acp_server.store.encoding import SessionRow, TurnRow, joined
 from acp_server.store.sqlite_file import (
     Format,
     Owner,
+    connect,
     is_alive,
     make_private,
     migrate,
@@ -244,7 +243,7 @@ class Reader:
     """
 
     def __init__(self, path: Path) -> None:
-        self._uri = f"file:{quote(os.fspath(path))}?mode=rw"
+        self._path = path
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
@@ -253,7 +252,7 @@ class Reader:
         query = "SELECT CAST(contents AS BLOB) FROM turns WHERE session_id = ? AND id = ?"
         with self._lock:
             if self._connection is None:
-                self._connection = _connect_to_read(self._uri)
+                self._connection = _connect_to_read(self._path)
             found = self._connection.execute(query, (session_id, turn_id)).fetchone()
         return None if found is None else found[0]
 
@@ -265,8 +264,8 @@ class Reader:
                 self._connection = None
 
 
-def _connect_to_read(uri: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    connection = connect(path, _PATIENCE)
     try:
         connection.execute("PRAGMA query_only = on")
     except BaseException:
