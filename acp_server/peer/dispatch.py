@@ -172,7 +172,7 @@ class Dispatcher:
                         call.task = task
                         self._serving = True
                         node, value, error = call.node, NOTHING, None
-                        # As in `Node.run_in`, which is a coroutine more for each request that waits.
+                        # As in `Node.run`, which is a coroutine more for each request that waits, and two scopes.
                         if node.enter(pair):
                             try:
                                 value = await call.handler(call)

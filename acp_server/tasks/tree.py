@@ -88,30 +88,24 @@ class Node:
         make = self._scopes.make
         try:
             with make() as outer, make() as inner:
-                return await self.run_in(Pair(outer, inner), body, *args)
+                if not self.enter(Pair(outer, inner)):
+                    return NOTHING, None
+                try:
+                    return await body(*args), None
+                except BaseException as error:
+                    # Whatever it raised has ended in here, so the scopes have nothing to swallow.
+                    return NOTHING, None if self.gave_in(error) else error
+                finally:
+                    self.pair = None
         except BaseException as error:
             # The body has left a scope open.
             return NOTHING, error
         return NOTHING, None
 
-    async def run_in(
-        self, pair: Pair, body: Callable[..., Awaitable[Any]], *args: Any
-    ) -> tuple[Any, BaseException | None]:
-        """The same, in scopes that this task has entered: scopes of its own are a third of the cost of a request. Other
-        nodes may run in them as well, one within the other: a cancel of any of them reaches what runs in the scopes."""
-        if not self.enter(pair):
-            return NOTHING, None
-        try:
-            return await body(*args), None
-        except BaseException as error:
-            # Whatever it raised has ended in here, so the scopes have nothing to swallow.
-            return NOTHING, None if self.gave_in(error) else error
-        finally:
-            self.pair = None
-
     def enter(self, pair: Pair) -> bool:
         """Whether this node may run, and does so in these scopes from now on: until they are taken from it, by setting
-        `pair` to None."""
+        `pair` to None. The task has entered them: scopes of its own are a third of the cost of a request. Other nodes
+        may run in them as well, one within the other: a cancel of any of them reaches what runs in the scopes."""
         if self.cause is not None or self.closed:
             return False
         self.pair = pair

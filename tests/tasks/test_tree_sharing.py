@@ -21,8 +21,16 @@ def _scopes_of(node: Node) -> Pair:
     return node.parent.pair
 
 
-async def _share(node: Node, body: Any) -> Any:
-    return await node.run_in(_scopes_of(node), body)
+async def _share(node: Node, body: Any, *args: Any) -> Any:
+    """Run it in the scopes of the node above it, as a dispatcher does with those of its task."""
+    if not node.enter(_scopes_of(node)):
+        return NOTHING, None
+    try:
+        return await body(*args), None
+    except BaseException as error:
+        return NOTHING, None if node.gave_in(error) else error
+    finally:
+        node.pair = None
 
 
 async def _seven() -> int:
@@ -35,7 +43,7 @@ async def test_cutting_a_sharing_node_interrupts_its_parents_body_and_is_recorde
     seen: list[Any] = []
 
     async def body() -> str:
-        seen.append(await child.run_in(_scopes_of(child), anyio.sleep_forever))
+        seen.append(await _share(child, anyio.sleep_forever))
         # The scope is cancelled: who goes on may only do what needs no waiting, or is shielded.
         with pytest.raises(anyio.get_cancelled_exc_class()):
             await anyio.lowlevel.checkpoint()
@@ -61,8 +69,8 @@ async def test_what_a_sharing_node_returns_or_raises_is_handed_back() -> None:
         raise error
 
     async def body() -> None:
-        seen.append(await (one := parent.child("one")).run_in(_scopes_of(one), _seven))
-        seen.append(await child.run_in(_scopes_of(child), fail))
+        seen.append(await _share(parent.child("one"), _seven))
+        seen.append(await _share(child, fail))
 
     child = parent.child("two")
     await parent.run(body)
@@ -78,7 +86,7 @@ async def test_a_cancellation_in_a_sharing_node_that_was_not_cancelled_is_an_err
 
     async def body() -> Any:
         turn = parent.child("turn")
-        return await turn.run_in(_scopes_of(turn), leak)
+        return await _share(turn, leak)
 
     assert await parent.run(body) == ((NOTHING, stray), None)
 
@@ -88,7 +96,7 @@ async def test_cutting_the_parent_of_a_sharing_node_cancels_both() -> None:
     child = parent.child("turn")
 
     async def body() -> Any:
-        return await child.run_in(_scopes_of(child), _cut_and_wait, parent)
+        return await _share(child, _cut_and_wait, parent)
 
     assert await parent.run(body) == ((NOTHING, None), None)
     assert child.cause is Cause.PEER
@@ -135,7 +143,7 @@ async def test_nodes_that_share_scopes_are_cancelled_once_and_at_the_latest_when
         return True
 
     async def body() -> Any:
-        return await child.run_in(_scopes_of(child), cut_both)
+        return await _share(child, cut_both)
 
     assert await parent.run(body) == ((True, None), None)
 
