@@ -31,8 +31,7 @@ class Resource(Job):
 
     def __init__(self, manager: AbstractAsyncContextManager[Any], label: str, connection: Peer) -> None:
         # No cancel of the peer's requests reaches it: at the end of the connection they end first, and may need it.
-        patience = connection.limits.grace
-        super().__init__(connection.outlasting(label), connection.lasting, connection.watchdog, patience)
+        super().__init__(connection.outlasting(label), connection.lasting, connection.watchdog)
         self._manager = manager
         self._opened = anyio.Event()
         self._closing = anyio.Event()

@@ -52,10 +52,10 @@ class Watchdog:
     watch, and ends when nothing is left.
     """
 
-    __slots__ = ("_entries", "_finished", "_running", "_scope", "_seconds", "spawner")
+    __slots__ = ("_entries", "_finished", "_running", "_scope", "seconds", "spawner")
 
     def __init__(self, seconds: float, spawner: Spawner) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self.spawner = spawner
         # With the same patience for all, the order of adding is the order of the deadlines.
         self._entries: OrderedDict[Callable[[], None], float] = OrderedDict()
@@ -65,7 +65,7 @@ class Watchdog:
 
     def add(self, overdue: Callable[[], None]) -> None:
         """Call `overdue` in `seconds`, unless it is dropped before. It must not raise. Adding it again does nothing."""
-        self._entries.setdefault(overdue, self.spawner.time() + self._seconds)
+        self._entries.setdefault(overdue, self.spawner.time() + self.seconds)
         if not self._running and not self._finished:
             self.spawner.spawn(self._run)
             self._running = True
@@ -171,14 +171,12 @@ class SupervisedWork(ABC):
 class Job(SupervisedWork):
     """Work that has a task of its own, and a caller that waits for it."""
 
-    __slots__ = ("_done", "_patience", "_spawner")
+    __slots__ = ("_done", "_spawner")
 
-    def __init__(self, node: Node, spawner: Spawner, watch: Watchdog, patience: float) -> None:
-        """`watch` calls back `patience` seconds after it is told to."""
+    def __init__(self, node: Node, spawner: Spawner, watch: Watchdog) -> None:
         super().__init__(node, watch)
         self._spawner = spawner
         self._done = anyio.Event()
-        self._patience = patience
 
     @abstractmethod
     def over(self, value: Any, error: BaseException | None) -> None:
@@ -198,7 +196,7 @@ class Job(SupervisedWork):
             await (event or self._done).wait()
         except BaseException:
             self.node.cancel(Cause.FINISHED)
-            with grace(self._patience + _SLACK):
+            with grace(self._watch.seconds + _SLACK):
                 await self._done.wait()
             raise
 

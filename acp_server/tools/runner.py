@@ -51,7 +51,7 @@ class Execution(Job):
         """`id`: the `toolCallId`. `given`: what its caller calls it."""
         connection = turn.client.connection
         node = turn.node.child(f"tool call {tool.name}")
-        super().__init__(node, connection.work, connection.watchdog, connection.limits.grace)
+        super().__init__(node, connection.work, connection.watchdog)
         self._turn = turn
         self._tool = tool
         self._arguments = arguments

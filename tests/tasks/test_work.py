@@ -22,8 +22,8 @@ LONG = 3600.0
 class Told(Job):
     """A job that tells what came of it."""
 
-    def __init__(self, kept: "Kept", patience: float) -> None:
-        super().__init__(kept.node, kept.spawner, kept.watchdog, patience)
+    def __init__(self, kept: "Kept") -> None:
+        super().__init__(kept.node, kept.spawner, kept.watchdog)
         self._kept = kept
 
     def over(self, value: Any, error: BaseException | None) -> None:
@@ -39,7 +39,7 @@ class Kept:
         self.watchdog = Watchdog(patience, self.spawner)
         self.root = Node(None, "root")
         self.node = self.root.child("the work")
-        self.job = Told(self, patience)
+        self.job = Told(self)
         self.ends: list[tuple[Any, BaseException | None]] = []
         self.begun = anyio.Event()
         self.go_on = anyio.Event()
@@ -187,7 +187,7 @@ async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone(caplo
             super().stop_cancelling()
 
     kept.node = Watched(kept.root, "the work")
-    kept.job = Told(kept, LONG)
+    kept.job = Told(kept)
     async with anyio.create_task_group() as group:
         group.start_soon(kept.run, kept.stubborn)
         await kept.begun.wait()

@@ -178,7 +178,7 @@ class Foreground(Job):
     def __init__(self, handler: PromptHandler, call: Call, session: Session, request: PromptRequest | None) -> None:
         self.connection: Final = call.connection
         node = session.node.child("foreground work")
-        super().__init__(node, self.connection.work, self.connection.watchdog, self.connection.limits.grace)
+        super().__init__(node, self.connection.work, self.connection.watchdog)
         self._call = call
         self._session = session
         self._has_begun = False
