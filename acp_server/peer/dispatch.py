@@ -17,10 +17,10 @@ from typing import Any, Final, TypeAlias
 import anyio.lowlevel
 
 from acp_server.peer.call import Call
-from acp_server.peer.writer import Writer
-from acp_server.tasks.scopes import Pair, Scopes
-from acp_server.tasks.spawn import Bell, Spawner
-from acp_server.tasks.tree import NOTHING, Node
+from acp_server.peer.peer import Peer
+from acp_server.tasks.scopes import Pair
+from acp_server.tasks.spawn import Bell
+from acp_server.tasks.tree import NOTHING
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -36,8 +36,8 @@ answered before it began. What it raises is a fault of the runtime's and ends th
 
 
 class Dispatcher:
-    """The requests that may run; `over` answers each. None begins while the peer leaves more than `unread` bytes of
-    `writer` unread, but for urgent ones."""
+    """The requests that may run; `over` answers each. None begins while the peer leaves more unread than it may
+    (`Limits.unread`), but for urgent ones."""
 
     __slots__ = (
         "_body",
@@ -62,13 +62,13 @@ class Dispatcher:
         "start",
     )
 
-    def __init__(self, root: Node, spawner: Spawner, scopes: Scopes, writer: Writer, unread: int, over: Over) -> None:
-        self._root = root
-        self._spawner = spawner
-        self._writer = writer
-        self._unread = unread
+    def __init__(self, peer: Peer, over: Over) -> None:
+        self._root = peer.tree
+        self._spawner = spawner = peer.work
+        self._writer = peer.writer
+        self._unread = peer.limits.unread
         self._over = over
-        self._scopes = scopes
+        self._scopes = peer.scopes
         self._context: Context | None = None
         """What handlers begin with: the context in which the first request arrived."""
         self._ready: deque[Call] = deque()

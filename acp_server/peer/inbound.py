@@ -50,7 +50,7 @@ class Inbound:
         self._queue: OrderedDict[Call, None] = OrderedDict()
         """Those that wait for another to end."""
         self._queue_moves: anyio.Event | None = None
-        self.dispatcher: Final = Dispatcher(peer.tree, peer.work, peer.scopes, peer.writer, limits.unread, self._over)
+        self.dispatcher: Final = Dispatcher(peer, self._over)
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
