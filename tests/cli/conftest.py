@@ -1,4 +1,4 @@
-"""Chats at a terminal, for the tests of one module: each a fork of a process that has imported what a chat needs."""
+"""Chats at a terminal: each is a fork of a process that has imported what a chat needs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -21,7 +21,7 @@ _IMPORTED = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chats() -> Iterator[Prefork]:
     with prefork(*_IMPORTED, env=environment()) as starting:
         yield starting
