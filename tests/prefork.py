@@ -250,6 +250,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     if (order := _serve(line)) is None:
+        line.close()
         return
     line.detach()
     words = order["words"]

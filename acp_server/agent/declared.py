@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import AsyncGeneratorType
@@ -115,11 +116,24 @@ def check_takes(function: Callable[..., Any], what: str, *arguments: str) -> Non
         return  # of some that are not written in Python nothing is known
     try:
         signature.bind(*arguments)
+        _check_first(function, signature, arguments[0])
     except TypeError as error:
         *others, last = (f"the {argument}" for argument in arguments)
         listed = f"{', '.join(others)} and {last}" if others else last
         wanted = f"must take {_NUMBERS[len(arguments)]}, {listed}"
         raise UsageError(f"the {what} {name_of(function)!r} {wanted} ({error})") from None
+
+
+_OF_JSON: Final = re.compile(r"(str|int|float|bool|bytes|list|dict|tuple|set)\b")
+
+
+def _check_first(function: Callable[..., Any], signature: inspect.Signature, what: str) -> None:
+    """Raise UsageError where the first parameter, which is `what`, is declared to be a value that a client sends."""
+    first = next(iter(signature.parameters.values()))
+    annotation = first.annotation
+    declared = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    if _OF_JSON.match(declared):
+        raise UsageError(f"the first argument of {name_of(function)!r} is the {what}, and not {first.name}: {declared}")
 
 
 _THREADS: Final = 40
@@ -136,7 +150,7 @@ def method_handler(function: Callable[..., Any]) -> Handler:
     """
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise UsageError(f"{name_of(function)} must return its result, not yield it")
-    read = _reader(function)
+    read = _reader(function, "call")
     is_async = inspect.iscoroutinefunction(function)
 
     async def handler(call: Call) -> Any:
@@ -156,7 +170,7 @@ def method_handler(function: Callable[..., Any]) -> Handler:
 def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
     """A notification's handler from a function of a connection and typed, named parameters. What does not fit is
     logged."""
-    read = _reader(function)
+    read = _reader(function, "connection")
 
     def handler(connection: Any, params: Any) -> Awaitable[None] | None:
         try:
@@ -180,12 +194,14 @@ def _limiter() -> anyio.CapacityLimiter:
         return limiter
 
 
-def _reader(function: Callable[..., Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+def _reader(function: Callable[..., Any], what: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Checks received parameters against the annotations of all of a function's parameters but the first, and returns
-    what to call it with. Raises UsageError if the function cannot be called like that."""
-    first = next(iter(inspect.signature(function).parameters.values()), None)
+    what to call it with. Raises UsageError if the function cannot be called like that. `what`: the first argument."""
+    signature = inspect.signature(function)
+    first = next(iter(signature.parameters.values()), None)
     if first is None or first.kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
-        raise UsageError(f"{name_of(function)} needs a first parameter for the call")
+        raise UsageError(f"{name_of(function)} needs a first parameter for the {what}")
+    _check_first(function, signature, what)
     parameters = Parameters(function, lambda parameter: parameter.name == first.name)
     parameters.check()
     return parameters.read

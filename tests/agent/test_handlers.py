@@ -37,6 +37,28 @@ def test_a_prompt_handler_that_does_not_take_a_turn_is_refused_when_it_is_regist
         Agent("wrong").prompt(function)
 
 
+async def takes_text(text: str) -> None: ...
+async def takes_blocks(blocks: list[dict[str, Any]]) -> None: ...
+async def takes_a_number_or_none(number: "int | None") -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "declared"),
+    [
+        (takes_text, "text: str"),
+        (takes_blocks, "blocks: list[dict[str, typing.Any]]"),
+        (takes_a_number_or_none, "number: int | None"),
+    ],
+)
+def test_a_handler_whose_first_parameter_is_declared_as_what_a_client_sends_is_refused(
+    function: Any, declared: str
+) -> None:
+    for register, what in (("prompt", "turn"), ("session", "session"), ("logout", "call")):
+        with pytest.raises(UsageError) as refused:
+            getattr(Agent("wrong"), register)(function)
+        assert str(refused.value) == f"the first argument of {function.__name__!r} is the {what}, and not {declared}"
+
+
 async def test_a_prompt_handler_may_take_more_than_a_turn_if_it_need_not() -> None:
     agent = Agent("more")
 
