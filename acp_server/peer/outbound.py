@@ -17,7 +17,7 @@ import anyio
 from acp_server.errors import ConnectionClosed, MalformedResponse, RequestTimeout, RpcError
 from acp_server.peer.writer import Writer
 from acp_server.tasks.scopes import Scopes
-from acp_server.tasks.spawn import Signal, Signals
+from acp_server.tasks.signal import Signal, Signals
 from acp_server.wire.ledger import OutgoingRequest, RequestState
 from acp_server.wire.messages import Response
 from acp_server.wire.state_machine import Answered, Endpoint

@@ -23,7 +23,7 @@ import anyio.lowlevel
 
 from acp_server.peer.stream import FeedingStream, Stream
 from acp_server.peer.writer import Writer
-from acp_server.tasks.spawn import Signals
+from acp_server.tasks.signal import Signals
 from acp_server.wire.framing import Block, Line, lines_in
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import Endpoint, Event, Outgoing, may_cancel, only_cancels

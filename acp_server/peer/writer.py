@@ -15,7 +15,7 @@ import anyio
 
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.stream import ImmediateStream, Stream
-from acp_server.tasks.spawn import Signal, Signals
+from acp_server.tasks.signal import Signal, Signals
 
 logger = logging.getLogger("acp_server.peer")
 

@@ -5,7 +5,7 @@ import asyncio
 import anyio
 import pytest
 
-from acp_server.tasks.spawn import Bell, Signal, Signals
+from acp_server.tasks.signal import Bell, Signal, Signals
 from tests.peer.ends import until
 
 pytestmark = pytest.mark.anyio
