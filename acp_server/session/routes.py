@@ -78,7 +78,7 @@ class AgentSide:
         """What the client can ask and tell. A method that the agent has nothing for is not there."""
         definition = self._definition
         if PROTOCOL_VERSION not in definition.versions:
-            from acp_server.session.v2.routes import uninitialized
+            from acp_server.session.v2.negotiation import uninitialized
 
             first = Route(initialize, register=self._speak_v2, direct=True)
             return Routes({"initialize": first}, missing=uninitialized)
@@ -133,7 +133,8 @@ class AgentSide:
 
     def _speak_v2(self, call: Call) -> None:
         """The client asks for version 2, or for one that there is not."""
-        from acp_server.session.v2.routes import Methods, Negotiation
+        from acp_server.session.v2.negotiation import Negotiation
+        from acp_server.session.v2.routes import Methods
 
         if self._sessions:
             raise InvalidRequest("The version of a connection does not change")

@@ -1,0 +1,162 @@
+"""`initialize` for a client that asks for version 2 or a later one (ACP v2, version negotiation).
+
+A connection speaks one version for ever. Which it is shows only in the answer, so nothing else is taken before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from acp_server.errors import InvalidRequest, RpcError, UnsupportedProtocolVersion
+from acp_server.peer.call import Register, Route, Routes
+from acp_server.schema.reading import problem, read
+from acp_server.session.negotiation import Greeting, as_v1, initialize
+
+if TYPE_CHECKING:
+    from acp_server.peer.call import Call
+    from acp_server.session.definition import AgentDefinition
+    from acp_server.session.negotiation import ClientProfile
+
+PROTOCOL_VERSION: Final = 2
+
+_ALL_SESSIONS: Final[dict[str, Any]] = {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}}
+"""What every client of version 2 can do, in the words of version 1."""
+
+_SHARED: Final = ("auth", "elicitation", "_meta")
+"""The capabilities of clients that both versions have."""
+
+
+def uninitialized(_method: str) -> RpcError:
+    """What a request is answered with that comes before the answer to `initialize`."""
+    return InvalidRequest("The connection is not initialized; wait for the answer to initialize")
+
+
+def requested(params: dict[str, Any], supported: tuple[int, ...]) -> int:
+    """The version that a client asks for. Raises InvalidParams for what is not a version, and
+    UnsupportedProtocolVersion for one that is below all of ours."""
+    version = params.get("protocolVersion")
+    if type(version) is not int or not 0 <= version <= 0xFFFF:
+        raise problem("protocolVersion", "Input should be a version of the protocol, an integer from 0 to 65535")
+    if version < min(supported):
+        raise UnsupportedProtocolVersion(data={"requested": version, "supported": list(supported)})
+    return version
+
+
+class Negotiation:
+    """A client that asks for version 2 or a later one. `live`: what can be asked on its connection, which changes with
+    each step. `routes`: what can be asked in version 2."""
+
+    def __init__(self, definition: AgentDefinition, profile: ClientProfile, live: Routes, routes: Routes) -> None:
+        self._definition = definition
+        self._profile = profile
+        self._live = live
+        self._waiting = Routes(
+            {"initialize": Route(initialize, register=self.register, direct=True)}, missing=uninitialized
+        )
+        again = {"initialize": Route(initialize, register=_refuse, direct=True)}
+        self._used = Routes(again | routes.requests, routes.notices)
+        # Until the first request, the client may say anew who it is.
+        fresh = {name: replace(route, register=self._first(route.register)) for name, route in routes.requests.items()}
+        self._fresh = Routes(self._waiting.requests | fresh, routes.notices)
+
+    def register(self, call: Call) -> None:
+        """Take note of what the client announces. Raises InvalidParams and InvalidRequest."""
+        from acp_server.schema.v2.initialization import InitializeRequest
+
+        request = call.request
+        if request.id is None or request.slot is not None:
+            raise InvalidRequest("Version 2 has neither batches nor null as the id of a request")
+        version = requested(call.params, self._definition.versions)
+        if version < PROTOCOL_VERSION:
+            raise InvalidRequest("The version of a connection does not change")
+        if version == PROTOCOL_VERSION:
+            # What a later version means by its parameters is not known: of that, what fits is taken.
+            read(InitializeRequest, call.params)
+        self._profile.learn(_known(call.params))
+        call.connection.endpoint.strict = True
+        self._live.become(self._waiting)
+        call.follower = _Greeting(self._answer, lambda: self._live.become(self._fresh))
+
+    def _answer(self) -> dict[str, Any]:
+        definition = self._definition
+        return {
+            "protocolVersion": PROTOCOL_VERSION,
+            "info": definition.info,
+            "capabilities": _capabilities(definition),
+            "authMethods": self._auth_methods(),
+            **definition.offers,
+        }
+
+    def _first(self, register: Register | None) -> Register:
+        def first(call: Call) -> None:
+            self._live.become(self._used)
+            if register is not None:
+                register(call)
+
+        return first
+
+    def _auth_methods(self) -> list[dict[str, Any]]:
+        methods = [_auth_method(method) for method in self._definition.auth_methods]
+        if not self._profile.capabilities.auth.terminal:
+            methods = [method for method in methods if method["type"] != "terminal"]
+        return methods
+
+
+class _Greeting(Greeting):
+    """When its answer is on its way, the connection is `ready`. It is not if that is an error, for a cancel."""
+
+    __slots__ = ("_is_good", "_make", "_ready")
+
+    def __init__(self, make: Callable[[], dict[str, Any]], ready: Callable[[], None]) -> None:
+        super().__init__(self._made)
+        self._make = make
+        self._ready = ready
+        self._is_good = False
+
+    def _made(self) -> dict[str, Any]:
+        self._is_good = True
+        return self._make()
+
+    def answered(self) -> None:
+        """See `Follower`."""
+        if self._is_good:
+            self._ready()
+
+
+def _refuse(_call: Call) -> None:
+    raise InvalidRequest("The connection is initialized")
+
+
+def _known(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of `initialize` in the form of version 1, as far as they mean something in version 2."""
+    told = as_v1({key: params[key] for key in ("protocolVersion", "info", "capabilities", "_meta") if key in params})
+    announced = told.get("clientCapabilities")
+    if not isinstance(announced, dict):
+        announced = {}
+    shared = {key: value for key, value in cast("dict[str, Any]", announced).items() if key in _SHARED}
+    return {**told, "clientCapabilities": {**shared, "session": _ALL_SESSIONS}}
+
+
+def _capabilities(definition: AgentDefinition) -> dict[str, Any]:
+    """What this agent can do: `AgentCapabilities` on the wire."""
+    capabilities: dict[str, Any] = {}
+    if definition.prompt is not None:
+        session: dict[str, Any] = {"delete": {}, "additionalDirectories": {}}
+        names = {"image": "image", "audio": "audio", "embedded_context": "embeddedContext"}
+        if definition.accepts:
+            session["prompt"] = {names[kind]: {} for kind in definition.accepts}
+        session["mcp"] = {kind: {} for kind in ("stdio", *definition.mcp) if kind != "sse"}
+        capabilities["session"] = session
+    if definition.extensions:
+        capabilities["_meta"] = definition.extensions
+    return capabilities
+
+
+def _auth_method(method: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {"type": "agent"}
+    told.update((("methodId" if key == "id" else key), value) for key, value in method.items())
+    if "env" in told:
+        told["env"] = [{"name": name, "value": value} for name, value in told["env"].items()]
+    return told
