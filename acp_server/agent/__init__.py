@@ -2,8 +2,8 @@
 
 How it works:
 
-- The decorators of `Agent` (`app`) fill in what the protocol's side calls; `declared` adapts functions to it, and looks
-  at values. Nothing runs before `run`, `serve` or `connect`.
+- The decorators of `Agent` (`app`) fill in what the protocol's side calls; `handlers` adapts functions to it. Nothing
+  runs before `run`, `serve` or `connect`.
 - As a program (`serve`), the agent takes what a process has. `process` keeps the program's own prints off the
   protocol, and hands signals to the event loop.
 - Bytes pass through `fd_stream` without threads. Where the loop cannot wait for a pipe, `threaded_stream` has a thread

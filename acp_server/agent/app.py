@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
-from acp_server.agent import declared
+from acp_server.agent import handlers, values
 from acp_server.errors import UsageError
 from acp_server.peer.call import Notice, Route
 from acp_server.peer.connection import Connection
@@ -63,25 +63,25 @@ class Agent:
         versions: Iterable[Literal[1, 2]] = (1, 2),
         second_prompts: Literal["hold", "refuse", "steer"] = "hold",
     ) -> None:
-        declared.check_texts(name, version, title)
+        values.check_texts(name, version, title)
         self.name = name
         self._connects: Final = mcp is True
         info = {"name": name, "version": version} | ({} if title is None else {"title": title})
         self.tools = Toolbox()
-        self.tools.approvals = declared.having("approvals", approvals, "get", "put")
+        self.tools.approvals = values.having("approvals", approvals, "get", "put")
         self._definition = AgentDefinition(
             info,
             self.tools.of,
-            declared.mcp_host,
-            accepts=declared.several("accepts", accepts, str),
-            mcp=("http", "sse") if mcp is True else declared.several("mcp", mcp or (), str),
-            versions=tuple(sorted({*declared.several("versions", versions, int)})),
+            handlers.mcp_host,
+            accepts=values.several("accepts", accepts, str),
+            mcp=("http", "sse") if mcp is True else values.several("mcp", mcp or (), str),
+            versions=tuple(sorted({*values.several("versions", versions, int)})),
             second_prompts=second_prompts,
-            kept_in=declared.store_of(store),
+            kept_in=values.store_of(store),
         )
         self._sides: dict[Peer, AgentSide] = {}
         if self._connects:
-            self.session(declared.connecting())
+            self.session(handlers.connecting())
 
     @property
     def store(self) -> SessionStore:
@@ -90,7 +90,7 @@ class Agent:
 
     @store.setter
     def store(self, store: SessionStore) -> None:
-        self._definition.kept_in = declared.store_of(store)
+        self._definition.kept_in = values.store_of(store)
 
     # -- what the agent does
 
@@ -108,8 +108,8 @@ class Agent:
         """
         if self._definition.prompt is not None:
             raise UsageError("there is a second @agent.prompt; an agent can have only one")
-        handler = declared.prompt_handler(function)
-        self._definition.prompt = declared.behind_servers(handler) if self._connects else handler
+        handler = handlers.prompt_handler(function)
+        self._definition.prompt = handlers.behind_servers(handler) if self._connects else handler
         return function
 
     def steer(self, function: F) -> F:
@@ -120,7 +120,7 @@ class Agent:
         Such messages come from clients that know the extension `_session/steering`. With `second_prompts="steer"`, a
         prompt of version 2 that arrives while a turn runs is one, too. What the function raises is the answer.
         """
-        self._definition.steer = declared.as_async(function, "steering handler", "turn", "message")
+        self._definition.steer = handlers.as_async(function, "steering handler", "turn", "message")
         return function
 
     def session(self, function: F) -> F:
@@ -133,9 +133,9 @@ class Agent:
         `Session.enter` or `Session.on_close`. If a handler raises, or the client cancels the request meanwhile, the
         session does not come to be. What it tells the client of the session comes right behind the answer.
         """
-        self._definition.open_session.append(declared.session_handler(function))
+        self._definition.open_session.append(handlers.session_handler(function))
         # It may add tools to its sessions, which is told to clients before there is one.
-        declared.offer_tool_cancel(self._definition, self.find_session)
+        handlers.offer_tool_cancel(self._definition, self.find_session)
         return function
 
     def method(self, name: str) -> Callable[[F], F]:
@@ -149,10 +149,10 @@ class Agent:
         still returns is dropped. At most 40 such functions run at once in one event loop; more wait their turn.
         """
 
-        declared.check_method(name)
+        values.check_method(name)
 
         def register(function: F) -> F:
-            self._add_method(name, Route(declared.method_handler(function)))
+            self._add_method(name, Route(handlers.method_handler(function)))
             return function
 
         return register
@@ -165,10 +165,10 @@ class Agent:
         parameters that do not fit are logged, and so is what the handler raises.
         """
 
-        declared.check_method(name)
+        values.check_method(name)
 
         def register(function: F) -> F:
-            self._definition.notifications.append((name, Notice(declared.notification_handler(function))))
+            self._definition.notifications.append((name, Notice(handlers.notification_handler(function))))
             return function
 
         return register
@@ -216,7 +216,7 @@ class Agent:
         self.tools.add(tool)
         definition = self._definition
         definition.auto_approve = definition.auto_approve or (bool(tool.approval) and tool.auto_approve)
-        declared.offer_tool_cancel(self._definition, self.find_session)
+        handlers.offer_tool_cancel(self._definition, self.find_session)
 
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
         """Add a method table written for jsonrpcserver's async dispatcher: functions returning `Success` or `Error`."""
@@ -228,25 +228,25 @@ class Agent:
     def modes(self, *modes: SessionMode) -> None:
         """Offer modes (ACP, Session Modes); the first is where a session starts. A session handler may change what its
         session offers (`Session.settings`)."""
-        self._definition.modes.extend(declared.modes_of(modes))
+        self._definition.modes.extend(values.modes_of(modes))
 
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
         raises, nothing changes. It need not be there: `Session.mode` tells the mode at any time."""
-        self._definition.set_mode = declared.as_async(function, "mode handler", "session", "id of the mode")
+        self._definition.set_mode = handlers.as_async(function, "mode handler", "session", "id of the mode")
         return function
 
     def config_options(self, *options: Option) -> None:
         """Offer config options (ACP, Session Config Options) with their defaults: `schema.SessionConfigSelect` and
         `SessionConfigBoolean`. Boolean ones are shown only to clients that support them; for others they have their
         defaults."""
-        self._definition.config_options.extend(declared.options_of(options))
+        self._definition.config_options.extend(values.options_of(options))
 
     def set_config_option(self, function: F) -> F:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
         raises, nothing changes. It need not be there: `Session.config` tells the value at any time."""
         takes = ("session", "id of the option", "value")
-        self._definition.set_config_option = declared.as_async(function, "option handler", *takes)
+        self._definition.set_config_option = handlers.as_async(function, "option handler", *takes)
         return function
 
     # -- who may use it
@@ -263,8 +263,8 @@ class Agent:
         """
 
         def register(function: F) -> F:
-            self._definition.auth_methods.append(declared.described({"id": id, "name": name}, description))
-            self._definition.authenticate[id] = declared.as_async(function, "login handler", "call")
+            self._definition.auth_methods.append(values.described({"id": id, "name": name}, description))
+            self._definition.authenticate[id] = handlers.as_async(function, "login handler", "call")
             self._definition.auth_required = self._definition.auth_required or required
             return function
 
@@ -281,7 +281,7 @@ class Agent:
     ) -> None:
         """Offer a login that the client runs in an interactive terminal, by starting this program once more with `args`
         and `env` added (ACP, Terminal authentication); exit status 0 means success. Told only to clients that can."""
-        method = declared.described({"type": "terminal", "id": id, "name": name}, description)
+        method = values.described({"type": "terminal", "id": id, "name": name}, description)
         if args:
             method["args"] = list(args)
         if env:
@@ -290,7 +290,7 @@ class Agent:
 
     def logout(self, function: F) -> F:
         """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""
-        self._definition.logout = declared.as_async(function, "logout handler", "call")
+        self._definition.logout = handlers.as_async(function, "logout handler", "call")
         return function
 
     # -- serving it

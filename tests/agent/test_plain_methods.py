@@ -8,7 +8,7 @@ import anyio.from_thread
 import pytest
 
 from acp_server import Agent, Call
-from acp_server.agent import declared
+from acp_server.agent import handlers
 from acp_server.errors import INTERNAL_ERROR, REQUEST_CANCELLED
 from tests.session.editor import QUICK, editing
 
@@ -115,7 +115,7 @@ async def test_a_plain_function_that_does_not_stop_is_answered_for_and_its_late_
 async def test_functions_that_hang_keep_their_threads_and_those_that_wait_for_one_can_be_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(declared, "_THREADS", 2)
+    monkeypatch.setattr(handlers, "_THREADS", 2)
     agent = Agent("threads")
     end = threading.Event()
     running: list[int] = []

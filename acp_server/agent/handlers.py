@@ -1,12 +1,9 @@
-"""What an author declares of an agent. Functions become what the protocol's side calls: prompt and session handlers,
-methods and notifications. Values are looked at.
+"""Turns the functions that agent authors write into what the protocol's side calls.
 
-That happens once, when they are declared, so that mistakes show when the program starts. Nothing is imported for it
-that an author's program has not imported by then. What an agent can announce is known in
-`acp_server.session.definition`.
+Those are prompt and session handlers, methods and notifications. It also has what an agent is given beyond what its
+author registers: the method that cancels one tool call, and with `mcp=True` the MCP servers that the client names.
 
-It also has what an agent is given beyond what its author registers: the method that cancels one tool call, and with
-`mcp=True` the MCP servers that the client names.
+It inspects a function once, at registration, so that mistakes show when the program starts.
 """
 
 from __future__ import annotations
@@ -14,10 +11,10 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import anyio.to_thread
@@ -30,15 +27,11 @@ from acp_server.tasks.generators import drain
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
 if TYPE_CHECKING:
-    from acp_server.schema.config_options import SessionMode
     from acp_server.session.definition import AgentDefinition, McpHost, PromptHandler, SessionHandler
     from acp_server.session.session import Session
-    from acp_server.session.settings import Option
     from acp_server.session.turn import Turn
 
 logger = logging.getLogger("acp_server.agent")
-
-T = TypeVar("T")
 
 
 def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
@@ -89,6 +82,8 @@ def _held(made: Any) -> AbstractAsyncContextManager[Any]:
 def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[None]]:
     """An async function from one that may be a plain one, which is called with `takes`, by their places. Raises
     UsageError if it cannot be. `what`: what its author calls it."""
+    if not callable(function):
+        raise UsageError(f"expected a function, got {type(function).__name__}")
     check_takes(function, what, *takes)
     if inspect.iscoroutinefunction(function):
         return function
@@ -106,10 +101,8 @@ _NUMBERS: Final = {1: "one argument", 2: "two arguments", 3: "three arguments"}
 
 
 def check_takes(function: Callable[..., Any], what: str, *arguments: str) -> None:
-    """Raise UsageError for what is not a function, and for one, by the name of `what` it is, that cannot be called
-    with these, by their places."""
-    if not callable(function):
-        raise UsageError(f"expected a function, got {type(function).__name__}")
+    """Raise UsageError for a function, by the name of `what` it is, that cannot be called with these, by their
+    places."""
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -205,76 +198,6 @@ def _reader(function: Callable[..., Any], what: str) -> Callable[[Mapping[str, A
     parameters = Parameters(function, lambda parameter: parameter.name == first.name)
     parameters.check()
     return parameters.read
-
-
-def check_texts(name: Any, version: Any, title: Any) -> None:
-    """Raise UsageError unless these can be told to clients, which want strings."""
-    for what, value in {"name": name, "version": version, "title": "" if title is None else title}.items():
-        if not isinstance(value, str):
-            raise UsageError(f"the {what} of an agent is a string, and not {value!r}")
-    if not name:
-        raise UsageError("an agent needs a name")
-
-
-def check_method(name: Any) -> None:
-    """Raise UsageError unless a method can have this name."""
-    if not isinstance(name, str) or not name:
-        given = "a function" if callable(name) else repr(name)
-        raise UsageError(f'expected the name of a method, as in @agent.method("_mine"), got {given}')
-
-
-def having(what: str, value: T, *methods: str) -> T:
-    """`value`. Raises UsageError unless it is None, or an object that has these methods."""
-    missing = [method for method in methods if not callable(getattr(value, method, None))]
-    if value is None or not (missing or isinstance(value, type)):
-        return value
-    lacks = "not a class" if isinstance(value, type) else f"which {value!r} has not"
-    raise UsageError(f"{what} must be an object with the methods {', '.join(methods)}, {lacks}")
-
-
-def store_of(value: T) -> T:
-    """`value`, a store of sessions or None. Raises UsageError for anything else."""
-    return having("store", value, "save", "load", "list", "delete")
-
-
-def several(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
-    """All of `values`. Raises UsageError unless they are several of this kind; one string is not."""
-    given: Any = values
-    if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
-        listed = tuple(cast("Iterable[T]", given))
-        if all(isinstance(value, kind) for value in listed):
-            return listed
-    raise UsageError(f"{what} must be a list of {'strings' if kind is str else 'numbers'}, and not {given!r}")
-
-
-def modes_of(values: tuple[SessionMode, ...]) -> tuple[SessionMode, ...]:
-    """`values`. Raises UsageError for anything that is not a mode."""
-    if values:
-        from acp_server.schema.config_options import SessionMode
-
-        _check_each(values, SessionMode, "a mode is a SessionMode")
-    return values
-
-
-def options_of(values: tuple[Option, ...]) -> tuple[Option, ...]:
-    """`values`. Raises UsageError for anything that is not a config option."""
-    if values:
-        from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect
-
-        kinds = (SessionConfigSelect, SessionConfigBoolean)
-        _check_each(values, kinds, "a config option is a SessionConfigSelect or a SessionConfigBoolean")
-    return values
-
-
-def described(method: dict[str, Any], description: str | None) -> dict[str, Any]:
-    """A way to log in, with its description if there is one."""
-    return method if description is None else {**method, "description": description}
-
-
-def _check_each(values: tuple[Any, ...], kind: Any, what: str) -> None:
-    for value in values:
-        if not isinstance(value, kind):
-            raise UsageError(f"{what} of acp_server.schema, and not {value!r}")
 
 
 CANCEL_TOOL_CALL: Final = "_tool_call/cancel"

@@ -1,0 +1,88 @@
+"""What an author says of an agent, looked at when the agent is made, so that mistakes show when the program starts.
+
+Nothing is imported for it that an author's program has not imported by then. What an agent can announce is known in
+`acp_server.session.definition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from acp_server.errors import UsageError
+
+if TYPE_CHECKING:
+    from acp_server.schema.config_options import SessionMode
+    from acp_server.session.settings import Option
+
+T = TypeVar("T")
+
+
+def check_texts(name: Any, version: Any, title: Any) -> None:
+    """Raise UsageError unless these can be told to clients, which want strings."""
+    for what, value in {"name": name, "version": version, "title": "" if title is None else title}.items():
+        if not isinstance(value, str):
+            raise UsageError(f"the {what} of an agent is a string, and not {value!r}")
+    if not name:
+        raise UsageError("an agent needs a name")
+
+
+def check_method(name: Any) -> None:
+    """Raise UsageError unless a method can have this name."""
+    if not isinstance(name, str) or not name:
+        given = "a function" if callable(name) else repr(name)
+        raise UsageError(f'expected the name of a method, as in @agent.method("_mine"), got {given}')
+
+
+def having(what: str, value: T, *methods: str) -> T:
+    """`value`. Raises UsageError unless it is None, or an object that has these methods."""
+    missing = [method for method in methods if not callable(getattr(value, method, None))]
+    if value is None or not (missing or isinstance(value, type)):
+        return value
+    lacks = "not a class" if isinstance(value, type) else f"which {value!r} has not"
+    raise UsageError(f"{what} must be an object with the methods {', '.join(methods)}, {lacks}")
+
+
+def store_of(value: T) -> T:
+    """`value`, a store of sessions or None. Raises UsageError for anything else."""
+    return having("store", value, "save", "load", "list", "delete")
+
+
+def several(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
+    """All of `values`. Raises UsageError unless they are several of this kind; one string is not."""
+    given: Any = values
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
+        listed = tuple(cast("Iterable[T]", given))
+        if all(isinstance(value, kind) for value in listed):
+            return listed
+    raise UsageError(f"{what} must be a list of {'strings' if kind is str else 'numbers'}, and not {given!r}")
+
+
+def modes_of(values: tuple[SessionMode, ...]) -> tuple[SessionMode, ...]:
+    """`values`. Raises UsageError for anything that is not a mode."""
+    if values:
+        from acp_server.schema.config_options import SessionMode
+
+        _check_each(values, SessionMode, "a mode is a SessionMode")
+    return values
+
+
+def options_of(values: tuple[Option, ...]) -> tuple[Option, ...]:
+    """`values`. Raises UsageError for anything that is not a config option."""
+    if values:
+        from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect
+
+        kinds = (SessionConfigSelect, SessionConfigBoolean)
+        _check_each(values, kinds, "a config option is a SessionConfigSelect or a SessionConfigBoolean")
+    return values
+
+
+def described(method: dict[str, Any], description: str | None) -> dict[str, Any]:
+    """A way to log in, with its description if there is one."""
+    return method if description is None else {**method, "description": description}
+
+
+def _check_each(values: tuple[Any, ...], kind: Any, what: str) -> None:
+    for value in values:
+        if not isinstance(value, kind):
+            raise UsageError(f"{what} of acp_server.schema, and not {value!r}")
