@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import AsyncGeneratorType
+from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -82,15 +82,13 @@ def _held(made: Any) -> AbstractAsyncContextManager[Any]:
 def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[None]]:
     """An async function from one that may be a plain one, which is called with `takes`, by their places. Raises
     UsageError if it cannot be. `what`: what its author calls it."""
-    if not callable(function):
-        raise UsageError(f"expected a function, got {type(function).__name__}")
     check_takes(function, what, *takes)
+    _check_returns(function)
     if inspect.iscoroutinefunction(function):
         return function
 
     async def call(*args: Any) -> None:
-        pending = function(*args)
-        if inspect.isawaitable(pending):
+        if (pending := _begun(function, *args)) is not None:
             await pending
 
     call.__qualname__ = name_of(function)
@@ -101,8 +99,10 @@ _NUMBERS: Final = {1: "one argument", 2: "two arguments", 3: "three arguments"}
 
 
 def check_takes(function: Callable[..., Any], what: str, *arguments: str) -> None:
-    """Raise UsageError for a function, by the name of `what` it is, that cannot be called with these, by their
-    places."""
+    """Raise UsageError for what is not a function, and for one, by the name of `what` it is, that cannot be called
+    with these, by their places."""
+    if not callable(function):
+        raise UsageError(f"expected a function, got {type(function).__name__}")
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -129,6 +129,22 @@ def _check_first(function: Callable[..., Any], signature: inspect.Signature, wha
         raise UsageError(f"the first argument of {name_of(function)!r} is the {what}, and not {first.name}: {declared}")
 
 
+def _check_returns(function: Callable[..., Any]) -> None:
+    """Raise UsageError for a function that yields. Its body would never run: a login without its check lets all in."""
+    called = getattr(function, "__call__", None)  # noqa: B004 - of an object, where the body may be
+    if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in (function, called)):
+        raise UsageError(f"{name_of(function)} must return its result, not yield it")
+
+
+def _begun(function: Callable[..., Any], *args: Any, **arguments: Any) -> Awaitable[Any] | None:
+    """Call a function; what is left to await of it, if it is async. Raises UsageError where it gives a generator, as
+    one may that was wrapped, for no part of that has run."""
+    made = function(*args, **arguments)
+    if isinstance(made, (GeneratorType, AsyncGeneratorType)):
+        raise UsageError(f"{name_of(function)} must return its result, not yield it")
+    return made if inspect.isawaitable(made) else None
+
+
 _THREADS: Final = 40
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("acp_server method threads")
 """Our own, for a function that hangs must not take a thread from the rest of the program."""
@@ -141,8 +157,7 @@ def method_handler(function: Callable[..., Any]) -> Handler:
     anything that JSON can express, pydantic models and dataclasses included. A plain `def` runs in a worker thread,
     which keeps its place until the function ends, also when the request is answered without it.
     """
-    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise UsageError(f"{name_of(function)} must return its result, not yield it")
+    _check_returns(function)
     read = _reader(function, "call")
     is_async = inspect.iscoroutinefunction(function)
 
@@ -163,6 +178,7 @@ def method_handler(function: Callable[..., Any]) -> Handler:
 def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
     """A notification's handler from a function of a connection and typed, named parameters. What does not fit is
     logged."""
+    _check_returns(function)
     read = _reader(function, "connection")
 
     def handler(connection: Any, params: Any) -> Awaitable[None] | None:
@@ -172,8 +188,7 @@ def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
             # The peer's mistake and not the handler's; a notification has no answer.
             logger.warning("parameters that do not fit %s: %s", name_of(function), error.data)
             return None
-        pending = function(connection, **arguments)
-        return pending if inspect.isawaitable(pending) else None
+        return _begun(function, connection, **arguments)
 
     return handler
 
@@ -190,7 +205,10 @@ def _limiter() -> anyio.CapacityLimiter:
 def _reader(function: Callable[..., Any], what: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Checks received parameters against the annotations of all of a function's parameters but the first, and returns
     what to call it with. Raises UsageError if the function cannot be called like that. `what`: the first argument."""
-    signature = inspect.signature(function)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"expected a function, got {function!r}: {error}") from error
     first = next(iter(signature.parameters.values()), None)
     if first is None or first.kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
         raise UsageError(f"{name_of(function)} needs a first parameter for the {what}")

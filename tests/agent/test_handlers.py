@@ -1,7 +1,7 @@
 """Functions of agent authors become prompt handlers."""
 
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
@@ -57,6 +57,40 @@ def test_a_handler_whose_first_parameter_is_declared_as_what_a_client_sends_is_r
         with pytest.raises(UsageError) as refused:
             getattr(Agent("wrong"), register)(function)
         assert str(refused.value) == f"the first argument of {function.__name__!r} is the {what}, and not {declared}"
+
+
+async def stream(turn: Turn) -> AsyncIterator[str]:
+    yield "said"
+
+
+async def refuses(call: Any, *_: Any) -> AsyncIterator[str]:
+    yield "before it refuses"
+    raise ValueError("refused")
+
+
+class Refusing:
+    def __call__(self, call: Any, *_: Any) -> Iterator[str]:
+        yield "before it refuses"
+        raise ValueError("refused")
+
+
+@pytest.mark.parametrize("handler", [refuses, Refusing()])
+def test_a_login_or_a_choice_whose_handler_yields_is_refused_for_its_check_would_never_run(handler: Any) -> None:
+    agent = Agent("wrong")
+    for register in (agent.authenticate("login", name="Log in"), agent.logout, agent.set_mode, agent.set_config_option):
+        with pytest.raises(UsageError, match="must return its result, not yield it"):
+            register(handler)
+
+
+async def test_a_login_that_gives_a_generator_all_the_same_lets_no_client_in() -> None:
+    agent = Agent("strict")
+    agent.prompt(stream)
+    agent.authenticate("login", name="Log in", required=True)(lambda call: refuses(call))
+    async with editing(agent) as editor:
+        refused = await editor.client.ask("authenticate", {"methodId": "login"})
+        assert refused["error"] == {"code": -32603, "message": "Internal error"}
+        refused = await editor.client.ask("session/new", {"cwd": "/", "mcpServers": []})
+        assert refused["error"]["code"] == -32000
 
 
 async def test_a_prompt_handler_may_take_more_than_a_turn_if_it_need_not() -> None:

@@ -158,12 +158,15 @@ async def generator(call: Call) -> AsyncIterator[int]:
         (many, "args cannot be passed by name"),
         (unknown_type, "the type of a is not known: name 'OnlyForTypeCheckers' is not defined"),
         (generator, "must return its result, not yield it"),
+        (5, "^expected a function, got 5: "),
+        (dict, "^expected a function, got <class 'dict'>: "),
         (lambda call: (yield), "must return its result, not yield it"),
     ],
 )
 def test_a_function_that_cannot_be_a_method_is_refused_when_it_is_registered(function: Any, complaint: str) -> None:
-    with pytest.raises(UsageError, match=complaint):
-        Agent("wrong").method("_m")(function)
+    for register in (Agent("wrong").method, Agent("wrong").notification):
+        with pytest.raises(UsageError, match=complaint.replace("the call", "the c\\w+")):
+            register("_m")(function)
 
 
 # Results
