@@ -60,6 +60,10 @@ class Connection(Peer):
             self.limits.flush,
         )
         self._reading = anyio.CancelScope()
+        self._all_read = anyio.Event()
+        """Set when nothing more is read."""
+        self._ending = anyio.Event()
+        """Set then, and when the connection begins to close."""
         self._closing: Cause | None = None
         self._patience = 0.0
         self._begun = False
@@ -76,34 +80,24 @@ class Connection(Peer):
         if self._begun:
             raise RuntimeError("a connection runs only once")
         self._begun = True
-        # Its requests need not wait less because it was started by the handler of another connection's notification.
-        token = in_notification.set(False)
         self._house.spawn(self.writer.run)
+        # A task of its own, which a cancel of this one does not reach: cleaning up may need answers.
+        self._house.spawn(self._read_all)
         try:
-            with self._reading:
-                await self._reader.run()
+            await self._ending.wait()
             if self._closing is None:
-                self._pending.lose()
-                self._inbound.close()
                 have_begun = True
                 with anyio.move_on_after(self.limits.closing):
                     have_begun = await self._inbound.begun(self.limits.drain)
                 if have_begun:
                     with anyio.move_on_after(self.limits.drain):
                         await self._idle()
-        except BaseException as error:
-            # Cancelled from outside, or the input is broken: in neither case is there anything left to wait for.
-            self._cancel_all(Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN)
-            failures = list(failures_in(error))
-            if len(failures) == 1 and failures[0] is not error:
-                # A reader that is behind has two tasks, whose group it came in.
-                raise failures[0] from None
+        except BaseException:
+            # Cancelled from outside.
+            self._cancel_all(Cause.SHUTDOWN)
             raise
         finally:
-            try:
-                await self._wind_down()
-            finally:
-                in_notification.reset(token)
+            await self._wind_down()
         if self._fatal is not None:
             raise self._fatal
 
@@ -115,12 +109,27 @@ class Connection(Peer):
     def _close(self, cause: Cause) -> None:
         if self._closing is None:
             self._cancel_all(cause)
-            if self._begun:
-                # Reading goes on while they clean up, for cleaning up may need answers.
-                self._house.spawn(self._stop_reading)
-            else:
+            if not self._begun:
                 self._reading.cancel()
                 self._pending.close()
+
+    async def _read_all(self) -> None:
+        # What the peer asks for need not wait less because this was started by the handler of another connection's
+        # notification.
+        in_notification.set(False)
+        try:
+            with self._reading:
+                await self._reader.run()
+                self._pending.lose()
+                self._inbound.close()
+        except BaseException as error:
+            self._cancel_all(Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN)
+            # A reader that is behind has two tasks, whose group it came in.
+            failures = list(failures_in(error))
+            self._fatal = self._fatal or (failures[0] if len(failures) == 1 else error)
+        finally:
+            self._all_read.set()
+            self._ending.set()
 
     def _settle(self) -> None:
         """The reader is through with a chunk or a slice: what was cancelled in it ends, what was asked for begins."""
@@ -169,6 +178,7 @@ class Connection(Peer):
         """Cancel what runs for the peer, and refuse what comes. It may clean up for as long as the patience lasts."""
         if self._closing is None:
             self._closing = cause
+            self._ending.set()
             self._patience = self._house.time() + self.limits.grace
             self._inbound.close()
             self._notifications.node.cancel(cause)
@@ -190,6 +200,11 @@ class Connection(Peer):
         self._cancel_all(Cause.CLOSED)
         try:
             with grace(2 * (limits.grace + limits.flush) + 1):
+                if not self._all_read.is_set():
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(self._stop_reading)
+                        await self._all_read.wait()
+                        tasks.cancel_scope.cancel()
                 if self._closing is not Cause.CLOSED:
                     # The peer is still there: what is cancelled withdraws what it has asked for.
                     await self._last_rounds(lambda: not self.endpoint.ledger.outgoing)
@@ -214,6 +229,7 @@ class Connection(Peer):
                     await self.lasting.wait_idle()
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
+            self._reading.cancel()
             self._pending.lose()
             self.tree.finish_cancels()
             self.watchdog.finish_now()
