@@ -142,6 +142,8 @@ class Session:
 
         Raises SessionClosed and ConnectionClosed.
         """
+        if self.updates.flooded:
+            await self.updates.room()
         self.updates.send(update.to_wire())
         if self.updates.crowded:
             await self.updates.room()

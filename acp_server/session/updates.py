@@ -35,6 +35,10 @@ _NEEDS: Final = {"notice": "notices", "compaction_update": "compaction", "compac
 """Kinds of update that only some clients understand, and what those announce under `clientCapabilities.session`."""
 
 
+_FLOOD: Final = 2 * HIGH_WATER
+"""Bytes on their way to the client above which handlers wait before they add to them."""
+
+
 class Speech(Protocol):
     """What is said in one turn, on its way to the client: see `Updates`, which has it."""
 
@@ -113,6 +117,12 @@ class Updates:
     def crowded(self) -> bool:
         """Whether the client is behind with reading, so that a handler that says much should wait for `room`."""
         return self._writer.size > HIGH_WATER
+
+    @property
+    def flooded(self) -> bool:
+        """Whether so much is on its way that a handler must wait for `room` before it says more. A handler that was
+        cancelled does not wait behind what it says: it may have last words. But it may not go on."""
+        return self._writer.size > _FLOOD
 
     async def room(self) -> None:
         """Wait until the client has caught up. Raises ConnectionClosed."""
@@ -194,8 +204,8 @@ class TurnUpdates:
 
         An update that only some clients understand (a notice, a compaction) is not sent to the others.
         """
-        if self.record.ended_at is not None:
-            await self._refuse()
+        if self.record.ended_at is not None or self._updates.flooded:
+            await self._hold_back()
         self.put(update)
         now = time.monotonic()
         if now > self._pause_at or self._updates.crowded:
@@ -212,8 +222,8 @@ class TurnUpdates:
         self.record.add(wire, self._speech.send(wire))
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
-        if self.record.ended_at is not None:
-            await self._refuse()
+        if self.record.ended_at is not None or self._updates.flooded:
+            await self._hold_back()
         if not text:
             # Nothing to show, but a handler that says nothing over and over must not starve the others.
             await anyio.lowlevel.checkpoint()
@@ -230,6 +240,13 @@ class TurnUpdates:
             await self._updates.room()
         else:
             await anyio.lowlevel.checkpoint()
+
+    async def _hold_back(self) -> None:
+        """Nothing is said now: wait until the client has caught up, or raise TurnEnded."""
+        if self.record.ended_at is None:
+            await self._updates.room()
+        if self.record.ended_at is not None:
+            await self._refuse()
 
     async def _refuse(self) -> NoReturn:
         # For the same reason: it may be that the handler catches this and goes on talking.

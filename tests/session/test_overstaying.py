@@ -1,13 +1,15 @@
 """A prompt whose handler outstays its time has one deadline, however it was cancelled, and its answer says the same."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server import Agent, Limits, Turn
-from tests.session.editor import editing
+from acp_server import Agent, Limits, Turn, schema
+from tests.session.editor import CANCELLED, editing
 
 pytestmark = pytest.mark.anyio
 
@@ -98,3 +100,66 @@ async def test_one_that_is_being_cancelled_when_the_connection_ends_has_the_grac
         finally:
             stubborn.go_on.set()
             await editor.connection.work.wait_idle()
+
+
+CHUNK = schema.AgentMessageChunk(content=schema.TextContent(text="x" * 10_000))
+
+
+@pytest.mark.behaviour("K7")
+@pytest.mark.parametrize("piece", ["x" * 10_000, CHUNK])
+@pytest.mark.parametrize("how", ["yield", "show", "session"])
+async def test_a_handler_that_takes_no_notice_of_its_cancel_is_held_back_by_a_client_that_does_not_read(
+    how: str, piece: Any
+) -> None:
+    agent = Agent("talks on")
+    hits = 0
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> AsyncIterator[Any]:
+        nonlocal hits
+        while hits < 200:
+            try:
+                if how == "yield":
+                    yield piece
+                elif how == "show":
+                    await turn.show(piece)
+                else:
+                    await turn.session.update(CHUNK)
+            except anyio.get_cancelled_exc_class():
+                hits += 1
+
+    async with editing(agent, LONG) as editor:
+        session = await editor.open()
+        editor.stream.stall_sending()
+        id = await editor.prompt(session)
+        await editor.stream.stalled.wait()
+        await editor.cancel(session)
+        while hits < 200:
+            await anyio.lowlevel.checkpoint()
+        assert editor.connection.writer.size < 200_000
+        editor.stream.release()
+        assert await editor.answer(id) == CANCELLED
+
+
+@pytest.mark.behaviour("K7")
+async def test_what_a_cancelled_handler_says_last_goes_out_although_the_client_is_behind() -> None:
+    agent = Agent("says goodbye")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> AsyncIterator[str]:
+        try:
+            while True:
+                yield "x" * 10_000
+        finally:
+            await turn.say("goodbye")
+
+    async with editing(agent, LONG) as editor:
+        session = await editor.open()
+        editor.stream.stall_sending()
+        id = await editor.prompt(session)
+        await anyio.wait_all_tasks_blocked()
+        await editor.cancel(session)
+        await anyio.wait_all_tasks_blocked()
+        editor.stream.release()
+        assert await editor.answer(id) == CANCELLED
+        assert editor.said()[-1] == "goodbye"
