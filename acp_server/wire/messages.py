@@ -78,9 +78,10 @@ class Invalid:
 
 @dataclass(slots=True, eq=False)
 class Ignored:
-    """A message that cannot be acted on and must not be answered either."""
+    """A message that cannot be acted on and must not be answered either. `notification`: if it would have been one."""
 
     reason: str
+    notification: Notification | None = None
 
 
 Message: TypeAlias = Request | Notification | Response | Invalid | Ignored

@@ -6,7 +6,7 @@ It joins framing, codec, ledger and batches. It runs nothing and waits for nothi
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeGuard, cast
@@ -131,13 +131,14 @@ class Endpoint:
             if isinstance(message, Response):
                 return (self._response(message),)
             return (Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error),)
+        read = classify
         if len(line) > 2 * MOST_NESTED and codec.nests_more(MOST_NESTED, line, value):
-            return (self._too_much(value),)
+            read = _too_much
         if type(value) is list and value:
             if self.strict:
                 return (self._event(Invalid(INVALID_REQUEST, _NO_BATCHES)),)
-            return self._batch(cast("list[Any]", value), len(line))
-        message = classify(value)
+            return self._batch(cast("list[Any]", value), len(line), read)
+        message = read(value)
         # Nearly all that comes is one of these three. They may come by the ten thousand, so they take no step more.
         if type(message) is Notification or (
             type(message) is Request
@@ -150,19 +151,7 @@ class Endpoint:
             return (self._response(message),)
         return (self._event(message, len(line)),)
 
-    def _too_much(self, value: Any) -> Event:
-        """For one of which its kind and its id are all that is looked at."""
-        problem = f"more than {MOST_NESTED} objects and arrays"
-        message = classify(value)
-        if isinstance(message, Notification):
-            return Dropped(problem, message)
-        if isinstance(message, Response):
-            message = Response(message.id, malformed=problem)
-        elif not isinstance(message, Ignored):
-            message = Invalid(INVALID_REQUEST, f"Invalid request: {problem}", message.id)
-        return self._event(message)
-
-    def _batch(self, values: list[Any], size: int) -> Iterator[Event]:
+    def _batch(self, values: list[Any], size: int, read: Callable[[Any], Message]) -> Iterator[Event]:
         if len(values) > BATCH_LIMIT:
             message = f"Invalid request: more than {BATCH_LIMIT} messages in one batch"
             yield self._event(Invalid(INVALID_REQUEST, message))
@@ -170,7 +159,7 @@ class Endpoint:
         full = self._batches.full
         batch = self._batches.begin()
         for value in values:
-            message = classify(value)
+            message = read(value)
             if full and isinstance(message, Request):
                 message = Invalid(INTERNAL_ERROR, _BATCHES_FULL, message.id, _FULL)
             event = self._event(message, size // len(values))
@@ -201,7 +190,7 @@ class Endpoint:
         if isinstance(message, Response):
             return self._response(message)
         if isinstance(message, Ignored):
-            return Dropped(message.reason)
+            return Dropped(message.reason, message.notification)
         if message.id is None and message.data is None:
             return Outgoing(_plain_error_frame(message.code, message.message))
         error: dict[str, Any] = {"code": message.code, "message": message.message}
@@ -265,6 +254,19 @@ class Endpoint:
         if not slot.has_room(frame):
             frame = _error_frame(request.id, {"code": INTERNAL_ERROR, "message": _BATCHES_FULL, "data": _FULL})
         return slot.fill(frame)
+
+
+def _too_much(value: Any) -> Message:
+    """What a value is that is in a line with too much in it: its kind and its id are all that counts."""
+    problem = f"more than {MOST_NESTED} objects and arrays"
+    message = classify(value)
+    if isinstance(message, Notification):
+        return Ignored(problem, message)
+    if isinstance(message, Response):
+        return Response(message.id, malformed=problem)
+    if isinstance(message, Ignored):
+        return message
+    return Invalid(INVALID_REQUEST, f"Invalid request: {problem}", message.id)
 
 
 def may_cancel(block: Block) -> TypeGuard[bytes | bytearray]:

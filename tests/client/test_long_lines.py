@@ -57,14 +57,15 @@ async def test_a_turn_of_which_an_update_was_too_long_does_not_look_complete(
     assert caplog.text.count("a line of more than 2000 bytes of the agent was dropped, session 'sess_1'") == 1
 
 
+@pytest.mark.parametrize("in_a_batch", [False, True])
 async def test_a_turn_of_which_an_update_had_too_much_in_it_does_not_look_complete(
-    caplog: pytest.LogCaptureFixture,
+    in_a_batch: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = {"sessionUpdate": "tool_call_update", "toolCallId": "a", "rawOutput": [[]] * MOST_NESTED}
     async with talking("a", "b", limit=1 << 20) as (agent, peer):
         async with agent.sessions["a"].prompt("hello") as one, agent.sessions["b"].prompt("hello") as two:
             prompts = [await peer.expect_request("session/prompt") for _ in range(2)]
-            await peer.send(shown(table, "a"))
+            await peer.stream.send(line([shown(table, "a")] if in_a_batch else shown(table, "a")))
             for prompt in prompts:
                 await peer.finish(prompt)
             with pytest.raises(MalformedResponse, match="more than 100000 objects and arrays came before it"):
@@ -72,6 +73,16 @@ async def test_a_turn_of_which_an_update_had_too_much_in_it_does_not_look_comple
             assert (await two.wait()).stop_reason == "end_turn"
         assert not [message for message in peer.received if "error" in message]
     assert "objects and arrays of the agent was dropped, session 'a'" in caplog.text
+
+
+@pytest.mark.behaviour("A12")
+async def test_an_answer_in_a_batch_with_too_much_in_it_is_an_error_to_who_waits_for_it() -> None:
+    async with talking("a", limit=1 << 20) as (agent, peer), agent.sessions["a"].prompt("hello") as turn:
+        prompt = await peer.expect_request("session/prompt")
+        result = {"stopReason": "end_turn", "_meta": {"table": [[]] * MOST_NESTED}}
+        await peer.stream.send(line([{"jsonrpc": "2.0", "id": prompt["id"], "result": result}]))
+        with anyio.fail_after(10), pytest.raises(MalformedResponse, match="more than 100000 objects and arrays"):
+            await turn.wait()
 
 
 async def test_the_next_turn_and_those_of_other_sessions_are_not_concerned() -> None:

@@ -83,7 +83,31 @@ def test_a_response_is_malformed_and_its_request_answered(id_is_first: bool) -> 
     assert event.response.malformed == f"more than {MOST_NESTED} objects and arrays"
 
 
-def test_a_batch_counts_as_a_whole() -> None:
-    one = holding([{}] * (MOST_NESTED // 2), method="m")
-    (event,) = events([one, one])
+@pytest.mark.behaviour("A12", "H3")
+def test_a_batch_counts_as_a_whole_and_each_member_is_treated_as_if_it_came_alone() -> None:
+    endpoint = Endpoint()
+    asked = OutgoingRequest("m")
+    endpoint.request(asked, None)
+    one = holding([{}] * (MOST_NESTED // 2), method="update")
+    answer = {"jsonrpc": "2.0", "id": asked.id, "result": {}}
+    wrong = holding([], id=2, method=[])
+    first, second, answered, refused = events([one, one, holding([], id=1, method="m"), answer, wrong], endpoint)
+    for dropped in (first, second):
+        assert isinstance(dropped, Dropped)
+        assert dropped.notification is not None
+        assert dropped.notification.method == "update"
+    assert isinstance(answered, Answered)
+    assert answered.request is asked
+    assert answered.response.malformed == f"more than {MOST_NESTED} objects and arrays"
+    assert isinstance(refused, Outgoing)
+    assert [(each["id"], each["error"]["code"]) for each in json.loads(refused.frame)] == [
+        (1, INVALID_REQUEST),
+        (2, INVALID_REQUEST),
+    ]
+    assert not endpoint.incoming
+
+
+def test_a_batch_of_too_many_messages_with_too_much_in_them_is_one_error() -> None:
+    (event,) = events([{}] * (MOST_NESTED + 1))
     assert isinstance(event, Outgoing)
+    assert json.loads(event.frame)["error"]["message"] == "Invalid request: more than 1000 messages in one batch"
