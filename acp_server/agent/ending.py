@@ -9,7 +9,8 @@ lead one, as all that this library starts do. It would also take the program out
 A subreaper exists on Linux only, and is handed daemons too. The tree costs nothing until the end, changes nothing about
 the process, and holds whatever started them: anyio, asyncio, trio, `subprocess`, `multiprocessing`, a thread. What has
 detached itself goes on: a daemon is known by its parent, which has ended on purpose. A child in a session of its own is
-not a daemon yet, and ends.
+not a daemon yet, and ends. So does what a shell runs that is killed because the end cancels what waits for it: the tree
+is also read before that.
 """
 
 from __future__ import annotations
@@ -138,9 +139,11 @@ _LOOP_ENDS: Final = 2.0
 
 
 class Ending:
-    """The deadlines of one process that serves within `limits`."""
+    """The deadlines of one process that serves within `limits`. `on_begin` is called when its end begins, before what
+    runs in it is cancelled."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, on_begin: Callable[[], object] | None = None) -> None:
+        self._on_begin = on_begin
         self._to_hear = limits.grace + _LOOP_ENDS
         # What the connection allows itself, twice over: beyond that it is stuck.
         self._longest = 2 * limits.closing + 2 * _LOOP_ENDS
@@ -193,6 +196,9 @@ class Ending:
 
     def begin(self, code: int) -> None:
         """The connection closes. Has an effect only once."""
+        if self._on_begin is not None:
+            on_begin, self._on_begin = self._on_begin, None
+            on_begin()
         self._closing.arm(self._longest, code, "closing takes too long")
 
     def outside(self, deadline: Deadline) -> None:
@@ -223,27 +229,41 @@ _ROUNDS: Final = 5
 """How often to look again for children that were started meanwhile, as a pool of processes does."""
 
 
-def end_children_with_us() -> None:
-    """Have no child of this process outlive it, unless the process is ended by a signal that cannot be caught."""
-    before_exit(_end)
+class Children:
+    """What this process has started, and that, and so on."""
 
+    def __init__(self) -> None:
+        self._seen: list[Process] = []
 
-def _end() -> None:
-    if not _has_children():
-        return
-    found = _children()
-    for process in found:
-        _send(process, kill=False)
-    end = time.monotonic() + _TERMINATED
-    while time.monotonic() < end and any(map(_lives, found)):
-        time.sleep(_GLANCE)
-    for _ in range(_ROUNDS):
-        # The first time also those that have ended: the groups that they led may have other members.
-        for process in found:
-            _send(process, kill=True)
-        found = [process for process in _children() if _lives(process)]
+    def end_with_us(self) -> None:
+        """Have none of them outlive this process, unless it is ended by a signal that cannot be caught."""
+        before_exit(self._end)
+
+    def look(self) -> None:
+        """What is there now ends with us also if it has lost its parent by then. Never raises."""
+        try:
+            self._seen = _children() if _has_children() else []
+        except Exception:
+            logger.exception("looking for child processes failed")
+
+    def _end(self) -> None:
+        found = [process for process in self._seen if _lives(process)]
+        if _has_children():
+            found = list({*found, *_children()})
         if not found:
             return
+        for process in found:
+            _send(process, kill=False)
+        end = time.monotonic() + _TERMINATED
+        while time.monotonic() < end and any(map(_lives, found)):
+            time.sleep(_GLANCE)
+        for _ in range(_ROUNDS):
+            # The first time also those that have ended: the groups that they led may have other members.
+            for process in found:
+                _send(process, kill=True)
+            found = [process for process in _children() if _lives(process)]
+            if not found:
+                return
 
 
 def _has_children() -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 import anyio
 
-from acp_server.agent.ending import Deadline, Ending, end_children_with_us, exit_now, outlast
+from acp_server.agent.ending import Children, Deadline, Ending, exit_now, outlast
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
 from acp_server.agent.process import Signals, StandardIO
@@ -116,7 +116,8 @@ def run(
     # For good: what is logged at the very end does not wait either.
     log = UnblockedLog()
     limits = limits or Limits()
-    ending = Ending(limits)
+    children = Children()
+    ending = Ending(limits, children.look)
     signals = Signals(ending.alarm)
     code = 1
 
@@ -133,7 +134,7 @@ def run(
     # look at what is neither young nor old comes often: it holds the loop for 10 ms then, and not for 70.
     gc.freeze()
     gc.set_threshold(10_000, 4, 250)
-    end_children_with_us()
+    children.end_with_us()
     # Before the loop is there, so that it does not take the interrupt for itself, and has nothing to give back.
     signals.take()
     atexit.register(signals.ignore)

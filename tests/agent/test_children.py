@@ -43,6 +43,19 @@ def test_no_process_that_it_has_started_outlives_an_agent(backend: str, end: str
 
 
 @BACKENDS
+@pytest.mark.parametrize("end", ["input", "signal"])
+def test_what_a_shell_runs_ends_with_the_agent_whose_end_kills_the_shell(backend: str, end: str) -> None:
+    with started([sys.executable, FAMILY, backend]) as agent:
+        pid = begin(agent, 1, "shell")
+        if end == "input":
+            agent.close_input()
+        else:
+            agent.signal(signal.SIGTERM)
+        assert agent.exit_code() == (0 if end == "input" else 143)
+        gone(pid)
+
+
+@BACKENDS
 def test_what_has_detached_itself_goes_on(backend: str) -> None:
     with started([sys.executable, FAMILY, backend]) as agent:
         command = agent.call(1, "others")[0]

@@ -35,6 +35,14 @@ async def shielded(call: Call) -> Any:
             await process.wait()
 
 
+async def shell(call: Call) -> Any:
+    """A shell, which a cancel kills, and what it runs, which is nobody's child then."""
+    async with await anyio.open_process(["sh", "-c", "sleep 1000 & echo $!; wait"]) as process:
+        assert process.stdout is not None
+        call.notify_peer("started", {"pid": int(await process.stdout.receive())})
+        await process.wait()
+
+
 async def native(call: Call) -> Any:
     """A command in a task that is not the library's, and that does not end."""
 
@@ -104,7 +112,7 @@ class Family:
     """Servable."""
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
-        handlers = (shielded, native, others, daemon, forked, blocked)
+        handlers = (shielded, shell, native, others, daemon, forked, blocked)
         return Connection(stream, Routes({function.__name__: Route(function) for function in handlers}), limits)
 
     def interrupt(self, connection: Connection) -> bool:
