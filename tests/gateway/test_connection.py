@@ -323,3 +323,22 @@ async def test_requests_one_behind_the_other_are_answered_one_after_the_other() 
         await stream.send(POST + b"Content-Length: 4\r\n\r\n\n\n\r\n" + second)
         assert (await all_of(stream)).count(b"HTTP/1.1 200") == 2
     assert app.scope["path"] == "/second"
+
+
+async def test_what_a_client_sends_at_once_is_taken_in_small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk of one byte costs as much as a large one, and all that is taken at once is parsed at once."""
+    portions: list[int] = []
+    take = Connection.data_received
+
+    def noted(self: Connection, data: bytes) -> None:
+        portions.append(len(data))
+        take(self, data)
+
+    monkeypatch.setattr(Connection, "data_received", noted)
+    app = App()
+    async with serve(app) as connect, await connect() as stream:
+        body = b"1\r\n \r\n" * 10_000 + b"0\r\n\r\n"
+        await stream.send(POST + b"Transfer-Encoding: chunked\r\n\r\n" + body)
+        app.may_answer.set()
+        assert (await all_of(stream)).startswith(b"HTTP/1.1 200")
+    assert max(portions) <= 16 * 1024
