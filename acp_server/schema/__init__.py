@@ -123,3 +123,4 @@ area_of, _load, __dir__ = offer(__name__, _NAMES)
 
 if not TYPE_CHECKING:  # A type checker that saw this would take every name for a public one.
     __getattr__ = _load
+    __all__ = [name for names in _NAMES.values() for name in names.split()]

@@ -61,6 +61,14 @@ def test_every_file_with_public_names_is_offered_to_type_checkers_too() -> None:
         assert f"    from acp_server.schema.{area} import *" in source
 
 
+@pytest.mark.parametrize("package", ["acp_server.schema", "acp_server.schema.v2"])
+def test_importing_all_of_a_package_brings_every_public_name(package: str) -> None:
+    names: dict[str, object] = {}
+    exec(f"from {package} import *", names)
+    module = import_module(package)
+    assert names.keys() - {"__builtins__"} == {name for name in dir(module) if module.area_of(name)}
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         schema.Nothing  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]

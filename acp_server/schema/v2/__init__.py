@@ -97,3 +97,4 @@ area_of, _load, __dir__ = offer(__name__, _NAMES)
 
 if not TYPE_CHECKING:  # As in version 1.
     __getattr__ = _load
+    __all__ = [name for names in _NAMES.values() for name in names.split()]
