@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from acp_server.errors import EncodeError
+from acp_server.wire import codec
 from acp_server.wire.codec import DecodeError, decode, encode, encode_fragment
 from tests.wire.live import strict
 
@@ -139,6 +140,15 @@ def test_an_integer_of_64_bits_stays_one_whichever_parser_reads_it(number: int) 
         value = decode(text)[0]
         assert type(value) is int
         assert value == number
+
+
+def test_only_where_a_number_is_long_is_each_of_them_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    monkeypatch.setattr(codec, "_integer", looked_at.append)
+    assert decode(b'[1,123456789012345678,-7,"\\ud800"]')[:3] == [1, 123456789012345678, -7]
+    assert not looked_at
+    decode(b'[1,1234567890123456789,"\\ud800"]')
+    assert looked_at == ["1", "1234567890123456789"]
 
 
 # Writing
