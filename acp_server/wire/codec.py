@@ -9,6 +9,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, cast
 
 import orjson
@@ -65,10 +66,15 @@ def nests_more(than: int, text: bytes | bytearray, value: Any) -> bool:
     while left and count <= than:
         each = left.pop()
         inside: Iterable[Any] = cast("dict[str, Any]", each).values() if isinstance(each, dict) else each
-        nested: list[Any] = [one for one in inside if isinstance(one, (dict, list))]
+        # No more of them than it takes: there may be millions.
+        nested: list[Any] = list(islice(filter(_nests, inside), than - count + 1))
         count += len(nested)
         left += nested
     return count > than
+
+
+def _nests(value: object) -> bool:
+    return isinstance(value, (dict, list))
 
 
 def encode(value: Any) -> bytes:

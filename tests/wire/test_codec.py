@@ -6,6 +6,7 @@ import enum
 import json
 import math
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -149,6 +150,25 @@ def test_only_where_a_number_is_long_is_each_of_them_looked_at(monkeypatch: pyte
     assert not looked_at
     decode(b'[1,1234567890123456789,"\\ud800"]')
     assert looked_at == ["1", "1234567890123456789"]
+
+
+class Noted(list[Any]):
+    """A list that knows how much of it was looked at."""
+
+    seen = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in super().__iter__():
+            self.seen += 1
+            yield item
+
+
+def test_no_more_objects_are_counted_than_it_takes() -> None:
+    items = [1, *[{}] * 100]
+    value = Noted(items)
+    assert codec.nests_more(10, encode(items), [value])
+    assert value.seen < 20
+    assert not codec.nests_more(101, encode(items), [value])
 
 
 # Writing
