@@ -6,12 +6,14 @@ agent are translated before the rest of the client reads them.
 A prompt is answered when its work is over (`Foreground`): `session/prompt` is answered when that begins, and `idle`
 says that it has ended. The answer and the states may overtake each other (ACP v2, prompt lifecycle). An `idle` ends the
 work for a prompt if it comes behind the message of the prompt, which the answer names, and behind another state. So
-neither the end of earlier work nor a snapshot that is sent again ends it.
+neither the end of earlier work nor a snapshot that is sent again ends it. An agent that only ever reports `idle` has
+`BEGIN_SECONDS` to report another state, which it owes; then that `idle` was the end.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from acp_server.client.session import RemoteSession
 
 logger = logging.getLogger("acp_server.client")
-
 
 _NAMES: Final = {"authenticate": "auth/login", "logout": "auth/logout", "session/load": "session/resume"}
 """What the requests of version 1 are called that have another name."""
@@ -120,13 +121,17 @@ class Version2:
         try:
             wire = request.to_wire()
             answered(await self._link.request("session/prompt", wire, on_late=answered, on_over=work.refused))
-            await work.done.wait()
+            with work.waiting:
+                await work.done.wait()
         except RpcError:
             foreground.forget(work)
             raise
         except BaseException:
             work.left()
             raise
+        if work.waiting.cancelled_caught:
+            logger.warning("the agent went idle without having said that it works; the turn is taken to be over")
+            work.end(work.unbegun)
         if work.ended is None:
             raise await self._link.loss("session/prompt")
         return _outcome(work.ended, work.message_id, is_cancelled=self._is_cancelling(request.session_id))
@@ -172,7 +177,7 @@ class Version2:
     def _state(self, session: RemoteSession) -> tuple[Foreground, Translator]:
         state = self._states.get(session)
         if state is None:
-            state = self._states[session] = Foreground(), Translator()
+            state = self._states[session] = Foreground(self._link.time), Translator()
         return state
 
     def _as_option(self, request: SetSessionModeRequest) -> SetSessionConfigOptionRequest:
@@ -215,6 +220,9 @@ def _outcome(state: v2.StateUpdate, message_id: str | None, *, is_cancelled: boo
 ECHOES: Final = 100
 """How many messages of the user are looked at while the answer to a prompt is waited for."""
 
+BEGIN_SECONDS: Final = 5.0
+"""How long an agent that says `idle` behind a prompt may take to begin with it, before that counts as its end."""
+
 
 class Work:
     """The foreground work for one prompt of ours. `on_over` is told of its end when the caller is gone."""
@@ -226,6 +234,10 @@ class Work:
         """The state that ended it."""
         self.done = anyio.Event()
         """Set when it has ended, or the connection is lost."""
+        self.waiting = anyio.CancelScope()
+        """Who waits for that, and until when."""
+        self.unbegun: v2.StateUpdate | None = None
+        """The `idle` that counts as the end then, since no other state came."""
         self._foreground = foreground
         self._on_over = on_over
         self._echoes: dict[str, v2.StateUpdate | None] = {}
@@ -248,17 +260,37 @@ class Work:
         echo = short(message_id)
         ended = self._echoes.get(echo) if echo in self._echoes else self._idle
         if ended is not None:
-            self._end(ended)
+            self.end(ended)
+        elif self.unbegun is not None:
+            self._bound()
+
+    def went_on(self) -> None:
+        """There is foreground work."""
+        if not self.waiting.cancel_called:
+            self.unbegun, self.waiting.deadline = None, math.inf
+
+    def is_idle(self, state: v2.StateUpdate) -> None:
+        """There is no foreground work, and there was none before."""
+        if self.unbegun is None:
+            self.unbegun = state
+            if self.message_id is not None:
+                self._bound()
 
     def went_idle(self, state: v2.StateUpdate) -> None:
         """The foreground work that there was has ended."""
         if self.message_id is not None:
-            self._end(state)
+            self.end(state)
             return
         self._echoes = {id: ended or state for id, ended in self._echoes.items()}
         if not self._was_busy:
             self._idle = state
         self._was_busy = False
+
+    def end(self, state: v2.StateUpdate | None) -> None:
+        """It is over, and this state says how. The first time counts."""
+        self.ended = self.ended or state
+        self._foreground.forget(self)
+        self.lost()
 
     def refused(self) -> None:
         """The agent owes no answer any more, and the caller is gone: nothing will come unless it was put in."""
@@ -277,10 +309,8 @@ class Work:
         if self._is_left:
             self._over()
 
-    def _end(self, state: v2.StateUpdate) -> None:
-        self.ended = self.ended or state
-        self._foreground.forget(self)
-        self.lost()
+    def _bound(self) -> None:
+        self.waiting.deadline = self._foreground.time() + BEGIN_SECONDS
 
     def _over(self) -> None:
         self._foreground.forget(self)
@@ -291,7 +321,8 @@ class Work:
 class Foreground:
     """What the foreground of one session does."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: Callable[[], float]) -> None:
+        self.time = time
         self.is_busy = False
         """A new session counts as idle."""
         self.work: Work | None = None
@@ -310,5 +341,10 @@ class Foreground:
     def snapshot(self, state: v2.StateUpdate, *, is_cancelling: bool) -> None:
         """The agent says what the foreground does. A cancelled prompt ends at the next `idle`, whatever was before."""
         was_busy, self.is_busy = self.is_busy, state.state != "idle"
-        if not self.is_busy and self.work is not None and (was_busy or is_cancelling):
-            self.work.went_idle(state)
+        if self.work is not None:
+            if self.is_busy:
+                self.work.went_on()
+            elif was_busy or is_cancelling:
+                self.work.went_idle(state)
+            else:
+                self.work.is_idle(state)

@@ -5,6 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
+import acp_server.client.v2.speech
 from acp_server.client import AgentExited, RemoteTurn
 from acp_server.errors import ConnectionClosed, RpcError
 from tests.client.v2.talking import idle, prompted_2, said, state, talking_2, whole
@@ -64,6 +65,47 @@ async def test_work_that_began_by_itself_while_the_prompt_was_held_does_not_end_
         await peer.respond(prompt, {"messageId": "u1"})
         await peer.update(state("running"), idle())
         assert (await turn.wait()).stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_an_agent_that_only_ever_says_idle_has_some_time_to_begin_and_then_the_turn_is_over(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_answered: bool
+) -> None:
+    monkeypatch.setattr(acp_server.client.v2.speech, "BEGIN_SECONDS", 0.01)
+    async with prompted_2() as (_, peer, turn, prompt):
+        if is_answered:
+            await peer.respond(prompt, {"messageId": "u1"})
+        await peer.update(said("hi"), idle("max_tokens"))
+        if not is_answered:
+            await peer.respond(prompt, {"messageId": "u1"})
+        with anyio.fail_after(5):
+            assert await shown(turn) == [said("hi"), idle("max_tokens")]
+        assert turn.stop_reason == "max_tokens"
+    assert "without having said that it works" in caplog.text
+
+
+async def test_an_agent_that_begins_in_time_may_work_for_as_long_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acp_server.client.v2.speech, "BEGIN_SECONDS", 0.0)
+    async with prompted_2() as (_, peer, turn, prompt):
+        await peer.update(idle("refusal"), state("running"))
+        await peer.respond(prompt, {"messageId": "u1"})
+        await peer.barrier()
+        await anyio.wait_all_tasks_blocked()
+        await peer.update(said("hi"), idle())
+        assert (await turn.wait()).stop_reason == "end_turn"
+
+
+async def test_an_agent_that_reports_no_state_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acp_server.client.v2.speech, "BEGIN_SECONDS", 0.0)
+    async with prompted_2() as (session, peer, turn, prompt):
+        await peer.respond(prompt, {"messageId": "u1"})
+        await peer.update(said("hi"))
+        await peer.barrier()
+        await anyio.wait_all_tasks_blocked()
+        assert session.turn is turn
+        turn.cancel()
+        await peer.update(idle("cancelled"))
+        assert (await turn.wait()).stop_reason == "cancelled"
 
 
 @pytest.mark.parametrize(("name", "is_over"), [("requires_action", False), ("_dreaming", False), ("idle", True)])
