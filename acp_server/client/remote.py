@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from acp_server.client.handlers import Handlers
 from acp_server.client.link import Explain, Link, lost_update
 from acp_server.client.routes import Questions, client_routes
-from acp_server.client.session import OnUpdate, RemoteSession, absolute
+from acp_server.client.session import LiveSession, OnUpdate, RemoteSession, absolute
 from acp_server.client.update_router import UpdateRouter
 from acp_server.errors import (
     AcpError,
@@ -83,7 +83,8 @@ class RemoteAgent:
         self, stream: Stream, handlers: Handlers, limits: Limits | None = None, explain: Explain | None = None
     ) -> None:
         self.handlers = handlers
-        self.sessions = {}
+        self._live: dict[str, LiveSession] = {}
+        self.sessions = cast("dict[str, RemoteSession]", self._live)
         self.info = None
         self.process = None
         self.renew: Callable[[], Awaitable[Stream]] | None = None
@@ -93,7 +94,7 @@ class RemoteAgent:
         self._questions = Questions(
             handlers.permission, lambda id: self._is_cancelling(id) or self._router.has_ended(id)
         )
-        self._router = UpdateRouter(self.sessions)
+        self._router = UpdateRouter(self._live)
         self._routes = client_routes(handlers, self._questions, self._router.receive)
         self._routes.dropped = self._router.miss_notification
         self.link = self._linked(stream)
@@ -130,7 +131,8 @@ class RemoteAgent:
         if version == 2:
             from acp_server.client.v2 import ask
 
-            info = await ask(self, request, timeout)
+            start_over = None if self.renew is None else self._start_over
+            info = await ask(self.link, request, timeout, self._speak_2, start_over)
         if info is None:
             info = await self.link.call("initialize", request, timeout=timeout)
         if info.protocol_version not in (PROTOCOL_VERSION, version):
@@ -164,7 +166,7 @@ class RemoteAgent:
         request = NewSessionRequest(cwd=folder, **setup, meta=meta)
         with self._router.expecting():
             response: NewSessionResponse = await self.link.call("session/new", request, on_late=self._close_unwanted)
-            session = RemoteSession(self, response.session_id, folder, on_update)
+            session = LiveSession(self, response.session_id, folder, on_update, self._send_cancel)
             session.opened(response)
             await self._router.open(session)
         return session
@@ -232,23 +234,19 @@ class RemoteAgent:
         """Send any notification; never waits. Raises ConnectionClosed."""
         self.link.connection.notify(method, params)
 
-    # -- for the agreement on version 2
-
-    async def start_over(self) -> None:
-        """Start the agent anew; see `renew`."""
+    async def _start_over(self) -> None:
         assert self.renew is not None
         await self.link.aclose()
         self.link = self._linked(await self.renew())
         self.link.start()
 
-    def speak_2(self, told: v2.InitializeResponse) -> None:
-        """The agent has agreed to version 2; this is what it said of itself."""
+    def _speak_2(self, told: v2.InitializeResponse) -> None:
         from acp_server.client.v2.speech import Version2
 
         link = self.link
         link.connection.endpoint.strict = True
         receive = partial(self._router.receive, link.connection)
-        link.v2 = version_2 = Version2(link, told, self.sessions, self._is_cancelling, receive)
+        link.v2 = version_2 = Version2(link, told, self._live, self._is_cancelling, receive)
         version_2.restrict(self._routes)
         self._router.translate = version_2.updates
         self._questions.translate = version_2.question
@@ -259,10 +257,7 @@ class RemoteAgent:
             link.connection.on_close(self.handlers.terminals.aclose)
         return link
 
-    # -- for its sessions
-
-    def send_cancel(self, session_id: str) -> None:
-        """Cancel the turn of a session, and answer its open permission requests `cancelled`."""
+    def _send_cancel(self, session_id: str) -> None:
         try:
             self.notify("session/cancel", CancelNotification(session_id=session_id))
         except ConnectionClosed:
@@ -272,7 +267,7 @@ class RemoteAgent:
     def _lost(self) -> None:
         if self.link.v2 is not None:
             self.link.v2.lost()
-        for session in self.sessions.values():
+        for session in self._live.values():
             session.lost()
 
     def _dropped(self, head: bytes) -> None:
@@ -298,7 +293,7 @@ class RemoteAgent:
     async def _take_up(
         self, method: str, request: LoadSessionRequest | ResumeSessionRequest, on_update: OnUpdate | None
     ) -> RemoteSession:
-        session = RemoteSession(self, request.session_id, request.cwd, on_update)
+        session = LiveSession(self, request.session_id, request.cwd, on_update, self._send_cancel)
         with self._router.arriving(session):
             response = await self.link.call(method, request)
             self._router.arrived(session)
@@ -306,7 +301,7 @@ class RemoteAgent:
         return session
 
     async def _end(self, method: str, request: CloseSessionRequest | DeleteSessionRequest) -> None:
-        session = self.sessions.get(request.session_id)
+        session = self._live.get(request.session_id)
         if session is None:
             await self.link.call(method, request)
             return
@@ -317,9 +312,8 @@ class RemoteAgent:
             session.ending = False
             raise
         self._router.end(session)
-        if session.turn is not None:
-            # What the agent still says in it is not heard, so that it must not look complete.
-            session.turn.miss("the end of the session")
+        # What the agent still says in it is not heard, so that it must not look complete.
+        session.miss("the end of the session")
 
     def _close_unwanted(self, response: Any) -> None:
         """A session has been made for a caller who is gone."""

@@ -1,6 +1,7 @@
 """A session of the agent as the client sees it: its state, kept up to date by the updates, and what can be done in it.
 
-It sends nothing by itself; turns are in `acp_server.client.turn`.
+It sends nothing by itself; turns are in `acp_server.client.turn`. What is not for the program is in `LiveSession`, so
+that no help and no completion offers it.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 
-from acp_server.client.turn import RemoteTurn
+from acp_server.client.turn import LiveTurn, RemoteTurn
 from acp_server.errors import CapabilityMissing, SessionTaken, UsageError
 from acp_server.schema import (
     AgentMessageChunk,
@@ -49,29 +50,41 @@ Prompt: TypeAlias = str | Sequence[ContentBlock | str]
 
 
 class RemoteSession:
-    """One session. Made by `RemoteAgent.new_session`, `load_session` and `resume_session`."""
+    """One session. Made by `RemoteAgent.new_session`, `load_session` and `resume_session`.
 
-    def __init__(self, agent: RemoteAgent, id: str, cwd: str, on_update: OnUpdate | None) -> None:
+    What the agent says of it is kept up to date: `modes`, `config_options`, `available_commands`, `title`, `updated_at`
+    and `usage`. `on_update` gets every update.
+    """
+
+    modes: SessionModeState | None
+    """The modes and the present one; None if the session has none."""
+    config_options: list[SessionConfigOption]
+    """The configuration options with their present values."""
+    available_commands: list[AvailableCommand]
+    """The slash commands."""
+    title: str | None
+    """A title for the user, once the agent has found one."""
+    updated_at: str | None
+    """When something last happened, ISO 8601, as the agent says."""
+    usage: UsageUpdate | None
+    """The last report on the context and the cost."""
+    on_update: OnUpdate | None
+    """Gets every update, inside of turns and between them; what it raises is logged."""
+
+    def __init__(
+        self, agent: RemoteAgent, id: str, cwd: str, on_update: OnUpdate | None, send_cancel: Callable[[str], None]
+    ) -> None:
         self.agent = agent
         self.id = id
         self.cwd = cwd
         self.on_update = on_update
-        """Gets every update, inside of turns and between them; what it raises is logged."""
-        self.modes: SessionModeState | None = None
-        """The modes and the present one; None if the session has none."""
-        self.config_options: list[SessionConfigOption] = []
-        """The configuration options with their present values."""
-        self.available_commands: list[AvailableCommand] = []
-        """The slash commands."""
-        self.title: str | None = None
-        """A title for the user, once the agent has found one."""
-        self.updated_at: str | None = None
-        """When something last happened, ISO 8601, as the agent says."""
-        self.usage: UsageUpdate | None = None
-        """The last report on the context and the cost."""
+        self.modes = self.title = self.updated_at = self.usage = None
+        self.config_options = []
+        self.available_commands = []
         self.ending = False
         """Whether the agent was asked to close or to delete it, so that it may give its id to another one."""
-        self._turn: RemoteTurn | None = None
+        self._send_cancel = send_cancel
+        self._turn: LiveTurn | None = None
 
     # -- turns
 
@@ -85,7 +98,8 @@ class RemoteSession:
         """
         blocks = [prompt] if isinstance(prompt, str) else prompt
         content = [TextContent(text=block) if isinstance(block, str) else block for block in blocks]
-        return RemoteTurn(self, PromptRequest(session_id=self.id, prompt=content, meta=meta))
+        request = PromptRequest(session_id=self.id, prompt=content, meta=meta)
+        return LiveTurn(cast("LiveSession", self), request)
 
     async def run(
         self, prompt: Prompt, *, on_update: OnUpdate | None = None, meta: dict[str, Any] | None = None
@@ -156,29 +170,45 @@ class RemoteSession:
 
     async def close(self) -> None:
         """See `RemoteAgent.close_session`. No effect if the id has come to mean another session."""
-        if self.has_id:
+        if self._has_id():
             await self.agent.close_session(self.id)
 
     async def delete(self) -> None:
         """See `RemoteAgent.delete_session`. No effect if the id has come to mean another session."""
-        if self.has_id:
+        if self._has_id():
             await self.agent.delete_session(self.id)
 
-    @property
-    def has_id(self) -> bool:
-        """Whether its id means no other session that is open here."""
+    def _has_id(self) -> bool:
+        # Whether it means no other session that is open here.
         return self.agent.sessions.get(self.id) in (None, self)
 
-    # -- for the agent and its turns
+    async def _cancel_one(self, method: str, what: dict[str, str]) -> None:
+        self._check_id()
+        version_2 = self.agent.link.v2
+        if version_2 is None:
+            raise CapabilityMissing(method, "version 2 of the protocol")
+        await version_2.request(method, {"sessionId": self.id, **what})
 
-    async def begin(self, turn: RemoteTurn) -> None:
+    def _check_id(self) -> None:
+        if not self._has_id():
+            raise SessionTaken(self.id)
+
+    def _entered(self, mode_id: str) -> None:
+        if self.modes is not None:
+            self.modes.current_mode_id = mode_id
+
+
+class LiveSession(RemoteSession):
+    """A session as the agent and its turns have it, as each session is."""
+
+    async def begin(self, turn: LiveTurn) -> None:
         """Let `turn` be the one that is under way, and send its prompt."""
         needed = MEMBER_CAPABILITIES["ContentBlock"]
         for block in turn.request.prompt:
             self.agent.link.need("session/prompt", needed.get(block.type or ""))
         if self._turn is turn:
             raise UsageError("a turn can be begun only once")
-        while (before := self.turn) is not None:
+        while (before := self._turn) is not None and not before.over.is_set():
             if not before.cancelled:
                 raise UsageError("a turn of this session is still under way")
             with anyio.CancelScope(deadline=before.patience):
@@ -193,8 +223,8 @@ class RemoteSession:
 
     def send_cancel(self) -> None:
         """Tell the agent, and answer the permission requests that are open."""
-        if self.has_id:
-            self.agent.send_cancel(self.id)
+        if self._has_id():
+            self._send_cancel(self.id)
 
     def opened(self, response: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse) -> None:
         """The agent has made, loaded or resumed the session."""
@@ -222,29 +252,19 @@ class RemoteSession:
                 self.title = update.title
             if "updated_at" in update.model_fields_set:
                 self.updated_at = update.updated_at
-        if (turn := self.turn) is not None:
-            turn.put(update, params)
+        if self._turn is not None and not self._turn.over.is_set():
+            self._turn.put(update, params)
         return None if self.on_update is None else self.on_update(update)
+
+    def miss(self, what: str) -> None:
+        """An update has arrived that is not read, or some will: a turn that is under way is not complete."""
+        if self._turn is not None and not self._turn.over.is_set():
+            self._turn.miss(what)
 
     def lost(self) -> None:
         """The connection has ended."""
         if self._turn is not None and not self._turn.over.is_set() and self._turn.cancelled:
             self._turn.finish()
-
-    async def _cancel_one(self, method: str, what: dict[str, str]) -> None:
-        self._check_id()
-        version_2 = self.agent.link.v2
-        if version_2 is None:
-            raise CapabilityMissing(method, "version 2 of the protocol")
-        await version_2.request(method, {"sessionId": self.id, **what})
-
-    def _check_id(self) -> None:
-        if not self.has_id:
-            raise SessionTaken(self.id)
-
-    def _entered(self, mode_id: str) -> None:
-        if self.modes is not None:
-            self.modes.current_mode_id = mode_id
 
 
 def absolute(path: str | os.PathLike[str]) -> str:

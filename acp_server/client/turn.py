@@ -1,8 +1,8 @@
 """One turn as the client sees it: the prompt, the updates in order, the answer, and the ways to end it early.
 
 The prompt's request runs in a task of its own, so that the program may leave at any time, from any task. What the
-updates mean for the session is not looked at here. Those that the program has not taken yet wait in
-`acp_server.client.turn`.
+updates mean for the session is not looked at here. What is not for the program is in `LiveTurn`, so that no help and no
+completion offers it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import anyio.lowlevel
@@ -32,7 +32,7 @@ from acp_server.tasks.grace import DEFAULT_GRACE
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
-    from acp_server.client.session import RemoteSession
+    from acp_server.client.session import LiveSession, RemoteSession
 
 logger = logging.getLogger("acp_server.client")
 
@@ -55,8 +55,8 @@ class RemoteTurn:
     If the task itself is cancelled, by a scope or natively, the prompt is withdrawn at once and nothing is waited for.
     """
 
-    def __init__(self, session: RemoteSession, request: PromptRequest) -> None:
-        self.session = session
+    def __init__(self, session: LiveSession, request: PromptRequest) -> None:
+        self._session = session
         self.request = request
         self.cancelled = False
         """Whether `session/cancel` has been sent for it."""
@@ -77,7 +77,10 @@ class RemoteTurn:
         self._missing: str | None = None
         self._left = False
 
-    # -- for the program
+    @property
+    def session(self) -> RemoteSession:
+        """The session that it belongs to."""
+        return self._session
 
     @property
     def result(self) -> PromptResponse:
@@ -101,9 +104,9 @@ class RemoteTurn:
         on a turn that is over, or not yet begun.
         """
         if self._asked.is_set() and not self.cancelled and not self.over.is_set():
-            self.session.send_cancel()
+            self._session.send_cancel()
             self.cancelled = True
-            self.patience = self._asking.deadline = self.session.agent.link.time() + CANCEL_SECONDS
+            self.patience = self._asking.deadline = self._session.agent.link.time() + CANCEL_SECONDS
 
     async def wait(self) -> PromptResponse:
         """Wait for the answer, leaving the updates where they are; raises like `result`."""
@@ -133,7 +136,7 @@ class RemoteTurn:
 
     async def __aenter__(self) -> RemoteTurn:
         await anyio.lowlevel.checkpoint_if_cancelled()
-        await self.session.begin(self)
+        await self._session.begin(cast("LiveTurn", self))
         try:
             # A cancel of the turn must find the prompt in front of it on the wire.
             await self._asked.wait()
@@ -159,7 +162,30 @@ class RemoteTurn:
         elif kind is None and self._error is not None and not self._error_seen:
             raise self._error
 
-    # -- for the session
+    def _check_begun(self) -> None:
+        # Nothing would ever come of it.
+        if not self._asked.is_set() and not self._ended.is_set():
+            raise UsageError("begin the turn first: async with session.prompt(...) as turn")
+
+    def _end(self, result: PromptResponse | None, error: AcpError | None) -> None:
+        self._result, self._error = result, error
+        self._ended.set()
+        self._signal()
+
+    def _withdraw(self) -> None:
+        self.cancel()
+        self._asking.cancel()
+        if not self._asked.is_set():
+            self.over.set()
+
+    def _signal(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+
+class LiveTurn(RemoteTurn):
+    """A turn as its session has it, as each turn is."""
 
     def put(self, update: SessionUpdate, params: Any) -> None:
         """An update has arrived while this turn was under way, with these parameters of its notification."""
@@ -178,7 +204,7 @@ class RemoteTurn:
             if not self._asking.cancel_called:
                 await self._ask()
         if not self._ended.is_set():
-            waited = self.session.agent.link.time() - self.patience + CANCEL_SECONDS
+            waited = self._session.agent.link.time() - self.patience + CANCEL_SECONDS
             self._end(None, CancelUnanswered(max(waited, 0.0)))
 
     def finish(self) -> None:
@@ -191,7 +217,7 @@ class RemoteTurn:
         result: PromptResponse | None = None
         failure: AcpError | None = None
         try:
-            result = await self.session.agent.link.call("session/prompt", self.request, on_over=self.finish)
+            result = await self._session.agent.link.call("session/prompt", self.request, on_over=self.finish)
         except AcpError as error:
             if self.cancelled and isinstance(error, RequestCancelled):
                 # Not what the protocol wants for a cancelled turn, but what some agents answer.
@@ -202,27 +228,6 @@ class RemoteTurn:
             result, failure = None, MalformedResponse("session/prompt", f"{self._missing} came before it")
         self._end(result, failure)
         self.finish()
-
-    def _check_begun(self) -> None:
-        # Nothing would ever come of it.
-        if not self._asked.is_set() and not self._ended.is_set():
-            raise UsageError("begin the turn first: async with session.prompt(...) as turn")
-
-    def _end(self, result: PromptResponse | None, error: AcpError | None) -> None:
-        self._result, self._error = result, error
-        self._ended.set()
-        self._signal()
-
-    def _withdraw(self) -> None:
-        self.cancel()
-        self._asking.cancel()
-        if not self._asked.is_set():
-            self.finish()
-
-    def _signal(self) -> None:
-        if self._changed is not None:
-            self._changed.set()
-            self._changed = None
 
 
 UNREADABLE: Final = "dropped a session/update that has no session or no kind of update"

@@ -22,7 +22,7 @@ from acp_server.peer.peer import Peer
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
-    from acp_server.client.session import RemoteSession
+    from acp_server.client.session import LiveSession
     from acp_server.wire.messages import Notification
 
 EARLY_BYTES: Final = 4 * 1024 * 1024
@@ -38,16 +38,16 @@ logger = logging.getLogger("acp_server.client")
 class UpdateRouter:
     """Hands the updates of one connection to its `sessions`, and is the only one that adds to them."""
 
-    def __init__(self, sessions: dict[str, RemoteSession]) -> None:
+    def __init__(self, sessions: dict[str, LiveSession]) -> None:
         self._sessions = sessions
-        self._arriving: dict[str, RemoteSession] = {}
+        self._arriving: dict[str, LiveSession] = {}
         """Those that are being taken up."""
         self._ended: deque[str] = deque(maxlen=_LATELY)
         self._expected = 0
         self._kept: list[tuple[str, bytes]] = []
         self._size = 0
         self._is_full = False
-        self.translate: Callable[[RemoteSession, Any], Iterable[Any]] | None = None
+        self.translate: Callable[[LiveSession, Any], Iterable[Any]] | None = None
         """From the parameters of one update to those of the updates of version 1 that say the same; None where they
         are of version 1 already."""
 
@@ -73,8 +73,8 @@ class UpdateRouter:
         logger.warning("%s of the agent was dropped%s", what, whose)
         if is_update:
             for session in list(self._sessions.values()) if session_id is None else [self._sessions.get(session_id)]:
-                if session is not None and session.turn is not None:
-                    session.turn.miss(what)
+                if session is not None:
+                    session.miss(what)
 
     def miss_notification(self, notification: Notification, problem: str) -> None:
         """The same for a notification that has too much in it."""
@@ -88,7 +88,7 @@ class UpdateRouter:
         return session_id in self._arriving or session_id in self._sessions
 
     @contextmanager
-    def arriving(self, session: RemoteSession) -> Generator[None]:
+    def arriving(self, session: LiveSession) -> Generator[None]:
         """While `session` is being taken up: let it have the updates of its id; see `arrived`."""
         self._arriving[session.id] = session
         try:
@@ -97,7 +97,7 @@ class UpdateRouter:
             if self._arriving.get(session.id) is session:
                 del self._arriving[session.id]
 
-    def arrived(self, session: RemoteSession) -> None:
+    def arrived(self, session: LiveSession) -> None:
         """The agent has taken it up. Raises SessionTaken if its id has come to mean another one meanwhile."""
         if self._arriving.get(session.id) is not session:
             raise SessionTaken(session.id)
@@ -126,7 +126,7 @@ class UpdateRouter:
                 self._size = 0
                 self._is_full = False
 
-    async def open(self, session: RemoteSession) -> None:
+    async def open(self, session: LiveSession) -> None:
         """Make `session` known, after handing it what was kept for it; only while one is expected.
 
         Raises SessionTaken, see `give`.
@@ -147,7 +147,7 @@ class UpdateRouter:
         self.give(session.id)
         self._sessions[session.id] = session
 
-    def end(self, session: RemoteSession) -> None:
+    def end(self, session: LiveSession) -> None:
         """The agent has closed or deleted it."""
         # What has the id by now may be another one.
         if self._sessions.get(session.id) is session:
@@ -174,7 +174,7 @@ class UpdateRouter:
             self._is_full = True
             logger.warning("the agent says too much of sessions that are not open yet; updates are dropped")
 
-    def _hand_over(self, session: RemoteSession, params: Any) -> Awaitable[None] | None:
+    def _hand_over(self, session: LiveSession, params: Any) -> Awaitable[None] | None:
         if self.translate is None:
             return _receive(session, params)
         return _receive_all(session, iter(self.translate(session, params)))
@@ -184,12 +184,12 @@ def _size(session_id: str, encoded: bytes) -> int:
     return len(session_id) + len(encoded) + _OVERHEAD
 
 
-def _receive(session: RemoteSession, params: Any) -> Awaitable[None] | None:
+def _receive(session: LiveSession, params: Any) -> Awaitable[None] | None:
     update = read_update(params)
     return None if update is None else session.receive(update, params)
 
 
-def _receive_all(session: RemoteSession, rest: Iterator[Any]) -> Awaitable[None] | None:
+def _receive_all(session: LiveSession, rest: Iterator[Any]) -> Awaitable[None] | None:
     for params in rest:
         pending = _receive(session, params)
         if pending is not None:
@@ -197,7 +197,7 @@ def _receive_all(session: RemoteSession, rest: Iterator[Any]) -> Awaitable[None]
     return None
 
 
-async def _receive_behind(pending: Awaitable[None], session: RemoteSession, rest: Iterator[Any]) -> None:
+async def _receive_behind(pending: Awaitable[None], session: LiveSession, rest: Iterator[Any]) -> None:
     await pending
     if (more := _receive_all(session, rest)) is not None:
         await more

@@ -4,6 +4,8 @@ import anyio
 import pytest
 
 from acp_server.client import RemoteAgent, RemoteSession, SessionTaken
+from acp_server.client.session import LiveSession
+from acp_server.client.turn import LiveTurn
 from acp_server.errors import RpcError
 from acp_server.schema import SessionUpdate
 from tests.client.talking import EVERYTHING, SESSION, Scripted, said, talking, text
@@ -173,7 +175,7 @@ async def test_nothing_is_sent_for_a_session_whose_id_means_another_one() -> Non
             for call in (lambda: old.set_mode("code"), lambda: old.set_config_option("a", "b")):
                 with pytest.raises(SessionTaken):
                     await call()
-            turn.finish()
+            turn.over.set()
             with pytest.raises(SessionTaken):
                 await old.run("hello")
             await peer.barrier()
@@ -218,6 +220,8 @@ async def test_a_turn_that_is_withdrawn_before_its_prompt_was_sent_is_over() -> 
         session = await agent.new_session("/project")
         with anyio.CancelScope() as scope:
             turn = session.prompt("hello")
+            assert isinstance(session, LiveSession)
+            assert isinstance(turn, LiveTurn)
             await session.begin(turn)
             turn._withdraw()
             scope.cancel()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acp_server import Agent, Session, Turn
-from acp_server.client import RemoteAgent, RemoteSession
+from acp_server.client import RemoteAgent, RemoteSession, RemoteTurn
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ from acp_server.client import RemoteAgent, RemoteSession
         (Turn, ["session", "client"]),
         (Session, ["data", "record", "tools", "client", "settings"]),
         (RemoteAgent, ["info", "process", "sessions"]),
+        (RemoteSession, ["modes", "config_options", "available_commands", "title", "updated_at", "usage", "on_update"]),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
@@ -33,10 +34,24 @@ def test_help_on_a_method_needs_no_other_method_before_it() -> None:
     assert not [name for name, doc in docs.items() if doc.startswith("The same")]
 
 
-def test_a_turn_has_nothing_that_is_not_for_its_author() -> None:
-    names = {name for name in dir(Turn) if not name.startswith("_")}
-    assert names == {
+OFFERED: dict[type, set[str]] = {
+    Turn: {
         *("add_usage", "call", "cancel_tool", "cause", "client", "compaction", "context", "created_at", "ended_at"),
         *("id", "is_cancelled", "keep", "last_error", "meta", "meta_data", "notice", "plan", "prompt", "put"),
         *("run_tool", "say", "show", "stop_reason", "text", "think", "tool_results", "update", "usage"),
-    }
+    },
+    RemoteAgent: {
+        *("authenticate", "close_session", "delete_session", "initialize", "knows", "list_sessions", "load_session"),
+        *("logout", "new_session", "notify", "request", "resume_session"),
+    },
+    RemoteSession: {
+        *("ask", "cancel", "cancel_terminal", "cancel_tool_call", "close", "delete", "prompt", "run"),
+        *("set_config_option", "set_mode", "turn"),
+    },
+    RemoteTurn: {"cancel", "result", "session", "stop_reason", "wait"},
+}
+
+
+@pytest.mark.parametrize("kind", OFFERED, ids=lambda kind: kind.__name__)
+def test_a_class_for_authors_offers_nothing_else(kind: type) -> None:
+    assert {name for name in dir(kind) if not name.startswith("_")} == OFFERED[kind]

@@ -10,6 +10,7 @@ wants to know, and the same connection goes on (ACP v2, initialization). Loaded 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,7 @@ from acp_server.schema import InitializeRequest, InitializeResponse, v2
 from acp_server.schema.reading import read_result
 
 if TYPE_CHECKING:
-    from acp_server.client.remote import RemoteAgent
+    from acp_server.client.link import Link
 
 logger = logging.getLogger("acp_server.client")
 
@@ -36,22 +37,30 @@ def offer(request: InitializeRequest) -> dict[str, Any]:
     return {**told, "protocolVersion": 2, "info": info, "capabilities": capabilities}
 
 
-async def ask(agent: RemoteAgent, request: InitializeRequest, timeout: float | None) -> InitializeResponse | None:
+async def ask(
+    link: Link,
+    request: InitializeRequest,
+    timeout: float | None,
+    speak_2: Callable[[v2.InitializeResponse], None],
+    start_over: Callable[[], Awaitable[None]] | None,
+) -> InitializeResponse | None:
     """Ask for version 2: the answer as version 1 has it, whichever version the agent has chosen.
+
+    `speak_2` is called with what an agent says of itself that has chosen version 2, and `start_over` starts it anew.
 
     None if version 1 is to be asked for, since the agent refuses, has ended and was started anew, or only repeats the
     number. Raises ConnectionClosed if it cannot be started anew, MalformedResponse and RequestTimeout.
     """
     try:
-        answer = await agent.link.request("initialize", offer(request), timeout=timeout)
+        answer = await link.request("initialize", offer(request), timeout=timeout)
     except RpcError as error:
         logger.info("the agent refuses version 2; it is asked for version 1: %s", error)
         return None
     except ConnectionClosed as error:
-        if agent.renew is None:
+        if start_over is None:
             raise
         logger.info("the agent ended when it was asked for version 2; it is started anew: %s", error)
-        await agent.start_over()
+        await start_over()
         return None
     told = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
     if told.get("protocolVersion") != v2.PROTOCOL_VERSION:
@@ -61,7 +70,7 @@ async def ask(agent: RemoteAgent, request: InitializeRequest, timeout: float | N
         logger.info("the agent repeats the number 2, and its answer is not of version 2; it is asked for version 1")
         return None
     said: v2.InitializeResponse = read_result(v2.InitializeResponse, "initialize", answer)
-    agent.speak_2(said)
+    speak_2(said)
     return _as_v1(said)
 
 

@@ -43,7 +43,7 @@ from acp_server.schema.v2.methods import MEMBER_CAPABILITIES, METHODS
 
 if TYPE_CHECKING:
     from acp_server.client.link import Link
-    from acp_server.client.session import RemoteSession
+    from acp_server.client.session import LiveSession
 
 logger = logging.getLogger("acp_server.client")
 
@@ -58,7 +58,7 @@ class Version2:
         self,
         link: Link,
         told: v2.InitializeResponse,
-        sessions: Mapping[str, RemoteSession],
+        sessions: Mapping[str, LiveSession],
         is_cancelling: Callable[[str], bool],
         on_update: Callable[[Any], Awaitable[None] | None],
     ) -> None:
@@ -69,7 +69,7 @@ class Version2:
         self._sessions = sessions
         self._is_cancelling = is_cancelling
         self._on_update = on_update
-        self._states: WeakKeyDictionary[RemoteSession, tuple[Foreground, Translator]] = WeakKeyDictionary()
+        self._states: WeakKeyDictionary[LiveSession, tuple[Foreground, Translator]] = WeakKeyDictionary()
 
     def restrict(self, routes: Routes) -> None:
         """Forget the requests of version 1 that version 2 does not have: files and terminals."""
@@ -144,7 +144,7 @@ class Version2:
 
     # -- what the agent says and asks
 
-    def updates(self, session: RemoteSession, params: Any) -> Iterable[Any]:
+    def updates(self, session: LiveSession, params: Any) -> Iterable[Any]:
         """The parameters of the updates that say the same as the one in `params`."""
         try:
             update = v2.UpdateSessionNotification.from_wire(params).update
@@ -174,7 +174,7 @@ class Version2:
             raise InvalidParams("Invalid params: two options have the same id")
         return permission(question, name)
 
-    def _state(self, session: RemoteSession) -> tuple[Foreground, Translator]:
+    def _state(self, session: LiveSession) -> tuple[Foreground, Translator]:
         state = self._states.get(session)
         if state is None:
             state = self._states[session] = Foreground(self._link.time), Translator()
