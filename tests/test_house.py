@@ -24,7 +24,7 @@ BACK = {
     ("client.session", "client.remote"),
     ("client.turn", "client.session"),
     ("session.client", "session.session"),
-    ("session.settings", "session.session"),
+    ("session.settings", "session.live_session"),
     ("session.turn", "session.session"),
     ("session.v2.prompting", "session.v2.session"),
     ("cli.chat.commands", "cli.chat.conversation"),

@@ -157,8 +157,8 @@ class Client:
 
     def _turn(self) -> TurnRecord | None:
         """What keeps the terminals that are made now."""
-        running = self._session.running
-        return None if running is None else running.record
+        turns = self._session.turns
+        return turns[0].record if turns else None
 
     async def elicit_form(
         self, message: str, form: ElicitationSchema, *, tool_call_id: str | None = None
@@ -217,9 +217,10 @@ class Client:
         self, method: str, params: Model, tool_call_id: str | None, on_late: Callable[[Any], None] | None = None
     ) -> Any:
         # The turn that runs is the one that asks, also where its handler asks by its session.
-        turn = self._session.running
-        if turn is None:
+        turns = self._session.turns
+        if not turns:
             return await self.connection.request(method, params, on_late=on_late)
+        turn = turns[0]
         turn.question_asked(tool_call_id)
         try:
             return await self.connection.request(method, params, on_late=on_late)

@@ -24,8 +24,8 @@ from acp_server.peer.call import Call, Follower
 from acp_server.schema.reading import absolute, read
 from acp_server.session import setup
 from acp_server.session.definition import AgentDefinition
+from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.negotiation import ClientProfile, Login
-from acp_server.session.session import Session, log_unsaved
 from acp_server.session.setup import PlainSetup, Room, is_ready, load_for_prompts, plain_setup
 from acp_server.session.state import SessionEvent, not_found
 from acp_server.store.records import SessionRecord, TurnRecord, iso
@@ -52,9 +52,9 @@ logger = logging.getLogger("acp_server.session")
 class Lifecycle:
     """The sessions of one connection."""
 
-    SESSION: ClassVar[type[Session]] = Session
+    SESSION: ClassVar[type[LiveSession]] = LiveSession
 
-    def __init__(self, definition: AgentDefinition, profile: ClientProfile, sessions: dict[str, Session]) -> None:
+    def __init__(self, definition: AgentDefinition, profile: ClientProfile, sessions: dict[str, LiveSession]) -> None:
         self._definition = definition
         self._profile = profile
         self.sessions = sessions
@@ -81,7 +81,7 @@ class Lifecycle:
 
         return NewSessionResponse(session_id=session.id, **state)
 
-    async def _made(self, call: Call, request: Setup) -> Session:
+    async def _made(self, call: Call, request: Setup) -> LiveSession:
         """A new session."""
         directories = self._directories(call, request)
         self.login.check()
@@ -151,7 +151,7 @@ class Lifecycle:
         return ResumeSessionResponse(**session.settings.state())
 
     @asynccontextmanager
-    async def _reopened(self, call: Call, request: Known) -> AsyncGenerator[Session]:
+    async def _reopened(self, call: Call, request: Known) -> AsyncGenerator[LiveSession]:
         cwd, directories = self._directories(call, request)
         async with self._lock(request.session_id):
             async with self._taken_down(call, request.session_id):
@@ -166,7 +166,7 @@ class Lifecycle:
     @asynccontextmanager
     async def _opened(
         self, call: Call, record: SessionRecord, request: Setup, *, is_new: bool = False
-    ) -> AsyncGenerator[Session]:
+    ) -> AsyncGenerator[LiveSession]:
         """A session that the client may use once the block is through; if anything fails before, there is none."""
         give_back = self._room.take(call.params, call.connection.limits)
         session = self.SESSION(
@@ -266,7 +266,7 @@ class Lifecycle:
         self.sessions.pop(session_id, None)
         await session.close()
 
-    async def _quiet(self, session: Session) -> None:
+    async def _quiet(self, session: LiveSession) -> None:
         session.cancel()
         # Under a shield: a session must not be left half cancelled.
         with grace(session.client.connection.limits.grace):
@@ -288,7 +288,7 @@ class _Change(Follower):
         self._call = call
         self._over = over
         self.request = request
-        self.opened: Session | None = None
+        self.opened: LiveSession | None = None
         """The one that is there when the request has succeeded."""
 
     def answered(self) -> None:
@@ -303,7 +303,7 @@ class _Change(Follower):
         self._over()
 
 
-async def close_all(sessions: dict[str, Session]) -> None:
+async def close_all(sessions: dict[str, LiveSession]) -> None:
     """The connection ends: let go of what the sessions hold."""
     async with anyio.create_task_group() as group:
         for session in sessions.values():
@@ -311,7 +311,7 @@ async def close_all(sessions: dict[str, Session]) -> None:
     sessions.clear()
 
 
-async def _let_go(session: Session) -> None:
+async def _let_go(session: LiveSession) -> None:
     if session.unsaved:
         try:
             await _save(session)
@@ -320,7 +320,7 @@ async def _let_go(session: Session) -> None:
     await session.close()
 
 
-async def replay(session: Session, way: Updates, *, as_terminals: bool = False) -> None:
+async def replay(session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
     """Say again all that was said in the turns of a session. `as_terminals`: see `TurnRecord.replay`."""
     for turn in list(session.record.turns):
         speech = way.of(turn)
@@ -330,7 +330,7 @@ async def replay(session: Session, way: Updates, *, as_terminals: bool = False) 
                 await way.room()
 
 
-async def _save(session: Session) -> None:
+async def _save(session: LiveSession) -> None:
     try:
         await session.save()
     except ResourceNotFound:

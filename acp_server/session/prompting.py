@@ -30,7 +30,7 @@ from acp_server.peer.call import Call, Follower
 from acp_server.peer.outcome import report_cancelled
 from acp_server.schema.reading import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
-from acp_server.session.session import Session, log_unsaved
+from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.state import TurnState, not_found
 from acp_server.session.turn import LiveTurn
 from acp_server.store.history import Message
@@ -50,13 +50,16 @@ _UNTRACED: Final = nullcontext()
 class Prompt(Follower):
     """One prompt and its turn, which runs in `host`: the `session/prompt`."""
 
-    __slots__ = ("_handler", "_host", "_unsaved", "turn")
+    __slots__ = ("_handler", "_host", "_session", "_unsaved", "turn")
 
     TURN: ClassVar[type[LiveTurn]] = LiveTurn
 
-    def __init__(self, handler: PromptHandler, host: TurnHost, session: Session, request: PromptRequest | None) -> None:
+    def __init__(
+        self, handler: PromptHandler, host: TurnHost, session: LiveSession, request: PromptRequest | None
+    ) -> None:
         self._handler = handler
         self._host = host
+        self._session = session
         # Whether there is something to keep that no task is keeping.
         self._unsaved = False
         self.turn: Final = self.TURN(session, host, request)
@@ -67,7 +70,7 @@ class Prompt(Follower):
         turn = self.turn
         error = None
         try:
-            if turn.session.turns[0] is turn or await self._comes():
+            if self._session.turns[0] is turn or await self._comes():
                 with self._begin():
                     answering = self._handler(turn)
                     if isinstance(answering, AsyncGeneratorType):
@@ -103,7 +106,7 @@ class Prompt(Follower):
         turn = self.turn
         turn.move(TurnState.IN_PROGRESS)
         self._unsaved = True
-        turn.session.begin(turn)
+        self._session.begin(turn)
         tracing = self._host.connection.tracing
         if tracing is None:
             return _UNTRACED
@@ -112,7 +115,7 @@ class Prompt(Follower):
 
     async def _comes(self) -> bool:
         """Wait for the turns before this one, all of them cancelled, to clean up; but not for ever."""
-        session = self.turn.session
+        session = self._session
         with anyio.move_on_after(self._host.connection.limits.grace):
             await session.wait_first(self.turn)
             # A cancel that came as the wait was over has not ended it.
@@ -122,7 +125,7 @@ class Prompt(Follower):
     def _save(self) -> Awaitable[None] | None:
         """Keep the session: what is left to be awaited of it. What the user asked for is done and was shown, so that is
         the answer, whether or not it can be kept."""
-        session = self.turn.session
+        session = self._session
         self._unsaved = False
         session.record.updated_at = time()
         try:
@@ -154,8 +157,7 @@ class Prompt(Follower):
 
     def left(self) -> None:
         """See `Follower`: the session is free for the next turn."""
-        turn = self.turn
-        turn.session.leave(turn)
+        self._session.leave(self.turn)
 
 
 class Prompting:
@@ -164,7 +166,7 @@ class Prompting:
     PROMPT: ClassVar[Callable[..., Follower]] = Prompt
     """What a prompt becomes: of its handler, call, session and request."""
 
-    def __init__(self, definition: AgentDefinition, sessions: Mapping[str, Session]) -> None:
+    def __init__(self, definition: AgentDefinition, sessions: Mapping[str, LiveSession]) -> None:
         self._definition = definition
         self._sessions = sessions
         # Text and links are the baseline (ACP, Initialization: prompt capabilities).
@@ -214,7 +216,7 @@ class Prompting:
         return request
 
 
-async def inject(handler: SteeringHandler, session: Session, content: list[dict[str, Any]], id: str) -> bool:
+async def inject(handler: SteeringHandler, session: LiveSession, content: list[dict[str, Any]], id: str) -> bool:
     """Hand a message of the user's to the turn that runs, of whose conversation it then is a part. False if there is
     none, or if it has ended by the time at which its author has taken the message. Raises what the handler raises."""
     turn = session.turns[0] if session.turns else None
@@ -224,7 +226,7 @@ async def inject(handler: SteeringHandler, session: Session, content: list[dict[
     return turn.insert(content, id)
 
 
-async def steer(call: Call, handler: SteeringHandler, session: Session) -> dict[str, Any]:
+async def steer(call: Call, handler: SteeringHandler, session: LiveSession) -> dict[str, Any]:
     """`_session/steering`: answers `injected`, or that no turn runs. Then the client is to send a prompt, if it can be
     told so; otherwise that is an error. For a turn that no request stands for could not be waited for or cancelled."""
     if await inject(handler, session, call.params["prompt"], f"msg_{os.urandom(12).hex()}"):
@@ -235,7 +237,7 @@ async def steer(call: Call, handler: SteeringHandler, session: Session) -> dict[
     raise InvalidRequest("No turn is running; send it as a prompt", data={"reason": "noRunningTurn"})
 
 
-async def _saved(session: Session, saving: Awaitable[None]) -> None:
+async def _saved(session: LiveSession, saving: Awaitable[None]) -> None:
     try:
         await saving
     except Exception as error:

@@ -23,8 +23,8 @@ from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
     from acp_server.session.lifecycle import Lifecycle
+    from acp_server.session.live_session import LiveSession
     from acp_server.session.prompting import Prompting
-    from acp_server.session.session import Session
     from acp_server.session.settings import Choosing
 
 
@@ -36,7 +36,7 @@ class AgentSide:
         self._profile = ClientProfile()
         self._negotiation = Negotiation(definition, self._profile, self._speak_v2)
         self._routes = self.routes()
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, LiveSession] = {}
 
     @cached_property
     def _lifecycle(self) -> Lifecycle:
@@ -67,7 +67,7 @@ class AgentSide:
         cancelled = [session.cancel(Cause.INTERRUPT) for session in list(self._sessions.values())]
         return any(cancelled)
 
-    def find(self, session_id: str) -> Session:
+    def find(self, session_id: str) -> LiveSession:
         """The open session with this id. Raises ResourceNotFound."""
         session = self._sessions.get(session_id)
         if session is None:

@@ -1,6 +1,7 @@
 """One session on one connection (ACP, Session Setup): where it works, its settings, its turns.
 
 It outlives its turns; its record outlives the connection. How clients make, load and close sessions is in `lifecycle`.
+What is not for authors is in `live_session`, so that no help and no completion offers it to them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import anyio
 
-from acp_server.errors import AcpError, InvalidRequest, SessionClosed, UsageError
+from acp_server.errors import SessionClosed, UsageError
 from acp_server.peer.outcome import report
 from acp_server.session.client import Client
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.settings import Settings
-from acp_server.session.state import SessionEvent, SessionState
+from acp_server.session.state import SessionState
 from acp_server.session.updates import Updates
 from acp_server.store.memory import TurnJournal
 from acp_server.store.records import SessionRecord, iso
@@ -60,8 +61,8 @@ class Session:
     settings: Settings
     """The modes and config options that it offers; a session handler may change what is in them."""
 
-    UPDATES: ClassVar[type[Updates]] = Updates
-    CLIENT: ClassVar[type[Client]] = Client
+    _UPDATES: ClassVar[type[Updates]] = Updates
+    _CLIENT: ClassVar[type[Client]] = Client
 
     def __init__(
         self,
@@ -74,10 +75,10 @@ class Session:
         self.record = record
         self.mcp_servers = mcp_servers
         """What the client wants the agent to connect to (ACP, MCP Servers), of the kinds that the agent announced."""
-        self.updates = self.UPDATES(connection, profile, record.id)
+        self.updates = self._UPDATES(connection, profile, record.id)
         self.turns: list[LiveTurn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
-        self.client = self.CLIENT(self, connection, profile)
+        self.client = self._CLIENT(self, connection, profile)
         self.settings = Settings(
             record, profile, definition.modes, definition.config_options, auto_approve=definition.auto_approve
         )
@@ -87,7 +88,7 @@ class Session:
         self._mcp_host = definition.mcp_host
         self.data = None
         self.state = SessionState.OPENING
-        """Where it is in its life on this connection; `move` changes it."""
+        """Where it is in its life on this connection."""
         self._saves = 0
         self._saved = 0
         self._store = definition.store
@@ -155,7 +156,7 @@ class Session:
 
         # The record has what was read of it, for a store could not keep a session with something else.
         self.record.title = SessionInfoUpdate(title=title).title
-        self.touch()
+        self.record.updated_at = time()
         if not self.turns:
             await self.save()
         await self.update(SessionInfoUpdate(title=title, updated_at=iso(self.record.updated_at)))
@@ -165,7 +166,7 @@ class Session:
         offered."""
         from acp_server.schema.updates import CurrentModeUpdate
 
-        await self.change(lambda: self.settings.set_mode(mode_id))
+        await self._change(lambda: self.settings.set_mode(mode_id))
         await self.update(CurrentModeUpdate(current_mode_id=mode_id))
 
     async def set_config(self, config_id: str, value: str | bool) -> None:
@@ -173,7 +174,7 @@ class Session:
         that was not offered."""
         from acp_server.schema.updates import ConfigOptionUpdate
 
-        await self.change(lambda: self.settings.choose(config_id, value))
+        await self._change(lambda: self.settings.choose(config_id, value))
         await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
@@ -184,11 +185,6 @@ class Session:
 
     # -- its turns
 
-    @property
-    def running(self) -> LiveTurn | None:
-        """The turn that runs, which is the first one; None while there is no turn."""
-        return self.turns[0] if self.turns else None
-
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
         """Cancel every turn that is running or waiting now, from any thread. A later one is not affected. Returns
         whether there was such a turn."""
@@ -197,57 +193,12 @@ class Session:
             self._threads.soon(lambda: [turn.node.cancel(cause) for turn in turns])
         return bool(turns)
 
-    def begin(self, turn: LiveTurn) -> None:
-        """The turn is about to run: from here on it is part of the history."""
-        record = self.record
-        record.turns.append(turn.record)
-        record.updated_at = time()
-        if self._journal is not None and self.state.saves:
-            # It does not wait for that: what is kept of it so far is for the case that the program dies.
-            self.client.connection.background(self._journal.begin, record, turn.record)
-
-    def leave(self, turn: LiveTurn) -> None:
-        """The turn is really through, which may be long after its answer."""
-        self.turns.remove(turn)
-        if not self._awaited:
-            return
-        for over in (turn, self.running):
-            if (event := self._awaited.pop(over, None)) is not None:
-                event.set()
-
-    async def wait_first(self, turn: LiveTurn | None) -> None:
-        """Wait until all turns before this one have left; for None, until all have."""
-        while self.running is not turn:
-            await self._awaited.setdefault(turn, anyio.Event()).wait()
-
     # -- its life
-
-    def move(self, event: SessionEvent) -> bool:
-        """The one way to change the state. False if nothing comes of this event in the present state."""
-        state = self.state.after.get(event)
-        if state is None:
-            return False
-        self.state = state
-        return True
 
     @property
     def closed(self) -> bool:
         """Whether it is closed, or lets go of what it holds at this time."""
         return self.state is SessionState.CLOSED
-
-    def check_not_ending(self) -> None:
-        """Raises InvalidRequest while a request is under way that ends the session, or opens it anew."""
-        if self.state is SessionState.ENDING:
-            raise InvalidRequest("The session is being closed or opened anew", data={"sessionId": self.id})
-
-    @property
-    def unsaved(self) -> bool:
-        """Whether the last save has failed, or is not through."""
-        return self._saved < self._saves
-
-    def touch(self) -> None:
-        """The session was used now."""
-        self.record.updated_at = time()
 
     async def save(self) -> None:
         """Keep the session in the store as it is now. No cancel reaches that. Before the session has been opened, and
@@ -255,13 +206,11 @@ class Session:
 
         Raises TimeoutError if that takes too long, and what the store raises.
         """
-        saving = self.saving()
+        saving = self._saving()
         if saving is not None:
             await saving
 
-    async def change(self, choose: Callable[[], Callable[[], None]]) -> None:
-        """`choose` something, which returns how to undo it, and save the session; if that fails, undo it. Raises like
-        both, and SessionClosed."""
+    async def _change(self, choose: Callable[[], Callable[[], None]]) -> None:
         # One after the other, or one that fails could bring back what another has failed with.
         async with self._changing:
             if self.closed:
@@ -275,8 +224,7 @@ class Session:
                 self._saves += 1
                 raise
 
-    def saving(self) -> Awaitable[None] | None:
-        """What is left to be awaited of `save`: None, if the store keeps it without waiting."""
+    def _saving(self) -> Awaitable[None] | None:
         if not self.state.saves:
             return None
         self._saves = number = self._saves + 1
@@ -300,7 +248,7 @@ class Session:
         SessionClosed when that has happened."""
         if self._closers is None:
             raise SessionClosed
-        self._closers.push_async_callback(self._call_closer, closer)
+        self._closers.push_async_callback(_call, closer, self.id)
 
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
         """Enter an async context manager (a connection, a server, a task group) and leave it when the session is closed
@@ -322,29 +270,11 @@ class Session:
         self.on_close(resource.close)
         return value
 
-    async def close(self) -> None:
-        """Let go of what the session holds. Its turns must be through or cancelled by then. Idempotent. Never
-        raises."""
-        closers = self._closers
-        if closers is not None and self.move(SessionEvent.CLOSED):
-            with grace(self._patience) as scope:
-                await closers.aclose()
-            self._closers = None
-            self.updates.close()
-            if scope.cancelled_caught:
-                logger.warning("closing session %s was cut short after %g s", self.id, self._patience)
 
-    async def _call_closer(self, closer: Callable[[], Awaitable[None] | None]) -> None:
-        try:
-            pending = closer()
-            if inspect.isawaitable(pending):
-                await pending
-        except Exception as error:
-            report(f"what is done at the end of session {self.id}", error)
-
-
-def log_unsaved(session: Session, error: Exception) -> None:
-    """Say that a session could not be saved, where no caller waits for that to succeed."""
-    # What a store raises on purpose says enough, and it may be said for every turn.
-    told = isinstance(error, (AcpError, TimeoutError))
-    logger.error("session %s was not saved: %s", session.id, error, exc_info=None if told else error)
+async def _call(closer: Callable[[], Awaitable[None] | None], session_id: str) -> None:
+    try:
+        pending = closer()
+        if inspect.isawaitable(pending):
+            await pending
+    except Exception as error:
+        report(f"what is done at the end of session {session_id}", error)

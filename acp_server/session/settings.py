@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from time import time
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from acp_server.errors import SessionClosed
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
     from acp_server.session.definition import AgentDefinition
+    from acp_server.session.live_session import LiveSession
     from acp_server.session.negotiation import ClientProfile
-    from acp_server.session.session import Session
     from acp_server.store.records import SessionRecord
 
 Option: TypeAlias = "SessionConfigSelect | SessionConfigBoolean"
@@ -178,7 +179,7 @@ T = TypeVar("T")
 class Choosing:
     """What the client chooses in the sessions of one connection."""
 
-    def __init__(self, definition: AgentDefinition, find: Callable[[str], Session]) -> None:
+    def __init__(self, definition: AgentDefinition, find: Callable[[str], LiveSession]) -> None:
         self._definition = definition
         self._find = find
 
@@ -202,12 +203,12 @@ class Choosing:
         await self.choose_option(session, request.config_id, request.value)
         return SetSessionConfigOptionResponse(config_options=list(session.settings.offered()))
 
-    async def choose_mode(self, session: Session, mode_id: str) -> None:
+    async def choose_mode(self, session: LiveSession, mode_id: str) -> None:
         """Enter a mode that the session has. Raises as `_choose`."""
         tell = self._definition.set_mode and partial(self._definition.set_mode, session)
         await self._choose(session, mode_id, lambda: session.mode, session.settings.set_mode, tell)
 
-    async def choose_option(self, session: Session, config_id: str, value: str | bool) -> None:
+    async def choose_option(self, session: LiveSession, config_id: str, value: str | bool) -> None:
         """Change an option. Raises InvalidParams if the client was not shown it, or this value of it, and as
         `_choose`."""
         option = next((option for option in session.settings.offered() if option.id == config_id), None)
@@ -222,7 +223,7 @@ class Choosing:
 
     async def _choose(
         self,
-        session: Session,
+        session: LiveSession,
         value: T,
         now: Callable[[], T | None],
         choose: Callable[[T], Callable[[], None]],
@@ -239,7 +240,7 @@ class Choosing:
             before = now()
             if tell is not None:
                 await tell(value)
-            session.touch()
+            session.record.updated_at = time()
             try:
                 await session.change(lambda: choose(value))
             except BaseException as error:

@@ -40,6 +40,10 @@ OFFERED: dict[type, set[str]] = {
         *("id", "is_cancelled", "keep", "last_error", "meta", "meta_data", "notice", "plan", "prompt", "put"),
         *("run_tool", "say", "show", "stop_reason", "text", "think", "tool_results", "update", "usage"),
     },
+    Session: {
+        *("cancel", "closed", "config", "cwd", "enter", "id", "mcp", "mode", "on_close", "roots"),
+        *("save", "set_commands", "set_config", "set_mode", "set_title", "update"),
+    },
     RemoteAgent: {
         *("authenticate", "close_session", "delete_session", "initialize", "knows", "list_sessions", "load_session"),
         *("logout", "new_session", "notify", "request", "resume_session"),

@@ -7,6 +7,7 @@ import pytest
 
 from acp_server import Agent, MemoryStore, Session, Turn
 from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
+from acp_server.session.live_session import LiveSession
 from acp_server.store.records import SessionRecord
 from tests.session.agents import listener, setup, talker
 from tests.session.editor import CANCELLED, END_TURN, QUICK, Editor, editing
@@ -197,6 +198,7 @@ async def test_a_save_that_fails_behind_a_later_one_that_did_not_leaves_nothing_
     async with editing(agent) as editor:
         await editor.open()
         (session,) = sessions
+        assert isinstance(session, LiveSession)
         assert not session.unsaved
         store.waits["save"] = hangs = anyio.Event()
         async with anyio.create_task_group() as group:

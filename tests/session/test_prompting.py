@@ -7,7 +7,7 @@ import pytest
 
 from acp_server import Agent, Cause, Limits, RequestCancelled, Turn, grace
 from acp_server.errors import INVALID_REQUEST, REQUEST_CANCELLED
-from acp_server.session.session import Session
+from acp_server.session.live_session import LiveSession
 from acp_server.session.turn import LiveTurn
 from tests.session.agents import listener
 from tests.session.editor import CANCELLED, END_TURN, editing
@@ -325,16 +325,16 @@ async def test_a_turn_that_is_cancelled_in_the_moment_in_which_it_could_begin_do
 ) -> None:
     agent, _, turns = listener()
 
-    def leave(session: Session, turn: LiveTurn) -> None:
+    def leave(session: LiveSession, turn: LiveTurn) -> None:
         left(session, turn)
         session.cancel()
 
-    left = Session.leave
+    left = LiveSession.leave
     async with editing(agent) as editor:
         session = await editor.open()
         first = await editor.prompt(session, "hang")
         await editor.client.expect("session/update")
-        monkeypatch.setattr(Session, "leave", leave)
+        monkeypatch.setattr(LiveSession, "leave", leave)
         waiting = editor.client.new_request(
             "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "next"}]}
         )

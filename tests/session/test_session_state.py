@@ -5,6 +5,7 @@ import pytest
 
 from acp_server import Limits, Session, SessionClosed, schema
 from acp_server.errors import INVALID_REQUEST, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
+from acp_server.session.live_session import LiveSession
 from acp_server.session.state import SessionEvent, SessionState
 from tests.session.agents import setup, talker
 from tests.session.editor import CANCELLED, END_TURN, editing
@@ -39,6 +40,7 @@ async def test_a_session_goes_nowhere_that_its_state_does_not_lead_to(there: Ses
     async with editing(agent) as editor:
         await editor.open()
         (session,) = sessions
+        assert isinstance(session, LiveSession)
         for event in SessionEvent:
             session.state = there
             assert session.move(event) is ((there.value, event.value) in MOVES)

@@ -39,10 +39,11 @@ logger = logging.getLogger("acp_server.session")
 class Insertion(Follower):
     """One `session/prompt`, until its message is part of the conversation."""
 
-    __slots__ = ("_call", "_work", "steer")
+    __slots__ = ("_call", "_session", "_work", "steer")
 
     def __init__(self, handler: PromptHandler, call: Call, session: Session, request: PromptRequest | None) -> None:
         self._call = call
+        self._session = session
         self.steer: SteeringHandler | None = None
         """What hands it to the turn that runs, if there is one and the author wants that."""
         self._work = Foreground(handler, call, session, request)
@@ -50,8 +51,8 @@ class Insertion(Follower):
     async def serve(self) -> dict[str, Any]:
         """The prompt's answer."""
         turn = self._work.prompt.turn
-        if turn.session.turns[0] is not turn:
-            if self.steer is not None and await inject(self.steer, turn.session, turn.record.prompt, turn.id):
+        if self._session.turns[0] is not turn:
+            if self.steer is not None and await inject(self.steer, self._session, turn.record.prompt, turn.id):
                 return {"messageId": turn.id}
             await self._wait()
             if self._call.is_cancelled:
@@ -64,7 +65,7 @@ class Insertion(Follower):
     async def _wait(self) -> None:
         """Wait for the turns before this one; but not for ever for those that were cancelled."""
         turn = self._work.prompt.turn
-        session = turn.session
+        session = self._session
         while (first := session.turns[0]) is not turn:
             patience = None if first.cause is None else self._call.connection.limits.grace
             with anyio.move_on_after(patience):

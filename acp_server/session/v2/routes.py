@@ -16,8 +16,8 @@ from acp_server.session.v2.session import Lifecycle
 if TYPE_CHECKING:
     from acp_server.peer.call import Call
     from acp_server.session.definition import AgentDefinition
+    from acp_server.session.live_session import LiveSession
     from acp_server.session.negotiation import ClientProfile
-    from acp_server.session.session import Session as AnySession
     from acp_server.session.v2.session import Session
 
 
@@ -28,8 +28,8 @@ class Methods:
         self,
         definition: AgentDefinition,
         profile: ClientProfile,
-        sessions: dict[str, AnySession],
-        find: Callable[[str], AnySession],
+        sessions: dict[str, LiveSession],
+        find: Callable[[str], LiveSession],
     ) -> None:
         self._definition = definition
         self._find = find

@@ -18,7 +18,7 @@ from acp_server.errors import SessionClosed
 from acp_server.schema.reading import problem, read
 from acp_server.session import client as client_v1
 from acp_server.session import lifecycle as lifecycle_v1
-from acp_server.session import session as session_v1
+from acp_server.session.live_session import LiveSession
 from acp_server.session.setup import PlainSetup, check_size
 from acp_server.session.v2 import forms
 from acp_server.session.v2.updates import Updates
@@ -87,11 +87,11 @@ class Client(client_v1.Client):
         return RequestPermissionRequest.from_wire(question)
 
 
-class Session(session_v1.Session):
+class Session(LiveSession):
     """One session; see `acp_server.session.session.Session`."""
 
-    UPDATES: ClassVar = Updates
-    CLIENT: ClassVar = Client
+    _UPDATES: ClassVar = Updates
+    _CLIENT: ClassVar = Client
     updates: Updates
 
     def __init__(
@@ -177,7 +177,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
         return _offered(session)
 
 
-def _offered(session: session_v1.Session) -> dict[str, Any]:
+def _offered(session: LiveSession) -> dict[str, Any]:
     offered = forms.offered(session.settings)
     return {"configOptions": offered} if offered else {}
 

@@ -15,6 +15,7 @@ from acp_server.errors import (
     RESOURCE_NOT_FOUND,
 )
 from acp_server.schema import PermissionOption, ToolCallUpdate
+from acp_server.session.live_session import LiveSession
 from acp_server.tasks.cause import Cause
 from tests.session.editor import QUICK
 from tests.session.v2.editor import editing
@@ -322,7 +323,9 @@ async def test_work_that_does_not_end_is_told_to_have_ended_and_holds_up_no_clos
         turns[0].session.data.set()
         await editor.settled()
         assert editor.reasons(session) == ["running", "cancelled"]
-        await turns[0].session.wait_first(None)
+        over = turns[0].session
+        assert isinstance(over, LiveSession)
+        await over.wait_first(None)
 
 
 @pytest.mark.behaviour("M8")

@@ -1,0 +1,105 @@
+"""One session as the runtime has it, as each session is: its turns, where it is in its life, and its end.
+
+What authors have of it is in `acp_server.session.session`.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import time
+from typing import TYPE_CHECKING
+
+import anyio
+
+from acp_server.errors import AcpError, InvalidRequest
+from acp_server.session.session import Session
+from acp_server.session.state import SessionEvent, SessionState
+from acp_server.tasks.grace import grace
+
+if TYPE_CHECKING:
+    from acp_server.session.turn import LiveTurn
+
+logger = logging.getLogger("acp_server.session")
+
+
+class LiveSession(Session):
+    """A session, with what only the runtime does with it."""
+
+    # -- its turns
+
+    @property
+    def running(self) -> LiveTurn | None:
+        """The turn that runs, which is the first one; None while there is no turn."""
+        return self.turns[0] if self.turns else None
+
+    def begin(self, turn: LiveTurn) -> None:
+        """The turn is about to run: from here on it is part of the history."""
+        record = self.record
+        record.turns.append(turn.record)
+        record.updated_at = time()
+        if self._journal is not None and self.state.saves:
+            # It does not wait for that: what is kept of it so far is for the case that the program dies.
+            self.client.connection.background(self._journal.begin, record, turn.record)
+
+    def leave(self, turn: LiveTurn) -> None:
+        """The turn is really through, which may be long after its answer."""
+        self.turns.remove(turn)
+        if not self._awaited:
+            return
+        for over in (turn, self.running):
+            if (event := self._awaited.pop(over, None)) is not None:
+                event.set()
+
+    async def wait_first(self, turn: LiveTurn | None) -> None:
+        """Wait until all turns before this one have left; for None, until all have."""
+        while self.running is not turn:
+            await self._awaited.setdefault(turn, anyio.Event()).wait()
+
+    # -- its life
+
+    def move(self, event: SessionEvent) -> bool:
+        """The one way to change the state. False if nothing comes of this event in the present state."""
+        state = self.state.after.get(event)
+        if state is None:
+            return False
+        self.state = state
+        return True
+
+    def check_not_ending(self) -> None:
+        """Raises InvalidRequest while a request is under way that ends the session, or opens it anew."""
+        if self.state is SessionState.ENDING:
+            raise InvalidRequest("The session is being closed or opened anew", data={"sessionId": self.id})
+
+    # -- what is kept
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the last save has failed, or is not through."""
+        return self._saved < self._saves
+
+    saving = Session._saving
+    """What is left to be awaited of `save`: None, if the store keeps it without waiting."""
+    change = Session._change
+    """Choose something by a function, which returns how to undo it, and save the session; if that fails, undo it.
+    Raises like both, and SessionClosed."""
+
+    # -- its end
+
+    async def close(self) -> None:
+        """Let go of what the session holds. Its turns must be through or cancelled by then. Idempotent. Never
+        raises."""
+        closers = self._closers
+        if closers is not None and self.move(SessionEvent.CLOSED):
+            with grace(self._patience) as scope:
+                await closers.aclose()
+            self._closers = None
+            self.updates.close()
+            if scope.cancelled_caught:
+                logger.warning("closing session %s was cut short after %g s", self.id, self._patience)
+
+
+def log_unsaved(session: LiveSession, error: Exception) -> None:
+    """Say that a session could not be saved, where no caller waits for that to succeed."""
+    # What a store raises on purpose says enough, and it may be said for every turn.
+    told = isinstance(error, (AcpError, TimeoutError))
+    logger.error("session %s was not saved: %s", session.id, error, exc_info=None if told else error)
