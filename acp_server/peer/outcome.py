@@ -12,7 +12,15 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from acp_server.errors import ConnectionClosed, EncodeError, InternalError, RequestCancelled, RpcError, ToolFailed
+from acp_server.errors import (
+    ConnectionClosed,
+    EncodeError,
+    InternalError,
+    RequestCancelled,
+    RpcError,
+    ToolFailed,
+    TurnEnded,
+)
 from acp_server.tasks.cause import Cause, failures_in, is_time_out
 from acp_server.tasks.tree import NOTHING
 
@@ -103,13 +111,15 @@ def report_cancelled(log: logging.Logger, what: str, cause: Cause, error: BaseEx
 
 
 def _in_own_words(error: BaseException) -> str | None:
-    """What an author's code says is wrong by raising an RpcError, in one line; None for any other failure, of which the
-    traceback is of use."""
+    """What an author's code says is wrong by raising an RpcError, or that it went on after its turn, in one line; None
+    for any other failure, of which the traceback is of use."""
     failures = list(failures_in(error))
-    if failures and all(isinstance(failure, RpcError) for failure in failures):
-        return "; ".join(_words(failure) for failure in failures if isinstance(failure, RpcError))
+    if failures and all(isinstance(failure, RpcError | TurnEnded) for failure in failures):
+        return "; ".join(map(_words, failures))
     return None
 
 
-def _words(error: RpcError) -> str:
-    return f"the peer answered {error.method} with: {error}" if error.received else str(error)
+def _words(error: BaseException) -> str:
+    if isinstance(error, RpcError) and error.received:
+        return f"the peer answered {error.method} with: {error}"
+    return str(error)

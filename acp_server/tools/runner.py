@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import anyio
 
 from acp_server.errors import ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
+from acp_server.peer.outcome import report_cancelled
 from acp_server.session.turn import LiveTurn
 from acp_server.store.records import ToolResult
-from acp_server.tasks.cause import Cause, is_cancellation, program_end
+from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.grace import Job, grace
 from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
@@ -181,10 +182,10 @@ class Execution(Job):
         """See `Job`."""
         if error is not None and program_end(error) is not None:
             self._ending = error
-        if self.is_cancelled:
+        if (cause := self.node.cause) is not None:
             # What the tool wanted to say of itself is not a fault of its program, and comes too late.
-            if error is not None and not is_cancellation(error) and not isinstance(error, ToolFailed):
-                logger.warning("the tool %r failed while it was being cancelled", self._tool.name, exc_info=error)
+            if error is not None and not isinstance(error, ToolFailed):
+                report_cancelled(logger, f"the tool {self._tool.name!r}", cause, error)
             return
         try:
             self._settle(value, error)

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.errors import InvalidParams
+from acp_server.errors import InvalidParams, TurnEnded
 from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection
 from acp_server.peer.outcome import report
@@ -23,7 +23,9 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.behaviour("B10")
-@pytest.mark.parametrize("error", [ValueError("cleanup"), InvalidParams("cleanup"), TimeoutError("cleanup")])
+@pytest.mark.parametrize(
+    "error", [ValueError("cleanup"), InvalidParams("cleanup"), TimeoutError("cleanup"), TurnEnded("cleanup")]
+)
 async def test_a_cleanup_that_fails_is_logged_and_the_answer_is_that_of_a_cancelled_request(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -31,7 +33,7 @@ async def test_a_cleanup_that_fails_is_logged_and_the_answer_is_that_of_a_cancel
     (line,) = logged(caplog, logging.WARNING)
     assert line.startswith("handle failed while it was being cancelled (peer)")
     assert "cleanup" in caplog.text
-    assert ("Traceback" in caplog.text) is not isinstance(error, InvalidParams)
+    assert ("Traceback" in caplog.text) is not isinstance(error, InvalidParams | TurnEnded)
 
 
 @pytest.mark.behaviour("B10")

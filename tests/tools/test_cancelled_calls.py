@@ -4,12 +4,13 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server import Agent, ToolContext, ToolFailed, ToolResult, Turn, grace
+from acp_server import Agent, ToolContext, ToolFailed, ToolResult, Turn, TurnEnded, grace
 from acp_server.tasks.threads import Worker
 from tests.session.editor import CANCELLED, END_TURN, Editor, editing
 from tests.tools.calls import calling, shown, text, updates
@@ -191,7 +192,20 @@ async def goes_wrong(_backend: str) -> None:
         raise ValueError("cleanup")
 
 
-@pytest.mark.parametrize("end", [gives_in, gives_in_late, says_what_it_would_have, goes_wrong])
+async def goes_on(_backend: str) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        raise TurnEnded("too late")
+
+
+WARNINGS: dict[Any, list[str]] = {
+    goes_wrong: ["the tool 'look' failed while it was being cancelled (user)"],
+    goes_on: ["the tool 'look' failed while it was being cancelled (user): too late"],
+}
+
+
+@pytest.mark.parametrize("end", [gives_in, gives_in_late, says_what_it_would_have, goes_wrong, goes_on])
 async def test_only_what_a_cancelled_tool_itself_did_wrong_is_worth_a_warning(
     end: Callable[[str], Awaitable[None]], anyio_backend_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -206,4 +220,5 @@ async def test_only_what_a_cancelled_tool_itself_did_wrong_is_worth_a_warning(
     await updates(agent)
     assert [result.status for result in results] == ["cancelled"]
     warnings = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
-    assert warnings == (["the tool 'look' failed while it was being cancelled"] if end is goes_wrong else [])
+    assert warnings == WARNINGS.get(end, [])
+    assert ("Traceback" in caplog.text) is (end is goes_wrong)
