@@ -26,6 +26,12 @@ async def test_embedding_websocket() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_embedding_websocket_client() -> None:
+    async with serving(run("embedding.md", "websocket")["app"]) as url:
+        assert await run("embedding.md", "client")["ask"](url, "/project", "hello") == "You said hello."
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("mounted", [False, True])
 async def test_fastapi_takes_it_in_one_line(mounted: bool) -> None:
     fastapi = pytest.importorskip("fastapi", reason="FastAPI is not installed: make test-integrations")

@@ -84,13 +84,16 @@ async def test_agents_sessions() -> None:
         assert await editor.ask(session, "/folder") == END_TURN
         assert await editor.ask(session, "second") == END_TURN
         assert editor.said() == ["/project", "Earlier you said '/folder'. "]
+        assert await editor.ask(session, "/name My notes") == END_TURN
         notebook = example["agent"].find_session(editor.connection, session).data
         assert notebook.open
         await editor.client.result("session/close", {"sessionId": session})
         assert not notebook.open
         kinds = [update["sessionUpdate"] for update in editor.client.updates()]
         assert kinds[0] == "available_commands_update"
+        assert editor.client.updates()[0]["availableCommands"][1]["input"] == {"hint": "TITLE"}
         assert kinds[-1] == "session_info_update"
+        assert editor.client.updates()[-1]["title"] == "My notes"
 
 
 async def test_agents_methods() -> None:
