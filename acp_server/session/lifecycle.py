@@ -162,6 +162,7 @@ class Lifecycle:
             record = replace(record, cwd=cwd, additional_directories=directories)
             async with self._opened(call, record, request) as session:
                 yield session
+            session.tell_title()
 
     @asynccontextmanager
     async def _opened(

@@ -14,6 +14,7 @@ import anyio
 from acp_server.errors import AcpError, InvalidRequest
 from acp_server.session.session import Session
 from acp_server.session.state import SessionEvent, SessionState
+from acp_server.store.records import iso
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
@@ -82,6 +83,13 @@ class LiveSession(Session):
     change = Session._change
     """Choose something by a function, which returns how to undo it, and save the session; if that fails, undo it.
     Raises like both, and SessionClosed."""
+
+    def tell_title(self) -> None:
+        """Tell the client what the session is called, before it is told that the session is there. No answer says
+        that."""
+        if self.record.title is not None:
+            info = {"title": self.record.title, "updatedAt": iso(self.record.updated_at)}
+            self.updates.replay().send({"sessionUpdate": "session_info_update", **info})
 
     # -- its end
 

@@ -101,8 +101,10 @@ async def test_load_replays_the_conversation_before_its_answer_and_what_is_new_b
         hung = [user({"type": "text", "text": "hang"}, 2, "canceled"), *turn]
         expected = [user(prompt_blocks[0], 0), user(image, 0), *turn, *failed, *hung]
         assert [message["params"]["update"] for message in replayed[: len(expected)]] == expected
-        assert replayed[len(expected)] == {"jsonrpc": "2.0", "id": load, "result": {}}
-        (fresh,) = [m for m in replayed[len(expected) + 1 :] if m.get("method") == "session/update"]
+        told, answer, *behind = replayed[len(expected) :]
+        assert told["params"]["update"]["title"] == "fresh"
+        assert answer == {"jsonrpc": "2.0", "id": load, "result": {}}
+        (fresh,) = [m for m in behind if m.get("method") == "session/update"]
         assert fresh["params"]["update"]["title"] == "fresh"
 
 

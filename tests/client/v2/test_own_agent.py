@@ -10,6 +10,7 @@ import anyio
 import pytest
 import sniffio
 
+from acp_server import Agent, Turn
 from acp_server.client import Handlers, RemoteAgent, RemoteSession, allow_once, connect_agent, spawn_agent
 from acp_server.client.handlers import AskPermission, PermissionAnswer
 from acp_server.errors import INTERNAL_ERROR, InvalidParams, RequestCancelled, RpcError
@@ -230,3 +231,25 @@ async def test_a_closed_session_is_taken_up_with_what_was_said(driven: Driven, t
         users = [one for one in replayed.updates if one["sessionUpdate"] == "user_message_chunk"]
         assert [one["content"]["text"] for one in users] == ["say", "hang"]
         assert replayed.states == ["idle"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("way", ["load_session", "resume_session"])
+async def test_a_session_that_is_taken_up_has_its_title_at_once(version: Any, way: str) -> None:
+    agent = Agent("titled")
+
+    @agent.prompt
+    async def name(turn: Turn) -> None:
+        await turn.session.set_title(turn.text)
+
+    here, there = memory_pair()
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group, connect_agent(here) as remote:
+            group.start_soon(agent.connect(there).run)
+            await remote.initialize(version=version)
+            first = await remote.new_session("/project")
+            await first.run("Notes")
+            await first.close()
+            again = await getattr(remote, way)(first.id, "/project")
+            assert again.title == "Notes"
+            assert again.updated_at is not None
