@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from acp_server import Agent, Call, Session, Turn, schema
+from acp_server import Agent, Call, Turn, schema
 from acp_server.peer.call import Notice
 from acp_server.schema import v2
+from acp_server.session.live_session import LiveSession
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.v2.routes import Methods
 
@@ -38,7 +39,7 @@ def _routes() -> set[str]:
     @agent.authenticate("key", name="Key")
     async def key(call: Call) -> None: ...
 
-    def find(_id: str) -> Session:
+    def find(_id: str) -> LiveSession:
         raise KeyError
 
     cancel = Notice(lambda _connection, _params: None)
