@@ -22,7 +22,7 @@ import anyio
 from pydantic import ValidationError
 
 from acp_server.client.v2.updates import MODE, Translator, Wire, config_options, modes, permission, short
-from acp_server.errors import CapabilityMissing, EncodeError, InternalError, InvalidParams, RpcError
+from acp_server.errors import CapabilityMissing, EncodeError, InternalError, InvalidParams, MalformedResponse, RpcError
 from acp_server.peer.call import Routes
 from acp_server.peer.outbound import OnLate, OnOver
 from acp_server.schema import (
@@ -123,7 +123,8 @@ class Version2:
             answered(await self._link.request("session/prompt", wire, on_late=answered, on_over=work.refused))
             with work.waiting:
                 await work.done.wait()
-        except RpcError:
+        except (RpcError, MalformedResponse):
+            # As long as it waits for an answer, every message of the user's might be its echo.
             foreground.forget(work)
             raise
         except BaseException:

@@ -7,7 +7,7 @@ import pytest
 
 import acp_server.client.v2.speech
 from acp_server.client import AgentExited, RemoteTurn
-from acp_server.errors import ConnectionClosed, RpcError
+from acp_server.errors import ConnectionClosed, MalformedResponse, RpcError
 from tests.client.v2.talking import idle, prompted_2, said, state, talking_2, whole
 
 pytestmark = pytest.mark.anyio
@@ -139,6 +139,18 @@ async def test_a_prompt_that_is_refused_raises_its_error_and_the_next_one_is_sen
             await peer.respond(await peer.expect_request("session/prompt"), {"messageId": "u2"})
             await peer.update(state("running"), idle())
             assert (await turn.wait()).stop_reason == "end_turn"
+
+
+async def test_behind_an_answer_that_cannot_be_read_what_the_user_says_elsewhere_is_shown() -> None:
+    shown: list[Any] = []
+    async with prompted_2() as (session, peer, turn, prompt):
+        session.on_update = lambda update: shown.append(update.to_wire())
+        await peer.respond(prompt, {"messageId": 5})
+        with pytest.raises(MalformedResponse):
+            await turn.wait()
+        await peer.update(whole("from another client", message="u2", by="user_message"))
+        await peer.barrier()
+        assert [update["content"]["text"] for update in shown] == ["from another client"]
 
 
 async def test_a_cancel_is_confirmed_by_idle_and_what_was_said_before_is_shown() -> None:
