@@ -76,7 +76,8 @@ def default_signals() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def all_in_one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chunk is handled in one go, also where the machine is busy and a message takes longer than a slice."""
+    """A chunk is handled in one go, also where the machine is busy and a message takes longer than a slice. A test of
+    slices says itself how long they are, also if it has a clock of its own."""
     monkeypatch.setattr(reader, "_SLICE", math.inf)
 
 

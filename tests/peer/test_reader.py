@@ -184,6 +184,7 @@ async def test_blocks_that_were_handled_before_the_second_task_began_do_not_shif
 
 async def test_messages_are_handled_in_order_whatever_the_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     clock: Iterator[float] = iter(range(1_000_000))
+    monkeypatch.setattr(reader_module, "_SLICE", 0.005)
     monkeypatch.setattr(reader_module, "perf_counter", lambda: next(clock) * 0.002)
     heard: list[Any] = []
     routes = Routes()
@@ -201,6 +202,7 @@ async def test_no_handler_begins_whose_cancel_is_in_the_same_chunk_however_short
 ) -> None:
     """As on a machine that lets the process run for a moment only between two looks at the clock."""
     clock: Iterator[int] = itertools.count()
+    monkeypatch.setattr(reader_module, "_SLICE", 0.005)
     monkeypatch.setattr(reader_module, "perf_counter", lambda: float(next(clock)))
     begun: list[Any] = []
 
