@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import suppress
 from types import AsyncGeneratorType
 from typing import Any
@@ -168,3 +168,26 @@ async def test_nothing_of_a_generator_that_gave_in_is_left_to_the_garbage_collec
 def is_over(generator: AsyncGenerator[Any]) -> bool:
     assert isinstance(generator, AsyncGeneratorType)
     return generator.ag_frame is None
+
+
+async def test_a_generator_ends_at_once_when_the_work_that_takes_its_pieces_is_closed() -> None:
+    ended: list[bool] = []
+
+    class Never:
+        def __await__(self) -> Generator[None]:
+            yield
+
+    async def pieces() -> AsyncGenerator[int]:
+        try:
+            yield 1
+        finally:
+            ended.append(True)
+
+    async def take(_piece: int) -> None:
+        await Never()
+
+    draining = drain(pieces(), take)
+    draining.send(None)
+    draining.close()
+    # And not when the loop's hook for forgotten generators comes to it.
+    assert ended == [True]

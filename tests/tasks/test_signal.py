@@ -113,6 +113,28 @@ async def test_a_bell_that_a_task_rings_has_its_task_go_on_in_the_next_round_and
 
 
 @ON_ASYNCIO
+async def test_a_bell_can_be_waited_for_again_behind_a_cancel() -> None:
+    bell = Bell()
+    went_on: list[str] = []
+
+    async def wait() -> None:
+        for _ in range(2):
+            try:
+                await bell
+                went_on.append("rung")
+            except asyncio.CancelledError:
+                went_on.append("cancelled")
+
+    task = asyncio.create_task(wait())
+    await until(lambda: not bell.done())
+    task.cancel()
+    await until(lambda: went_on and not bell.done())
+    bell.ring()
+    await task
+    assert went_on == ["cancelled", "rung"]
+
+
+@ON_ASYNCIO
 async def test_a_bell_whose_task_is_cancelled_rings_for_nothing() -> None:
     waiter = Waiter()
     await until(lambda: not waiter.bell.done())

@@ -76,6 +76,7 @@ async def test_every_cause_is_recorded_at_once_and_scopes_are_cancelled_bit_by_b
             await anyio.lowlevel.checkpoint()
             most = max(most, len(here.ended) - before)
             before = len(here.ended)
+        assert not here.tree._scopes._unfinished
     # trio may see two rounds of the loop as one.
     assert most <= 2 * 4
     assert sorted(here.ended) == sorted(node.label for node in here.nodes)

@@ -1,6 +1,7 @@
 """A job: work for one that waits, and that is left behind if it is cancelled and does not end."""
 
 import logging
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 
 from acp_server.tasks import grace as module
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.grace import Job, Watchdog, grace
+from acp_server.tasks.grace import Job, SupervisedWork, Watchdog, grace
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, Node
 
@@ -208,8 +209,40 @@ async def test_work_that_takes_no_notice_is_told_twice_and_then_left_alone(caplo
     assert len(caplog.records) == 1
 
 
-async def test_whoever_waits_and_is_cancelled_cancels_the_work_and_waits_for_its_cleanup() -> None:
-    kept = Kept(patience=5)
+async def test_work_that_was_behind_a_shield_at_one_look_is_not_left_alone_at_the_next() -> None:
+    kept = Kept()
+    behind, go_on = anyio.Event(), anyio.Event()
+
+    async def body() -> None:
+        with grace(LONG):
+            await kept.waits()
+        behind.set()
+        while not go_on.is_set():
+            with suppress(anyio.get_cancelled_exc_class()):
+                await go_on.wait()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(kept.run, body)
+        await kept.begun.wait()
+        kept.node.cancel(Cause.USER)
+        kept.watchdog.finish_now()
+        kept.go_on.set()
+        await behind.wait()
+        kept.watchdog.finish_now()
+        # Its cancel has reached it for the first time.
+        assert kept.node.pair is not None
+        left_alone = kept.node.pair.inner.shield
+        go_on.set()
+        await kept.idle()
+    assert not left_alone
+
+
+async def test_whoever_waits_and_is_cancelled_cancels_the_work_and_waits_for_its_cleanup(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As long as the watch does.
+    monkeypatch.setattr(module, "_SLACK", 0.0)
+    kept = Kept()
     cleaned: list[Cause | None] = []
 
     async def body() -> None:
@@ -217,7 +250,8 @@ async def test_whoever_waits_and_is_cancelled_cancels_the_work_and_waits_for_its
             await kept.waits()
         finally:
             with grace(LONG):
-                await anyio.lowlevel.checkpoint()
+                for _ in range(10):
+                    await anyio.lowlevel.checkpoint()
             cleaned.append(kept.node.cause)
 
     with anyio.CancelScope() as scope:
@@ -253,6 +287,21 @@ async def test_nor_when_nobody_watches_over_it_any_more(monkeypatch: pytest.Monk
             scope.cancel()
     assert kept.spawner.running
     kept.go_on.set()
+    await kept.idle()
+
+
+async def test_work_that_ends_when_it_is_given_up_is_not_looked_after_any_more() -> None:
+    kept = Kept()
+
+    class Ends(SupervisedWork):
+        def give_up(self) -> None:
+            self.node.close()
+
+    work = Ends(kept.root.child("the work"), kept.watchdog)
+    work.node.cancel(Cause.USER)
+    kept.watchdog.finish_now()
+    assert work.node.closed
+    assert not kept.watchdog._entries
     await kept.idle()
 
 
