@@ -50,6 +50,8 @@ async def test_a_function_that_raises_generator_exit_has_failed_and_nothing_else
         for method in ("_plain", "_async"):
             assert await editor.code(await editor.client.request(method)) == INTERNAL_ERROR
         await editor.settled()
+        # They have ended, so nothing looks after them.
+        assert not editor.connection.watchdog._entries
     assert not editor.connection.leaked
 
 

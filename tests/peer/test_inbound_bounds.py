@@ -142,6 +142,21 @@ async def test_requests_begin_only_while_the_peer_takes_the_answers_before_them(
         assert ids.index("urgent") < 10
 
 
+@pytest.mark.behaviour("K7")
+async def test_requests_wait_for_the_peer_to_read_and_go_on_each_time_that_it_stops() -> None:
+    large = Large()
+    async with serving(large.routes(), Limits(unread=5_000, drain=0)) as end:
+        for ids in (range(20), range(20, 40)):
+            end.faults.stall_sending()
+            end.send(*(request(id, "large") for id in ids))
+            await end.faults.stalled.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert len(large.began) < ids.stop - 10
+            end.faults.release()
+            await until(lambda ids=ids: len(large.began) == ids.stop)
+            assert [(await end.next())["id"] for _ in ids] == list(ids)
+
+
 @pytest.mark.behaviour("B5", "K7")
 async def test_a_request_that_waits_for_the_peer_to_read_never_begins_if_it_is_cancelled() -> None:
     large = Large()

@@ -12,6 +12,7 @@ import pytest
 from acp_server.errors import ConnectionClosed, RpcError
 from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection, Limits
+from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
 from tests.peer.ends import CANCELLED, End, cancel, error, linked, request, result, serving, until
 
@@ -278,3 +279,22 @@ async def test_a_handler_may_end_as_it_likes_when_its_peer_is_gone() -> None:
         await asked(end, 1)
         end.send_eof()
         assert await end.rest() == [result("outer", "lost child")]
+
+
+@pytest.mark.behaviour("E6", "E12")
+async def test_an_answer_is_of_no_use_to_a_handler_that_is_cancelled_before_it_goes_on() -> None:
+    calls: list[Call] = []
+    used: list[Any] = []
+
+    async def ask(call: Call) -> None:
+        calls.append(call)
+        used.append(await call.request_peer("question"))
+
+    async with working(ask) as end:
+        end.send(request(1, "work"))
+        asking = await asked(end, 1)
+        end.hear(result(asking["question"], "yes"))
+        # In the same step: the handler has been woken and has not gone on.
+        calls[0].cancel(Cause.USER)
+        assert (await end.next())["error"] == CANCELLED
+    assert used == []

@@ -79,6 +79,15 @@ async def test_what_does_not_go_without_waiting_is_written_behind_it_and_before_
 
 
 @ON_ASYNCIO
+async def test_who_waits_for_room_goes_on_when_all_of_it_is_written_at_once() -> None:
+    async with idle() as (pipe, writer):
+        writer.put(b"x" * module.HIGH_WATER + b"\n")
+        await writer.room()
+        assert writer.size == 0
+    assert pipe.sent == []
+
+
+@ON_ASYNCIO
 async def test_frames_that_were_all_taken_back_are_not_written_at_once_either() -> None:
     async with idle() as (pipe, writer):
         assert writer.take_back(writer.put(b"a\n"))
