@@ -139,8 +139,12 @@ async def test_a_session_stays_open_if_its_ending_is_cancelled_while_its_turn_cl
         await editor.client.expect(lambda message: "re: outstay" in str(message))
         end = ending(editor, method, session)
         await editor.client.send(end)
+        # It has begun when the cancel comes.
+        await anyio.wait_all_tasks_blocked()
         await editor.withdraw(end["id"])
         await editor.settled()
+        # Until the turn is through, the session is not what it was before.
+        assert all("method" in message for message in editor.client.received if message.get("id") == end["id"])
         if is_left_alone:
             # As at the end of a connection, where its time is over in the moment in which it leaves its shield.
             editor.connection.tree.stop_cancelling()

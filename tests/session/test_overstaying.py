@@ -71,6 +71,25 @@ async def test_it_is_answered_with_its_usage_after_one_grace_and_left_alone_afte
             stubborn.go_on.set()
 
 
+@pytest.mark.behaviour("E10", "B5")
+async def test_a_prompt_that_is_cancelled_while_it_waits_behind_one_leaves_nothing_in_its_session() -> None:
+    stubborn = Stubborn()
+    async with editing(stubborn.agent, LONG) as editor:
+        try:
+            session = await editor.open()
+            await editor.prompt(session)
+            await editor.client.expect("session/update")
+            await editor.cancel(session)
+            waiting = await editor.prompt(session)
+            await editor.settled()
+            await editor.withdraw(waiting)
+            assert await editor.answer(waiting) == CANCELLED
+            (side,) = stubborn.agent._sides.values()
+            assert not side._lifecycle.sessions[session]._awaited
+        finally:
+            stubborn.go_on.set()
+
+
 @pytest.mark.behaviour("F2", "G8")
 @pytest.mark.parametrize("end", ["end of input", "close"])
 @pytest.mark.parametrize("by", ["session", "request"])

@@ -7,6 +7,7 @@ import pytest
 
 from acp_server import Agent, Turn
 from acp_server.errors import INVALID_REQUEST
+from tests.session.agents import talker
 from tests.session.editor import CANCELLED, END_TURN, QUICK, editing
 from tests.store.stores import TestStore
 
@@ -49,6 +50,25 @@ async def test_a_cancel_while_a_finished_turn_is_being_saved_changes_nothing(by:
         assert await editor.answer(id) == END_TURN
         assert turns[0].cause is None
         assert turns[0].state.value == "completed"
+
+
+async def test_a_save_that_ends_behind_a_later_one_leaves_nothing_to_be_saved() -> None:
+    store = TestStore()
+    agent, sessions = talker(store)
+    ends = [anyio.Event(), anyio.Event()]
+    async with editing(agent) as editor:
+        await editor.open()
+        (session,) = sessions
+        async with anyio.create_task_group() as group:
+            for end in ends:
+                store.waits["save"] = end
+                group.start_soon(session.save)
+                await anyio.wait_all_tasks_blocked()
+            assert session.unsaved
+            for end in reversed(ends):
+                end.set()
+                await anyio.wait_all_tasks_blocked()
+                assert not session.unsaved
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
