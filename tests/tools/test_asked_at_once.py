@@ -22,7 +22,7 @@ class Three:
     """An agent whose turns call tools side by side. It keeps what is decided in its own time, unless that is kept in
     the session."""
 
-    def __init__(self, *names: str, in_session: bool = False) -> None:
+    def __init__(self, *names: str, in_session: bool = False, key: str | None = None) -> None:
         self.names = names or ("touch", "touch", "touch")
         self.ran: list[str] = []
         self.results: dict[str, tuple[str, str | None]] = {}
@@ -43,7 +43,7 @@ class Three:
 
         for name in sorted({*self.names}):
 
-            @agent.tool(name=name, approval=question)
+            @agent.tool(name=name, approval=question, approval_key=key)
             async def run(id: str) -> str:
                 self.ran.append(id)
                 return f"{id} ran"
@@ -145,6 +145,15 @@ async def test_other_tools_and_other_sessions_are_asked_about_all_the_same() -> 
             await editor.client.respond(request, selected("reject_once"))
         assert await editor.answer(other) == END_TURN
     assert sorted(three.ran) == ["a", "c"]
+
+
+async def test_tools_that_share_what_decisions_are_kept_under_are_decided_about_together() -> None:
+    three = Three("touch", "delete", "move", key="files")
+    async with three.asked() as (editor, _, prompt, asked):
+        await editor.client.respond(asked["a"], selected("allow_always"))
+        assert await editor.answer(prompt) == END_TURN
+        assert sorted(editor.withdrawn()) == sorted(asked[id]["id"] for id in "bc")
+    assert sorted(three.ran) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("in_session", [True, False])

@@ -18,9 +18,9 @@ YES = PermissionAnswer("y", "allow_once")
 
 
 class Client:
-    """A client that never answers. `late`: but its answer arrives as the question is withdrawn."""
+    """A client that never answers. `late`: but this answer arrives as the question is withdrawn."""
 
-    def __init__(self, late: bool = False) -> None:
+    def __init__(self, late: PermissionAnswer | None = None) -> None:
         self.asked = anyio.Event()
         self.late = late
         self.on_late: Callable[[PermissionAnswer], None] | None = None
@@ -31,8 +31,8 @@ class Client:
         try:
             await anyio.sleep_forever()
         finally:
-            if self.late:
-                on_late(YES)
+            if self.late is not None:
+                on_late(self.late)
         raise AssertionError
 
 
@@ -84,10 +84,25 @@ async def test_a_decision_about_all_calls_before_the_question_is_put_means_that_
 
 
 async def test_an_answer_that_had_arrived_counts_more_and_no_later_decision_changes_that() -> None:
-    permission, came = await decided(Client(late=True), False)
+    permission, came = await decided(Client(late=YES), False)
     assert came == (CONFIRMED, "")
     permission.decide_for_all(False)
     assert permission._decided is None
+
+
+@pytest.mark.behaviour("E12")
+@pytest.mark.parametrize("kind", ["allow_always", "reject_always"])
+async def test_an_answer_for_always_that_arrives_as_its_call_is_cancelled_is_about_no_other_call(kind: str) -> None:
+    client = Client(late=PermissionAnswer("always", kind))
+    permission = await prepared(client)
+    context: Any = permission._context
+    async with anyio.create_task_group() as group:
+        group.start_soon(permission.decide)
+        await client.asked.wait()
+        permission.decide_for_all(True)
+        context.is_cancelled = True
+    assert permission.always is None
+    assert not context.session.approvals
 
 
 async def test_an_answer_behind_the_withdrawal_changes_nothing() -> None:
