@@ -32,6 +32,31 @@ class TakingUp:
         self.over.set()
 
 
+async def test_a_session_whose_id_is_given_away_while_its_first_updates_are_handled_is_not_opened() -> None:
+    async with talking() as (agent, peer):
+        peer.leave_unanswered("session/new")
+        hearing, go_on = anyio.Event(), anyio.Event()
+
+        async def hear(_update: SessionUpdate) -> None:
+            hearing.set()
+            await go_on.wait()
+
+        async def open_first() -> None:
+            with pytest.raises(SessionTaken):
+                await agent.new_session("/first", on_update=hear)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(open_first)
+            request = await peer.expect_request("session/new")
+            await peer.update(said("early"))
+            await peer.respond(request, {"sessionId": SESSION})
+            await hearing.wait()
+            peer.answer("session/new", {"sessionId": SESSION})
+            second = await agent.new_session("/second")
+            go_on.set()
+        assert agent.sessions == {SESSION: second}
+
+
 async def prompted(session: RemoteSession, peer: Scripted, word: str) -> list[str]:
     """What a turn of the session hears."""
     async with session.prompt("hello") as turn:

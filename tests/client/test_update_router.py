@@ -1,10 +1,13 @@
 """Sessions whose updates come too early, whose answer comes too late, or that are not open here."""
 
 import logging
+from functools import partial
+from typing import Any
 
 import anyio
 import pytest
 
+from acp_server.client import update_router
 from acp_server.client.update_router import EARLY_BYTES
 from acp_server.schema import SessionUpdate
 from tests.client.talking import EVERYTHING, SESSION, said, shown, talking, text
@@ -139,3 +142,22 @@ async def test_updates_for_sessions_that_are_not_open_yet_are_kept_up_to_a_bound
             await peer.update(said("first"), session="sess_2")
             await peer.respond(request, {"sessionId": "sess_2"})
         assert len(caplog.records) == 1
+
+
+async def test_the_room_that_a_new_session_took_is_there_for_another_as_soon_as_it_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(update_router, "EARLY_BYTES", 1000)
+    seen: list[str] = []
+    async with talking() as (agent, peer):
+        peer.leave_unanswered("session/new")
+        async with anyio.create_task_group() as group:
+            requests: list[Any] = []
+            for folder in ("/first", "/second"):
+                group.start_soon(partial(agent.new_session, folder, on_update=lambda update: seen.append(text(update))))
+                requests.append(await peer.expect_request("session/new"))
+            for id, request in zip(("sess_1", "sess_2"), requests, strict=True):
+                await peer.update(said(id + "x" * 500), session=id)
+                await peer.respond(request, {"sessionId": id})
+                await peer.barrier()
+        assert [piece[:6] for piece in seen] == ["sess_1", "sess_2"]
