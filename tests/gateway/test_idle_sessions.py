@@ -169,3 +169,13 @@ def test_a_bot_that_cannot_remember_whose_an_id_was_believes_nobody(monkeypatch:
     assert not keys.is_last(KnownSession("1", "1", "key 1"))
     assert keys.is_last(KnownSession("1", "3", "key 3"))
     assert len(keys._keys) == 2
+
+
+def test_an_id_stays_that_of_the_session_that_had_it_last_when_an_earlier_one_is_given_up() -> None:
+    keys = SessionKeys()
+    earlier, later = KnownSession("1", "1", "earlier"), KnownSession("1", "1", "later")
+    for known in (earlier, later):
+        keys.add(known.id, known.key)
+    keys.remove(earlier.id, earlier.key)
+    assert not keys.is_last(earlier)
+    assert keys.is_last(later)

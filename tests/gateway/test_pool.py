@@ -227,6 +227,16 @@ async def test_an_old_process_gets_no_new_chats_and_ends_after_those_that_it_has
         assert mine.reasons() == {"age": 1}
 
 
+async def test_a_process_that_is_started_for_a_chat_of_a_retired_bot_ends_with_that_chat() -> None:
+    async with room("0:1") as mine:
+        known = (await mine.chat()).end()
+        mine.pool.retire()
+        await mine.until(0)
+        (await mine.chat(known)).end()
+        await mine.until(0)
+        assert mine.reasons() == {"reload": 2}
+
+
 async def test_a_process_that_dies_takes_no_chat_of_another_with_it() -> None:
     async with room("2:2") as mine:
         one, two = await mine.chat(), await mine.chat()
@@ -254,6 +264,19 @@ async def test_an_agent_that_cannot_be_started_is_not_tried_again_and_again(monk
         # The two that were there, and the one that the chat wanted.
         assert mine.lives.starts["1"] == 3
         assert mine.pool._next_start > anyio.current_time()
+
+
+async def test_the_pause_before_the_next_start_of_an_agent_that_fails_doubles_up_to_a_minute() -> None:
+    async with room("0:1") as mine:
+        mine.agents.broken = True
+        pauses: list[float] = []
+        for number in range(7):
+            with pytest.raises(OSError, match="cannot be started"):
+                await mine.chat()
+            while mine.lives.ends.total() == number:
+                await anyio.lowlevel.checkpoint()
+            pauses.append(mine.pool._pause)
+        assert pauses == [2, 4, 8, 16, 32, 60, 60]
 
 
 async def test_five_thousand_chats_at_once_start_no_more_processes_than_there_may_be() -> None:

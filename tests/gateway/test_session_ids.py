@@ -97,6 +97,18 @@ async def test_a_session_that_is_opened_first_and_answered_last_is_not_one_that_
         assert await mine.find("ada", "1") is None
 
 
+async def test_an_id_that_the_agent_gives_again_behind_the_close_of_its_session_means_none_any_more() -> None:
+    async with sessions() as (mine, peer):
+        old, key = await mine.open()
+        assert mine.release(key) is old
+        await mine.end(old, delete=False)
+        peer.answer("session/new", {"sessionId": "1"})
+        with pytest.raises(SessionTaken):
+            await mine.open()
+        assert await mine.find(key, "1") is None
+        assert asked(peer) == ["new ", "close 1", "new ", "close 1"]
+
+
 @pytest.mark.parametrize("first", ["deletion", "opening"])
 async def test_a_new_session_with_the_id_of_one_that_is_being_deleted_is_not_used(first: str) -> None:
     async with sessions() as (mine, peer), anyio.create_task_group() as group:
