@@ -1,5 +1,6 @@
 """The writer: whole frames in order, nothing lost and nothing torn, and an end to every write."""
 
+import asyncio
 import errno
 import logging
 
@@ -332,3 +333,26 @@ async def test_a_frame_from_another_thread_is_refused_and_not_written() -> None:
             writer.put(b"b\n")
             writer.close()
     assert pipe.sent == [b"b\n"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_who_is_woken_for_room_in_each_round_of_the_loop_can_be_cancelled() -> None:
+    loop = asyncio.get_running_loop()
+    writer = Writer(Pipe(), Broken())
+    writer.put(b"not written\n")
+    rounds = 0
+
+    def wake() -> None:
+        nonlocal rounds
+        rounds += 1
+        writer._written(0)
+        if not scope.cancelled_caught and rounds < 100:
+            loop.call_soon(wake)
+        # Behind that, so that in each round it finds the task about to go on.
+        if rounds == 3:
+            scope.cancel()
+
+    with anyio.fail_after(5), anyio.CancelScope() as scope:
+        loop.call_soon(wake)
+        await writer.below(0)
+    assert rounds < 20

@@ -139,6 +139,7 @@ async def test_work_that_is_cancelled_ends_and_only_then_its_waiting_is_over() -
     assert order == ["cleaned up", "waited"]
     assert kept.ends == [(NOTHING, None)]
     # The watch has nothing left to look after.
+    assert not kept.watchdog._entries
     kept.watchdog.finish_now()
     await kept.idle()
 
