@@ -71,6 +71,33 @@ async def test_a_save_that_ends_behind_a_later_one_leaves_nothing_to_be_saved() 
                 assert not session.unsaved
 
 
+async def test_a_choice_that_is_taken_back_behind_a_later_save_is_still_to_be_saved() -> None:
+    store = TestStore()
+    agent, sessions = talker(store)
+    async with editing(agent) as editor:
+        await editor.open()
+        (session,) = sessions
+        store.waits["save"] = failing = anyio.Event()
+        undone: list[bool] = []
+
+        async def choose() -> None:
+            with pytest.raises(OSError, match="secret path"):
+                await session.change(lambda: lambda: undone.append(True))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(choose)
+            await store.reached.wait()
+            del store.waits["save"]
+            await session.save()
+            assert not session.unsaved
+            store.fails.add("save")
+            failing.set()
+        store.fails.clear()
+        assert undone
+        # What the later one has saved is not so any more.
+        assert session.unsaved
+
+
 @pytest.mark.parametrize("cancelled", [False, True])
 @pytest.mark.parametrize("how", ["fails", "hangs"])
 @pytest.mark.behaviour("F2", "F13")
