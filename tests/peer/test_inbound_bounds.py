@@ -67,6 +67,15 @@ async def test_requests_that_are_cancelled_before_they_begin_make_no_more_room_t
         assert (refused["id"], refused.get("error")) == ("c", TOO_MANY)
 
 
+async def test_nothing_looks_after_a_cancelled_request_that_has_ended() -> None:
+    async with serving(Routes({"hang": Route(hang)})) as end:
+        end.send(request(1, "hang"))
+        await end.barrier()
+        end.send(cancel(1))
+        assert (await end.next())["error"] == CANCELLED
+        assert not end.connection.watchdog._entries
+
+
 async def test_large_requests_count_with_their_text() -> None:
     async with serving(Routes({"hang": Route(hang)}), Limits(requests=10 * EACH, drain=0)) as end:
         end.send(request(1, "hang", {"text": "x" * 9 * EACH}), request(2, "hang"))
