@@ -7,6 +7,7 @@ import pytest
 
 from acp_server import Agent, Turn
 from acp_server.errors import INVALID_REQUEST
+from acp_server.session.live_session import LiveSession
 from tests.session.agents import talker
 from tests.session.editor import CANCELLED, END_TURN, QUICK, editing
 from tests.store.stores import TestStore
@@ -59,6 +60,7 @@ async def test_a_save_that_ends_behind_a_later_one_leaves_nothing_to_be_saved() 
     async with editing(agent) as editor:
         await editor.open()
         (session,) = sessions
+        assert isinstance(session, LiveSession)
         async with anyio.create_task_group() as group:
             for end in ends:
                 store.waits["save"] = end
@@ -77,6 +79,7 @@ async def test_a_choice_that_is_taken_back_behind_a_later_save_is_still_to_be_sa
     async with editing(agent) as editor:
         await editor.open()
         (session,) = sessions
+        assert isinstance(session, LiveSession)
         store.waits["save"] = failing = anyio.Event()
         undone: list[bool] = []
 
