@@ -1,7 +1,8 @@
 """Version 2 of the protocol for a client whose program speaks version 1: translation at the edge of the connection.
 
-    speech   Version2: all requests but the first, and their results; when the work for a prompt is over
-    updates  Translator: the updates of one session; values that the versions write differently
+    speech      Version2: all requests but the first, and their results
+    foreground  Foreground: when the work for a prompt is over
+    updates     Translator: the updates of one session; values that the versions write differently
 
 Here: how version 2 is agreed on. The offer of it has both forms: an agent that answers 1 finds in it what version 1
 wants to know, and the same connection goes on (ACP v2, initialization). Loaded only when version 2 is asked for.

@@ -3,25 +3,20 @@
 Requests go out as version 2 has them, and their results come back as version 1 has them. Updates and questions of the
 agent are translated before the rest of the client reads them.
 
-A prompt is answered when its work is over (`Foreground`): `session/prompt` is answered when that begins, and `idle`
-says that it has ended. The answer and the states may overtake each other (ACP v2, prompt lifecycle). An `idle` ends the
-work for a prompt if it comes behind the message of the prompt, which the answer names, and behind another state. So
-neither the end of earlier work nor a snapshot that is sent again ends it. An agent that only ever reports `idle` has
-`BEGIN_SECONDS` to report another state, which it owes; then that `idle` was the end.
+`Version2.prompt` returns when the work for the prompt is over, which `acp_server.client.v2.foreground` knows.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-import anyio
 from pydantic import ValidationError
 
-from acp_server.client.v2.updates import MODE, Translator, Wire, config_options, modes, permission, short
+from acp_server.client.v2.foreground import Foreground
+from acp_server.client.v2.updates import MODE, Translator, Wire, config_options, modes, permission
 from acp_server.errors import CapabilityMissing, EncodeError, InternalError, InvalidParams, MalformedResponse, RpcError
 from acp_server.peer.call import Routes
 from acp_server.peer.outbound import OnLate, OnOver
@@ -216,136 +211,3 @@ def _outcome(state: v2.StateUpdate, message_id: str | None, *, is_cancelled: boo
         raise error
     told = {**(state.model_extra or {}), "_meta": state.meta}
     return from_wire(PromptResponse, {**told, "stopReason": reason, "messageId": message_id})
-
-
-ECHOES: Final = 100
-"""How many messages of the user are looked at while the answer to a prompt is waited for."""
-
-BEGIN_SECONDS: Final = 5.0
-"""How long an agent that says `idle` behind a prompt may take to begin with it, before that counts as its end."""
-
-
-class Work:
-    """The foreground work for one prompt of ours. `on_over` is told of its end when the caller is gone."""
-
-    def __init__(self, foreground: Foreground, on_over: OnOver | None) -> None:
-        self.message_id: str | None = None
-        """The message of the prompt, once the agent has answered."""
-        self.ended: v2.StateUpdate | None = None
-        """The state that ended it."""
-        self.done = anyio.Event()
-        """Set when it has ended, or the connection is lost."""
-        self.waiting = anyio.CancelScope()
-        """Who waits for that, and until when."""
-        self.unbegun: v2.StateUpdate | None = None
-        """The `idle` that counts as the end then, since no other state came."""
-        self._foreground = foreground
-        self._on_over = on_over
-        self._echoes: dict[str, v2.StateUpdate | None] = {}
-        self._was_busy = foreground.is_busy
-        self._idle: v2.StateUpdate | None = None
-        self._is_left = False
-
-    def is_echo(self, message_id: str) -> bool:
-        """Whether a message of the user repeats the prompt, as far as is known; take note of it."""
-        if self.message_id is not None:
-            return message_id == self.message_id
-        if len(self._echoes) < ECHOES:
-            self._echoes.setdefault(short(message_id), None)
-        return True
-
-    def answered(self, message_id: str) -> None:
-        """The agent has put the prompt into the conversation."""
-        self.message_id = message_id
-        # Without an echo, which the agent owes: the last work that began behind the prompt was for it.
-        echo = short(message_id)
-        ended = self._echoes.get(echo) if echo in self._echoes else self._idle
-        if ended is not None:
-            self.end(ended)
-        elif self.unbegun is not None:
-            self._bound()
-
-    def went_on(self) -> None:
-        """There is foreground work."""
-        if not self.waiting.cancel_called:
-            self.unbegun, self.waiting.deadline = None, math.inf
-
-    def is_idle(self, state: v2.StateUpdate) -> None:
-        """There is no foreground work, and there was none before."""
-        if self.unbegun is None:
-            self.unbegun = state
-            if self.message_id is not None:
-                self._bound()
-
-    def went_idle(self, state: v2.StateUpdate) -> None:
-        """The foreground work that there was has ended."""
-        if self.message_id is not None:
-            self.end(state)
-            return
-        self._echoes = {id: ended or state for id, ended in self._echoes.items()}
-        if not self._was_busy:
-            self._idle = state
-        self._was_busy = False
-
-    def end(self, state: v2.StateUpdate | None) -> None:
-        """It is over, and this state says how. The first time counts."""
-        self.ended = self.ended or state
-        self._foreground.forget(self)
-        self.lost()
-
-    def refused(self) -> None:
-        """The agent owes no answer any more, and the caller is gone: nothing will come unless it was put in."""
-        if self.message_id is None:
-            self._over()
-
-    def left(self) -> None:
-        """The caller is gone."""
-        self._is_left = True
-        if self.done.is_set():
-            self._over()
-
-    def lost(self) -> None:
-        """Nothing will be heard of it."""
-        self.done.set()
-        if self._is_left:
-            self._over()
-
-    def _bound(self) -> None:
-        self.waiting.deadline = self._foreground.time() + BEGIN_SECONDS
-
-    def _over(self) -> None:
-        self._foreground.forget(self)
-        if self._on_over is not None:
-            self._on_over()
-
-
-class Foreground:
-    """What the foreground of one session does."""
-
-    def __init__(self, time: Callable[[], float]) -> None:
-        self.time = time
-        self.is_busy = False
-        """A new session counts as idle."""
-        self.work: Work | None = None
-        """The work for the last prompt of ours, until it is over."""
-
-    def begin(self, on_over: OnOver | None) -> Work:
-        """A prompt is about to be sent."""
-        self.work = Work(self, on_over)
-        return self.work
-
-    def forget(self, work: Work) -> None:
-        """Nothing more will come of it."""
-        if self.work is work:
-            self.work = None
-
-    def snapshot(self, state: v2.StateUpdate, *, is_cancelling: bool) -> None:
-        """The agent says what the foreground does. A cancelled prompt ends at the next `idle`, whatever was before."""
-        was_busy, self.is_busy = self.is_busy, state.state != "idle"
-        if self.work is not None:
-            if self.is_busy:
-                self.work.went_on()
-            elif was_busy or is_cancelling:
-                self.work.went_idle(state)
-            else:
-                self.work.is_idle(state)

@@ -5,8 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-import acp_server.client.v2.speech
 from acp_server.client import AgentExited, RemoteTurn
+from acp_server.client.v2 import foreground
 from acp_server.errors import ConnectionClosed, MalformedResponse, RpcError
 from tests.client.v2.talking import idle, prompted_2, said, state, talking_2, whole
 
@@ -71,7 +71,7 @@ async def test_work_that_began_by_itself_while_the_prompt_was_held_does_not_end_
 async def test_an_agent_that_only_ever_says_idle_has_some_time_to_begin_and_then_the_turn_is_over(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_answered: bool
 ) -> None:
-    monkeypatch.setattr(acp_server.client.v2.speech, "BEGIN_SECONDS", 0.01)
+    monkeypatch.setattr(foreground, "BEGIN_SECONDS", 0.01)
     async with prompted_2() as (_, peer, turn, prompt):
         if is_answered:
             await peer.respond(prompt, {"messageId": "u1"})
@@ -85,7 +85,7 @@ async def test_an_agent_that_only_ever_says_idle_has_some_time_to_begin_and_then
 
 
 async def test_an_agent_that_begins_in_time_may_work_for_as_long_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acp_server.client.v2.speech, "BEGIN_SECONDS", 0.0)
+    monkeypatch.setattr(foreground, "BEGIN_SECONDS", 0.0)
     async with prompted_2() as (_, peer, turn, prompt):
         await peer.update(idle("refusal"), state("running"))
         await peer.respond(prompt, {"messageId": "u1"})
@@ -96,7 +96,7 @@ async def test_an_agent_that_begins_in_time_may_work_for_as_long_as_it_likes(mon
 
 
 async def test_an_agent_that_reports_no_state_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acp_server.client.v2.speech, "BEGIN_SECONDS", 0.0)
+    monkeypatch.setattr(foreground, "BEGIN_SECONDS", 0.0)
     async with prompted_2() as (session, peer, turn, prompt):
         await peer.respond(prompt, {"messageId": "u1"})
         await peer.update(said("hi"))
