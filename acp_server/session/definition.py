@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TypeAlias
 
-from acp_server.errors import UsageError
+from acp_server.errors import MethodNotFound, UsageError
 from acp_server.peer.call import Notice, Route
 
 if TYPE_CHECKING:
@@ -34,6 +34,16 @@ PromptHandler: TypeAlias = "Callable[[Turn], Awaitable[Any] | AsyncGeneratorType
 SessionHandler: TypeAlias = "Callable[[Session], Awaitable[None]]"
 SteeringHandler: TypeAlias = "Callable[[Turn, Message], Awaitable[None]]"
 AuthHandler: TypeAlias = "Callable[[Call], Awaitable[None]]"
+
+
+async def _no_prompt_handler(call: Call) -> NoReturn:
+    raise MethodNotFound("Method not found: no prompt handler, add @agent.prompt", data={"method": call.method})
+
+
+NO_PROMPT_HANDLER: Final[Mapping[str, Route]] = {
+    name: Route(_no_prompt_handler, direct=True) for name in ("session/new", "session/prompt")
+}
+"""What an agent has whose author has forgotten its prompt handler: that is to be seen, also from the editor."""
 
 
 @dataclass(slots=True)

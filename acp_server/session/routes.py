@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from acp_server.errors import InvalidRequest, MethodNotFound
+from acp_server.errors import InvalidRequest
 from acp_server.peer.call import Call, Notice, Route, Routes
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
 from acp_server.peer.stream import Stream
-from acp_server.session.definition import AgentDefinition
+from acp_server.session.definition import NO_PROMPT_HANDLER, AgentDefinition
 from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize
 from acp_server.session.state import not_found
 from acp_server.tasks.cause import Cause
@@ -95,9 +95,7 @@ class AgentSide:
             if definition.steer is not None:
                 requests["_session/steering"] = Route(lambda call: self._prompting.steer(call), direct=True)
         else:
-            # The author has forgotten it: that is to be seen, also from the editor.
-            for name in ("session/new", "session/prompt"):
-                requests[name] = Route(_no_prompt_handler, direct=True)
+            requests.update(NO_PROMPT_HANDLER)
         if definition.modes or definition.set_mode is not None:
             requests["session/set_mode"] = Route(lambda call: self._choosing.set_mode(call), direct=True)
         if definition.config_options or definition.auto_approve or definition.set_config_option is not None:
@@ -147,7 +145,3 @@ class AgentSide:
             from acp_server.session.lifecycle import close_all
 
             await close_all(self._sessions)
-
-
-async def _no_prompt_handler(call: Call) -> NoReturn:
-    raise MethodNotFound("Method not found: no prompt handler, add @agent.prompt", data={"method": call.method})

@@ -3,13 +3,18 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.agent.processes.driver import started
 
 
-def test_a_session_with_an_agent_without_a_prompt_handler_is_refused_with_what_to_add(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_session_with_an_agent_without_a_prompt_handler_is_refused_with_what_to_add(
+    version: int, tmp_path: Path
+) -> None:
     (tmp_path / "bare.py").write_text('from acp_server import Agent\nagent = Agent("bare")\n')
     with started([sys.executable, "-m", "acp_server", "serve", str(tmp_path / "bare.py")]) as agent:
-        agent.call(1, "initialize", protocolVersion=1)
+        agent.call(1, "initialize", protocolVersion=version, info={"name": "c", "version": "1"}, capabilities={})
         for id, method in ((2, "session/new"), (3, "session/prompt")):
             agent.request(id, method, cwd=str(tmp_path), mcpServers=[])
             error = agent.answer(id)["error"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.peer.call import Notice, Route, Routes
 from acp_server.schema.reading import problem, read
+from acp_server.session.definition import NO_PROMPT_HANDLER, AgentDefinition
 from acp_server.session.settings import Choosing
 from acp_server.session.v2 import forms
 from acp_server.session.v2.prompting import Prompting
@@ -15,7 +16,6 @@ from acp_server.session.v2.session import Lifecycle
 
 if TYPE_CHECKING:
     from acp_server.peer.call import Call
-    from acp_server.session.definition import AgentDefinition
     from acp_server.session.live_session import LiveSession
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.v2.session import Session
@@ -59,6 +59,8 @@ class Methods:
             routes.on_notice("session/cancel", cancel)
             if definition.steer is not None:
                 requests["_session/steering"] = Route(self._prompting.steer, direct=True)
+        else:
+            requests.update(NO_PROMPT_HANDLER)
         if definition.auth_methods:
             requests["auth/login"] = Route(lifecycle.login.authenticate, direct=True)
             requests["auth/logout"] = Route(lifecycle.login.logout, urgent=True, direct=True)
