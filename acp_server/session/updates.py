@@ -194,7 +194,7 @@ class TurnUpdates:
             raise UsageError(f"a turn cannot show {shown}; expected text, content or a session update")
         if "session_update" in type(piece).model_fields:
             await self.update(piece)
-        elif isinstance(piece, TextContent) and piece.annotations is None and piece.meta is None:
+        elif isinstance(piece, TextContent) and not (piece.annotations or piece.meta or piece.model_extra):
             await self.say(piece.text)
         else:
             await self.update(AgentMessageChunk(content=cast("Any", piece)))

@@ -25,6 +25,7 @@ async def test_everything_that_can_be_yielded_is_shown_in_order() -> None:
         yield schema.TextContent(text="content")
         yield schema.ImageContent(data="aGk=", mime_type="image/png")
         yield schema.TextContent(text="marked", annotations=schema.Annotations(priority=1))
+        yield schema.TextContent.from_wire({"type": "text", "text": "more", "_mine": 1})
         yield schema.AgentThoughtChunk(content=schema.TextContent(text="hm"))
         await turn.think("thought")
         await turn.plan([schema.PlanEntry(content="do it", priority="high", status="pending")])
@@ -38,6 +39,7 @@ async def test_everything_that_can_be_yielded_is_shown_in_order() -> None:
             ("agent_message_chunk", {"type": "text", "text": "content"}),
             ("agent_message_chunk", {"type": "image", "data": "aGk=", "mimeType": "image/png"}),
             ("agent_message_chunk", {"type": "text", "text": "marked", "annotations": {"priority": 1.0}}),
+            ("agent_message_chunk", {"type": "text", "text": "more", "_mine": 1}),
             ("agent_thought_chunk", {"type": "text", "text": "hm"}),
             ("agent_thought_chunk", {"type": "text", "text": "thought"}),
             ("agent_message_chunk", {"type": "text", "text": "ein 😀 und \u2028 und \ud800"}),
