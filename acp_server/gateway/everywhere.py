@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
+from pydantic import ValidationError
 
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import SubmitBody
@@ -30,7 +31,12 @@ Doc = dict[str, Any]
 """A command or an answer, as JSON has it."""
 
 _LOOK: Final = 1.0
-"""Seconds after which it is looked for what no notice has told of."""
+"""Seconds between two looks for commands and answers, for a notice of one may be lost."""
+
+_PAUSE: Final = 0.1
+"""Seconds before a chat is looked at again whose node has gone, or that this node cannot ask for."""
+
+_OTHER_VERSION: Final = {"code": Code.INTERNAL.value, "msg": "the gateway that has this chat is of another version"}
 
 
 class Everywhere:
@@ -47,8 +53,10 @@ class Everywhere:
         self._asked: dict[str, anyio.Event] = {}
         """Commands of this node, with what is set when there is an answer."""
         self._unheard: set[int] = set()
-        """Commands of this node whose answers nothing waits for any more, because the store failed meanwhile."""
+        """Commands of this node whose answers nothing waits for any more: the client has gone, or the store failed."""
         self._applying: set[int] = set()
+        self._done: dict[int, Doc] = {}
+        """Answers to commands of other nodes that the store has not taken yet."""
         self._came = anyio.Event()
 
     # -- what clients want
@@ -92,13 +100,15 @@ class Everywhere:
         place = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
         answer = await self._ask(elsewhere.node, {"what": what, "caller": caller.name, **place, **more})
         if answer is not None and "code" in answer:
-            raise ApiError(Code(answer["code"]), answer["msg"])
+            known = answer["code"] in set(Code)
+            raise ApiError(Code(answer["code"]) if known else Code.INTERNAL, answer["msg"])
         return None if answer is None else answer.get("chat")
 
     async def _ask(self, node: int, command: Doc) -> Doc | None:
-        """The answer; None if the node is gone. Raises what the store does."""
+        """The answer; None if that node is gone, or this one has lost its lease. Raises what the store does."""
         id = await self._store.do(_add, node, self._node.id, command)
         if id is None:
+            await anyio.sleep(_PAUSE)
             return None
         try:
             while True:
@@ -135,6 +145,8 @@ class Everywhere:
         except Exception as error:
             logger.warning("commands of other nodes cannot be read: %s", outline(error))
             return
+        wanted = self._applying.union(id for id, _ in found)
+        self._done = {id: answer for id, answer in self._done.items() if id in wanted}
         for id, command in found:
             if id not in self._applying:
                 self._applying.add(id)
@@ -142,24 +154,33 @@ class Everywhere:
 
     async def _do(self, id: int, command: Doc) -> None:
         try:
-            await self._store.do(_answer, id, await self._apply(command))
+            # Only once, also if the store does not take the answer: a second cancel of a chat is refused.
+            if id not in self._done:
+                self._done[id] = await self._apply(command)
+            await self._store.do(_answer, id, self._done[id])
+            del self._done[id]
         except Exception as error:
-            # It is done again: the first time may have changed nothing.
+            # The next look finds it again.
             logger.warning("command %d of another node: %s", id, outline(error))
         finally:
             self._applying.discard(id)
 
     async def _apply(self, command: Doc) -> Doc:
         chats = self._chats
-        if command["what"] == "discard":
-            await chats.discard(command["chat_id"])
-            return {}
-        caller, place = Caller(command["caller"]), (command["conversation_id"], command["chat_id"])
         try:
-            if command["what"] == "cancel":
-                return {"chat": (await chats.cancel(caller, *place)).to_wire()}
-            body = SubmitBody.model_validate(command["body"])
-            return {"chat": (await chats.submit(caller, *place, body))[0]}
+            match command:
+                case {"what": "discard", "chat_id": str(id)}:
+                    await chats.discard(id)
+                    return {}
+                case {"what": "cancel", "caller": caller, "conversation_id": conversation, "chat_id": id}:
+                    return {"chat": (await chats.cancel(Caller(caller), conversation, id)).to_wire()}
+                case {"what": "submit", "caller": caller, "conversation_id": conversation, "chat_id": id, "body": body}:
+                    outputs = SubmitBody.model_validate(body)
+                    return {"chat": (await chats.submit(Caller(caller), conversation, id, outputs))[0]}
+                case _:
+                    return _OTHER_VERSION
+        except ValidationError:
+            return _OTHER_VERSION
         except ApiError as error:
             return {"code": error.code.value, "msg": error.msg}
         except Elsewhere:
