@@ -1,4 +1,4 @@
-"""Commands between nodes, where the store fails or a node is of another version, over a store that does as it is told."""
+"""Commands between nodes, where the store fails or a node is of another version: over a store that obeys."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
