@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -88,15 +88,21 @@ def _anthropic_part(block: dict[str, Any]) -> dict[str, Any] | None:
 
 def _as_text(block: dict[str, Any]) -> dict[str, Any] | None:
     """What both take as text; None for what neither takes, and for text that is empty, which Anthropic refuses."""
-    kind = block["type"]
-    text = ""
-    if kind == "text":
-        text = block["text"]
-    elif kind == "resource_link":
-        text = f"[{block['name']}]({block['uri']})"
-    elif kind == "resource" and "text" in block["resource"]:
-        text = f"{block['resource']['uri']}:\n{block['resource']['text']}"
+    text = text_of(block)
     return {"type": "text", "text": text} if text else None
+
+
+def text_of(block: Mapping[str, Any]) -> str | None:
+    """A content block (ACP, Content) as text for a model; None for an image and the like."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "resource_link", "name": name, "uri": uri}:
+            return f"[{name}]({uri})"
+        case {"type": "resource", "resource": {"uri": uri, "text": text}}:
+            return f"{uri}:\n{text}"
+        case _:
+            return None
 
 
 def _text(content: Sequence[dict[str, Any]]) -> str:

@@ -17,7 +17,7 @@ import anyio
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
-from acp_server.integrations.messages import History
+from acp_server.integrations.messages import History, text_of
 from acp_server.integrations.model import in_words
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
@@ -207,15 +207,11 @@ def _content(blocks: Sequence[dict[str, Any]]) -> Any:
     """Content blocks (ACP, Content) as models take them."""
     pieces: list[dict[str, Any]] = []
     for block in blocks:
-        if block["type"] == "text":
-            pieces.append({"type": "input_text", "text": block["text"]})
+        if (text := text_of(block)) is not None:
+            pieces.append({"type": "input_text", "text": text})
         elif block["type"] == "image":
             url = f"data:{block['mimeType']};base64,{block['data']}"
             pieces.append({"type": "input_image", "image_url": url, "detail": "auto"})
-        elif block["type"] == "resource_link":
-            pieces.append({"type": "input_text", "text": f"[{block['name']}]({block['uri']})"})
-        elif block["type"] == "resource" and "text" in (resource := cast("dict[str, Any]", block["resource"])):
-            pieces.append({"type": "input_text", "text": f"{resource['uri']}:\n{resource['text']}"})
     if all(piece["type"] == "input_text" for piece in pieces):
         return "\n".join(piece["text"] for piece in pieces)
     return pieces

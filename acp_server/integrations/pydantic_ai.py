@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
-from acp_server.integrations.messages import History, cut
+from acp_server.integrations.messages import History, cut, text_of
 from acp_server.integrations.model import find_model, in_words
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 from acp_server.session.turn import OwnStopReason, Turn
@@ -208,15 +208,11 @@ def _content(blocks: Sequence[dict[str, Any]]) -> Any:
     messages = import_module("pydantic_ai.messages")
     pieces: list[Any] = []
     for block in blocks:
-        if block["type"] == "text":
-            pieces.append(block["text"])
+        if (text := text_of(block)) is not None:
+            pieces.append(text)
         elif block["type"] in ("image", "audio"):
             data = base64.b64decode(block["data"])
             pieces.append(messages.BinaryContent(data=data, media_type=block["mimeType"]))
-        elif block["type"] == "resource_link":
-            pieces.append(f"[{block['name']}]({block['uri']})")
-        elif block["type"] == "resource" and "text" in block["resource"]:
-            pieces.append(f"{block['resource']['uri']}:\n{block['resource']['text']}")
     return "\n".join(pieces) if all(isinstance(piece, str) for piece in pieces) else pieces
 
 
