@@ -21,11 +21,11 @@ from acp_server.cli import LEVELS, configure_log
 from acp_server.cli.commands import ARGUMENTS, ConfiguredCommand, config_option, limit_options, log_file_option
 from acp_server.cli.target import COMMAND
 from acp_server.errors import UsageError
-from acp_server.gateway.limits import Limits, Size
+from acp_server.gateway.limits import GatewayLimits, Size
 
 if TYPE_CHECKING:
     from acp_server.gateway.auth import Tokens
-    from acp_server.gateway.gateway import Gateway, Settings
+    from acp_server.gateway.gateway import Gateway, GatewaySettings
 
 logger = logging.getLogger("acp_server.gateway")
 
@@ -176,7 +176,7 @@ class _Users(click.ParamType[range]):
     help="What is worth a line in the log; every request is, at info.",
 )
 @log_file_option
-@limit_options(Limits)
+@limit_options(GatewayLimits)
 @click.pass_context
 def gateway(ctx: click.Context, **given: Any) -> int:
     """Serve the Coze v3 chat API over an agent, for programs that were written for that API."""
@@ -217,10 +217,10 @@ def _is_any(host: str) -> bool:
     return host in ("", "0.0.0.0", "::")
 
 
-def _settings(given: Mapping[str, Any]) -> Settings:
+def _settings(given: Mapping[str, Any]) -> GatewaySettings:
     from acp_server.gateway import server
     from acp_server.gateway.bots import Isolation
-    from acp_server.gateway.gateway import Settings
+    from acp_server.gateway.gateway import GatewaySettings
 
     host: str = given["host"]
     if given["token_file"] is None and not server.is_loopback(host):
@@ -232,7 +232,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         raise UsageError("--agent-users is for the agents of each name of tokens: give --isolate too")
     bots, agent = _bots(given["bots"]), given["agent"]
     cwd = os.path.abspath(given["cwd"])
-    return Settings(
+    return GatewaySettings(
         bots=bots,
         agent=_command(agent) if agent is not None else None if bots else COMMAND,
         cwd=cwd,
@@ -243,7 +243,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         cancel="drain" if given["cancel"] == "drain" else "stop",
         elicitation="reply_message" if given["elicitation"] == "reply_message" else "function",
         file_urls=given["allow_file_urls"],
-        limits=Limits(**{each.name: given[each.name] for each in fields(Limits)}),
+        limits=GatewayLimits(**{each.name: given[each.name] for each in fields(GatewayLimits)}),
         allow_origins=given["allow_origins"],
         protocol=1 if given["protocol"] == "1" else 2,
     )
@@ -266,7 +266,7 @@ def _reload(made: Gateway, ctx: click.Context) -> None:
         logger.warning("these changes need a new start: %s", ", ".join(name.replace("_", "-") for name in late))
 
 
-def _check(settings: Settings) -> int:
+def _check(settings: GatewaySettings) -> int:
     import anyio
 
     from acp_server.agent.log import entry

@@ -2,8 +2,8 @@
 
 A reader that has seen enough closes its pipe, or a disk is full. What an agent says is written by handlers of its
 messages, where an exception is only logged. So the first failure is kept here, and ends the block of the command that
-needs its output (`Output.needed`). What a command writes elsewhere fails as an OSError, often in an ExceptionGroup,
-which `written` finds. Files that a command opens by itself are not looked after here.
+needs its output (`StandardOutput.needed`). What a command writes elsewhere fails as an OSError, often in an
+ExceptionGroup, which `written` finds. Files that a command opens by itself are not looked after here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CannotWrite(click.ClickException):
             (file or sys.stderr).write(entry(f"acp-server: {self.message}"))
 
 
-class Output:
+class StandardOutput:
     """Standard output of one command."""
 
     def __init__(self) -> None:

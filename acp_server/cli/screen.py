@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 
 import click
 
-from acp_server.cli.output import Output
-from acp_server.cli.screen_call import Call, Calls, CommandOutput, argument_lines, place_of, text_of
+from acp_server.cli.output import StandardOutput
+from acp_server.cli.screen_call import Calls, CommandOutput, ShownCall, argument_lines, place_of, text_of
 from acp_server.safe_text import UNSAFE
 from acp_server.schema import (
     AgentThoughtChunk,
@@ -91,8 +91,8 @@ class Screen:
     terminal, and it makes clean whatever it paints; `write_out` gets nothing that has not been there.
     """
 
-    def __init__(self, output: Output | None = None) -> None:
-        self.output = output or Output()
+    def __init__(self, output: StandardOutput | None = None) -> None:
+        self.output = output or StandardOutput()
         self._colour = None if "NO_COLOR" not in os.environ else False
         self._line_start = True
         self.speaking: type | None = None
@@ -228,11 +228,11 @@ class Screen:
             if call.shows(terminal_id):
                 self.call_wrote(call)
 
-    def call_wrote(self, call: Call) -> None:
+    def call_wrote(self, call: ShownCall) -> None:
         """There may be more of a running call's output to show."""
         self._write_news(call)
 
-    def _write_news(self, call: Call) -> None:
+    def _write_news(self, call: ShownCall) -> None:
         for text, style in call.news(call.contents):
             self.line(f"    {text}", **style)
 
@@ -252,7 +252,7 @@ class Screen:
         self.line(f"  ? {call.title}", fg="magenta", bold=True)
         self.answers([option.name for option in request.options])
 
-    def show_call(self, call: Call) -> None:
+    def show_call(self, call: ShownCall) -> None:
         """What there is to know of a call before the user decides about it; here it has been shown as it came."""
 
     def at_line_start(self) -> None:

@@ -1,7 +1,7 @@
 """How a tool call looks at the terminal: its state, its arguments, the lines of its changes and of its output.
 
-Each update of a call carries all of its content anew, most of which the user has seen: `Call` knows what is new. It
-writes nothing; `acp_server.cli.screen` does.
+Each update of a call carries all of its content anew, most of which the user has seen: `ShownCall` knows what is new.
+It writes nothing; `acp_server.cli.screen` does.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class CommandOutput:
         return [*self._lines, self._rest] if self._rest else list(self._lines)
 
 
-class Call:
+class ShownCall:
     """A tool call, and how much of it the user has seen. `outputs` are those of all commands, by their terminal's
     id."""
 
@@ -205,23 +205,23 @@ class Call:
 
 
 class Calls:
-    """The tool calls of a session. Of very many the oldest are forgotten. `outputs`: see `Call`."""
+    """The tool calls of a session. Of very many the oldest are forgotten. `outputs`: see `ShownCall`."""
 
     def __init__(self, outputs: Mapping[str, CommandOutput] | None = None) -> None:
         self._outputs = outputs
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, ShownCall] = {}
 
-    def __iter__(self) -> Iterator[Call]:
+    def __iter__(self) -> Iterator[ShownCall]:
         """The oldest first."""
         return iter(self._calls.values())
 
-    def of(self, update: ToolCall | ToolCallUpdate) -> Call:
+    def of(self, update: ToolCall | ToolCallUpdate) -> ShownCall:
         """The call that is meant."""
         id = update.tool_call_id
         if id not in self._calls:
             if len(self._calls) >= _MOST_CALLS:
                 del self._calls[next(iter(self._calls))]
-            self._calls[id] = Call(id, self._outputs)
+            self._calls[id] = ShownCall(id, self._outputs)
         return self._calls[id]
 
 

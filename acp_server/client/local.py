@@ -23,7 +23,7 @@ import anyio.to_thread
 
 from acp_server.errors import InternalError, InvalidParams, ResourceNotFound
 from acp_server.peer.call import NAME
-from acp_server.processes.command import Command, Output, open_command
+from acp_server.processes.command import Command, CommandOutput, open_command
 from acp_server.schema import (
     CreateTerminalRequest,
     CreateTerminalResponse,
@@ -281,7 +281,7 @@ class _Terminal(Command):
     """One command."""
 
     def __init__(self, process: anyio.abc.Process, limit: int, on_text: _OnText) -> None:
-        self.output = Output(limit)
+        self.output = CommandOutput(limit)
         self._on_text = on_text
         super().__init__(process)
 

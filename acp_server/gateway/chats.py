@@ -21,14 +21,14 @@ from acp_server.gateway.bots import Bots
 from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.errors import ApiError, Code, log_fault, outline
 from acp_server.gateway.events import Listener
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import GatewayLimits
 from acp_server.gateway.live_chat import LiveChat
-from acp_server.gateway.messages import Message
+from acp_server.gateway.messages import ChatMessage
 from acp_server.gateway.nodes import ENDED, Node
 from acp_server.gateway.pool import Pool
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import CallType
-from acp_server.gateway.records import RUNNING, Chat, Ids, Status, Usage
+from acp_server.gateway.records import RUNNING, Chat, Ids, Status, TokenUsage
 from acp_server.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.gateway.steps import Steps, Taken
 from acp_server.gateway.store import Store
@@ -63,7 +63,7 @@ class Chats:
         node: Node,
         conversations: Conversations,
         bots: Bots,
-        limits: Limits,
+        limits: GatewayLimits,
         *,
         cancel: Cancel,
         elicitation: CallType,
@@ -133,7 +133,7 @@ class Chats:
         """One of the caller's chats. Raises ApiError 4001, for those of others as well."""
         return (await self._find(caller, conversation_id, chat_id))[0]
 
-    async def messages(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> list[Message]:
+    async def messages(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> list[ChatMessage]:
         """What a chat has produced so far."""
         chat = await self.retrieve(caller, conversation_id, chat_id)
         alive = self._alive.get(chat.id)
@@ -292,7 +292,7 @@ class Chats:
         turn = PromptTurn(live, bot, taken, self._steps, self._waiting, self._limits, meta)
         listener = turn.live.begin(chat, taken.responses, stream)
         if self._group is None:
-            await turn.live.finish(Usage(), ENDED)
+            await turn.live.finish(TokenUsage(), ENDED)
             raise errors.not_taken()
         self._alive[chat.id] = turn
         self._group.start_soon(self._run, turn)

@@ -16,7 +16,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from acp_server.gateway.errors import LOGID, ApiError, Code, failure, new_logid
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import GatewayLimits
 from acp_server.gateway.listener import Places
 
 _BARE_LINE_FEED: Final = re.compile(rb"(?<!\r)\n")
@@ -85,13 +85,13 @@ class _Timer(Protocol):
     def cancel(self) -> None: ...
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """uvicorn's connection, which by itself waits for ever for the rest of a request's head, and for a client that
     takes nothing."""
 
     def __init__(
         self,
-        limits: Limits,
+        limits: GatewayLimits,
         *,
         app_state: dict[str, Any],
         places: Places,

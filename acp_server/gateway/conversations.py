@@ -15,8 +15,8 @@ from functools import partial
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import NAME, ConversationBody, EnterMessage, ListBody, ModifyBody, known_id
 from acp_server.gateway.errors import ApiError, Code
-from acp_server.gateway.limits import Limits
-from acp_server.gateway.messages import Message, check_content, check_links, check_said
+from acp_server.gateway.limits import GatewayLimits
+from acp_server.gateway.messages import ChatMessage, check_content, check_links, check_said
 from acp_server.gateway.records import Conversation, Ids, KnownSession, is_id
 from acp_server.gateway.rows import Rows
 
@@ -25,7 +25,7 @@ _UNKNOWN_MESSAGE = "the message does not exist"
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class ReservedSession:
     """An agent's session that a chat has to itself, and what the conversation was like when it took it."""
 
     conversation_id: str
@@ -43,7 +43,7 @@ class Conversations:
         self,
         ids: Ids,
         on_release: Callable[[str, KnownSession], None],
-        limits: Limits,
+        limits: GatewayLimits,
         file_urls: bool = False,
     ) -> None:
         """`on_release` is told of each session that will not be taken up again, after whose it is; it must not wait.
@@ -104,10 +104,10 @@ class Conversations:
 
     # -- messages
 
-    def message(self, conversation: Conversation, entered: EnterMessage) -> Message:
+    def message(self, conversation: Conversation, entered: EnterMessage) -> ChatMessage:
         """A message that a client brings; it is not kept yet. Raises ApiError 4005 for links that are not allowed."""
         self._check_links(entered.content, entered.content_type)
-        return Message(
+        return ChatMessage(
             id=self._ids.new(),
             conversation_id=conversation.id,
             section_id=conversation.section_id,
@@ -119,7 +119,9 @@ class Conversations:
             given=True,
         )
 
-    def add_message(self, rows: Rows, caller: Caller, conversation_id: str | None, entered: EnterMessage) -> Message:
+    def add_message(
+        self, rows: Rows, caller: Caller, conversation_id: str | None, entered: EnterMessage
+    ) -> ChatMessage:
         """Insert a message."""
         conversation = self.find(rows, caller, conversation_id)
         message = self.message(conversation, entered)
@@ -127,7 +129,9 @@ class Conversations:
         self._change(rows, conversation)
         return message
 
-    def find_message(self, rows: Rows, caller: Caller, conversation_id: str | None, message_id: str | None) -> Message:
+    def find_message(
+        self, rows: Rows, caller: Caller, conversation_id: str | None, message_id: str | None
+    ) -> ChatMessage:
         """One of the messages that are listed. Raises ApiError 4002 and 4005."""
         conversation = self.find(rows, caller, conversation_id)
         id = known_id(message_id, "message_id", Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
@@ -138,7 +142,7 @@ class Conversations:
 
     def modify_message(
         self, rows: Rows, caller: Caller, conversation_id: str | None, message_id: str | None, body: ModifyBody
-    ) -> Message:
+    ) -> ChatMessage:
         """Change what a message says."""
         message = self.find_message(rows, caller, conversation_id, message_id)
         message.content = message.content if body.content is None else body.content
@@ -154,13 +158,13 @@ class Conversations:
 
     def delete_message(
         self, rows: Rows, caller: Caller, conversation_id: str | None, message_id: str | None
-    ) -> Message:
+    ) -> ChatMessage:
         """Remove a message."""
         message = self.find_message(rows, caller, conversation_id, message_id)
         self.forget_message(rows, message)
         return message
 
-    def forget_message(self, rows: Rows, message: Message) -> None:
+    def forget_message(self, rows: Rows, message: ChatMessage) -> None:
         """Remove a message. No effect if it is removed, or its conversation is."""
         conversation = rows.conversation(message.conversation_id)
         if conversation is not None and not conversation.deleted and rows.message(conversation.id, message.id):
@@ -169,7 +173,7 @@ class Conversations:
 
     def list_messages(
         self, rows: Rows, caller: Caller, conversation_id: str | None, body: ListBody
-    ) -> tuple[list[Message], bool]:
+    ) -> tuple[list[ChatMessage], bool]:
         """A page of messages, and whether there are more in its direction. Raises ApiError 4002 and 4005."""
         conversation = self.find(rows, caller, conversation_id)
         for id in (body.before_id, body.after_id):
@@ -188,7 +192,7 @@ class Conversations:
 
     # -- the agent's sessions
 
-    def take_session(self, rows: Rows, conversation: Conversation, bot: str) -> Lease:
+    def take_session(self, rows: Rows, conversation: Conversation, bot: str) -> ReservedSession:
         """Let a chat have the conversation's session to itself. No other chat finds it until it is given back."""
         known = conversation.know(None)
         if known is not None:
@@ -196,17 +200,19 @@ class Conversations:
             if known.bot != bot:
                 self._release(rows, conversation, known)
                 known = None
-        return Lease(conversation.id, conversation.section_id, bot, conversation.revision, known)
+        return ReservedSession(conversation.id, conversation.section_id, bot, conversation.revision, known)
 
-    def give_back(self, rows: Rows, lease: Lease, known: KnownSession, heard: Iterable[str], chat_id: str) -> bool:
+    def give_back(
+        self, rows: Rows, reserved: ReservedSession, known: KnownSession, heard: Iterable[str], chat_id: str
+    ) -> bool:
         """The chat was completed, so the session knows what the conversation has become: what of it was `heard`, by
         the ids of the messages, and all that came of the chat.
 
         False if it does not: what was said was changed meanwhile. Then the next chat opens a new session, which is told
         what was said, as after a chat that was cancelled or has failed.
         """
-        conversation = rows.conversation(lease.conversation_id)
-        if conversation is None or conversation.deleted or conversation.revision != lease.revision:
+        conversation = rows.conversation(reserved.conversation_id)
+        if conversation is None or conversation.deleted or conversation.revision != reserved.revision:
             return False
         # The one before is of another chat, which began while this one waited.
         self._release(rows, conversation, conversation.know(known))

@@ -1,6 +1,6 @@
 """What the API answers: `/v3/chat` and below it, `/v1/conversation...` and below it.
 
-`endpoint` makes what starlette calls; a handler gets a `Call`: who calls, the parameters, the body.
+`endpoint` makes what starlette calls; a handler gets a `ApiCall`: who calls, the parameters, the body.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Answer:
     more: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-Handler = Callable[["Call"], Awaitable["Answer | Listener | Response"]]
+Handler = Callable[["ApiCall"], Awaitable["Answer | Listener | Response"]]
 
 
-class Call:
+class ApiCall:
     """What a handler works with."""
 
     def __init__(self, gateway: Gateway, caller: Caller, request: Request) -> None:
@@ -126,7 +126,7 @@ def endpoint(
             caller = gateway.tokens.caller(request.headers.get("authorization"))
             state["caller"] = caller.name
             caller.need(permission)
-            result = await handler(Call(gateway, caller, request))
+            result = await handler(ApiCall(gateway, caller, request))
         except ApiError as error:
             state["code"] = error.code.value
             answer = _json(errors.failure(error, logid), 200 if error.retry_after is None else 503)
@@ -181,25 +181,25 @@ async def _read(request: Request, most: int) -> bytes:
     return b"".join(parts)
 
 
-async def create_chat(call: Call) -> Answer | Listener:
+async def create_chat(call: ApiCall) -> Answer | Listener:
     """Begin a chat."""
     body = await call.body(ChatBody)
     return _begun(await call.gateway.chats.create(call.caller, call.query("conversation_id"), body))
 
 
-async def retrieve_chat(call: Call) -> Answer:
+async def retrieve_chat(call: ApiCall) -> Answer:
     """A chat as it is now."""
     chat = await call.gateway.chats.retrieve(call.caller, *call.place("chat_id"))
     return Answer(chat.to_wire())
 
 
-async def list_chat_messages(call: Call) -> Answer:
+async def list_chat_messages(call: ApiCall) -> Answer:
     """What a chat has produced."""
     found = await call.gateway.chats.messages(call.caller, *call.place("chat_id"))
     return Answer([message.to_wire() for message in found])
 
 
-async def submit_tool_outputs(call: Call) -> Answer | Listener | Response:
+async def submit_tool_outputs(call: ApiCall) -> Answer | Listener | Response:
     """Answer what a chat waits for."""
     body = await call.body(SubmitBody)
     everywhere = call.gateway.everywhere
@@ -211,7 +211,7 @@ async def submit_tool_outputs(call: Call) -> Answer | Listener | Response:
                 return await call.forward(url, body.model_dump_json().encode())
 
 
-async def cancel_chat(call: Call) -> Answer:
+async def cancel_chat(call: ApiCall) -> Answer:
     """Cancel a chat."""
     body = await call.body(CancelBody)
     return Answer(await call.gateway.everywhere.cancel(call.caller, body.conversation_id, body.chat_id))
@@ -222,52 +222,52 @@ def _begun(begun: Begun) -> Answer | Listener:
     return Answer(chat) if listener is None else listener
 
 
-async def create_conversation(call: Call) -> Answer:
+async def create_conversation(call: ApiCall) -> Answer:
     """A new conversation."""
     body = await call.body(ConversationBody)
     return Answer((await call.kept(call.gateway.conversations.create, body)).to_wire())
 
 
-async def retrieve_conversation(call: Call) -> Answer:
+async def retrieve_conversation(call: ApiCall) -> Answer:
     """A conversation."""
     found = await call.kept(call.gateway.conversations.find, call.query("conversation_id"))
     return Answer(found.to_wire())
 
 
-async def list_conversations(call: Call) -> Answer:
+async def list_conversations(call: ApiCall) -> Answer:
     """The conversations, page by page."""
     number, size = call.number("page_num", 1), call.number("page_size", PAGE, PAGE)
     found, more = await call.kept(call.gateway.conversations.page, call.query("bot_id"), number, size)
     return Answer({"has_more": more, "conversations": [conversation.to_wire() for conversation in found]})
 
 
-async def rename_conversation(call: Call) -> Answer:
+async def rename_conversation(call: ApiCall) -> Answer:
     """Name a conversation."""
     body = await call.body(RenameBody)
     renamed = await call.kept(call.gateway.conversations.rename, call.path("id"), body.name)
     return Answer(renamed.to_wire())
 
 
-async def delete_conversation(call: Call) -> Answer:
+async def delete_conversation(call: ApiCall) -> Answer:
     """Delete a conversation with everything in it."""
     await call.gateway.everywhere.delete_conversation(call.caller, call.path("id"))
     return Answer({})
 
 
-async def clear_conversation(call: Call) -> Answer:
+async def clear_conversation(call: ApiCall) -> Answer:
     """Begin a new section."""
     conversation = await call.kept(call.gateway.conversations.clear, call.path("id"))
     return Answer({"id": conversation.section_id, "conversation_id": conversation.id})
 
 
-async def create_message(call: Call) -> Answer:
+async def create_message(call: ApiCall) -> Answer:
     """Insert a message."""
     body = await call.body(EnterMessage)
     message = await call.kept(call.gateway.conversations.add_message, call.query("conversation_id"), body)
     return Answer(message.to_wire())
 
 
-async def list_messages(call: Call) -> Answer:
+async def list_messages(call: ApiCall) -> Answer:
     """The messages, page by page."""
     body = await call.body(ListBody)
     found, more = await call.kept(call.gateway.conversations.list_messages, call.query("conversation_id"), body)
@@ -276,20 +276,20 @@ async def list_messages(call: Call) -> Answer:
     return Answer([message.to_wire() for message in found], paging)
 
 
-async def retrieve_message(call: Call) -> Answer:
+async def retrieve_message(call: ApiCall) -> Answer:
     """A message."""
     found = await call.kept(call.gateway.conversations.find_message, *call.place("message_id"))
     return Answer(found.to_wire())
 
 
-async def modify_message(call: Call) -> Answer:
+async def modify_message(call: ApiCall) -> Answer:
     """Change a message. The documented place of the message is beside `data`."""
     body = await call.body(ModifyBody)
     changed = await call.kept(call.gateway.conversations.modify_message, *call.place("message_id"), body)
     return Answer({}, {"message": changed.to_wire()})
 
 
-async def delete_message(call: Call) -> Answer:
+async def delete_message(call: ApiCall) -> Answer:
     """Remove a message."""
     removed = await call.kept(call.gateway.conversations.delete_message, *call.place("message_id"))
     return Answer(removed.to_wire())

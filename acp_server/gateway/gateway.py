@@ -21,7 +21,7 @@ from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Forwarded
 from acp_server.gateway.everywhere import Everywhere
-from acp_server.gateway.limits import ONE, Limits, Size
+from acp_server.gateway.limits import ONE, GatewayLimits, Size
 from acp_server.gateway.nodes import Node
 from acp_server.gateway.pool import Lives, Pool
 from acp_server.gateway.program import PATIENCE, Place, Program
@@ -36,7 +36,7 @@ often whether the gateway is ready."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class GatewaySettings:
     """What a gateway serves, and how."""
 
     bots: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
@@ -61,7 +61,7 @@ class Settings:
     """The type of the tool call that an elicitation is."""
     file_urls: bool = False
     """Whether messages may link to files by any URL, and not only by those of the web."""
-    limits: Limits = field(default_factory=Limits)
+    limits: GatewayLimits = field(default_factory=GatewayLimits)
     allow_origins: Sequence[str] = ()
     """The origins whose pages may read answers in a browser (CORS); `*` for all."""
     patience: Patience = PATIENCE
@@ -73,7 +73,7 @@ class Settings:
 class Gateway:
     """Everything that the routes work with."""
 
-    def __init__(self, settings: Settings, tokens: Tokens) -> None:
+    def __init__(self, settings: GatewaySettings, tokens: Tokens) -> None:
         """Raises UsageError if the store cannot be used."""
         self.tokens = tokens
         self.limits = settings.limits

@@ -31,7 +31,7 @@ def _limit(default: _N, unit: str, text: str, least: float | None = None) -> _N:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class GatewayLimits:
     """The gateway's own limits, each an option of the command and a key in its file. Raises UsageError for a
     value that is not a bound."""
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 import anyio
 import anyio.lowlevel
 
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import GatewayLimits
 
 logger = logging.getLogger("acp_server.gateway")
 
@@ -192,7 +192,7 @@ class Listener:
         return task
 
 
-def number_of_places(limits: Limits) -> int:
+def number_of_places(limits: GatewayLimits) -> int:
     """How many connections there may be at once, after the process was allowed as many descriptors as that takes.
 
     Where it is not, they have to leave a quarter of the descriptors to the agents, or less if those need less.

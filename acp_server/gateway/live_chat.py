@@ -18,10 +18,10 @@ from acp_server.gateway import events
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.errors import OCCUPIED, ApiError, Code, log_fault, not_cancellable, not_waiting
 from acp_server.gateway.events import Feed, Listener
-from acp_server.gateway.messages import Message
+from acp_server.gateway.messages import ChatMessage
 from acp_server.gateway.nodes import ENDED
 from acp_server.gateway.questions import CallType, Question
-from acp_server.gateway.records import Chat, Failure, Ids, Status, Usage
+from acp_server.gateway.records import Chat, Failure, Ids, Status, TokenUsage
 from acp_server.gateway.reply import Delta, Pieces, Reply
 from acp_server.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.gateway.update_queue import Item, UpdateQueue
@@ -39,7 +39,7 @@ class Step:
 
     before: Chat
     after: Chat
-    messages: list[Message]
+    messages: list[ChatMessage]
     """What the chat has produced."""
     also: Also | None = None
     done: bool = False
@@ -66,7 +66,7 @@ class LiveChat:
         """Whether the store has it as it is. Not if the store failed at its end."""
         self.discarded = False
         """Whether its conversation is deleted."""
-        self.messages: list[Message] = []
+        self.messages: list[ChatMessage] = []
         """What it has produced."""
         self.feed = Feed(backlog)
         self._keep = keep
@@ -84,7 +84,7 @@ class LiveChat:
 
     # -- what clients want
 
-    def begin(self, running: Chat, responses: Sequence[Message] = (), stream: bool = False) -> Listener | None:
+    def begin(self, running: Chat, responses: Sequence[ChatMessage] = (), stream: bool = False) -> Listener | None:
         """The chat is kept as it is in `running`, and its agent is about to work: what follows if `stream`.
         `responses`: what was answered, if it goes on with that. Never waits."""
         listener = self.feed.listen() if stream else None
@@ -175,7 +175,7 @@ class LiveChat:
             question.resolve(None)
         self._wake()
 
-    async def finish(self, usage: Usage, failure: Failure | None, also: Also | None = None) -> None:
+    async def finish(self, usage: TokenUsage, failure: Failure | None, also: Also | None = None) -> None:
         """The agent's work is over. Only the first time counts. `also` is done if the chat is completed.
 
         A caller that waits for the end is told in any case: if it cannot be stored, the chat has failed, now and
@@ -205,7 +205,7 @@ class LiveChat:
         held = self._queue or self._pieces
         return not (held or self._lock.locked() or self.chat.status is Status.REQUIRES_ACTION)
 
-    async def _finish(self, usage: Usage, failure: Failure | None, also: Also | None) -> None:
+    async def _finish(self, usage: TokenUsage, failure: Failure | None, also: Also | None) -> None:
         self.dismiss()
         try:
             while await self._step():
@@ -224,7 +224,7 @@ class LiveChat:
         self.feed.emit(events.FAILED if self.chat.status is Status.FAILED else events.COMPLETED, self.chat.to_wire())
         self.feed.done()
 
-    async def _fail(self, usage: Usage, failure: Failure) -> None:
+    async def _fail(self, usage: TokenUsage, failure: Failure) -> None:
         self.stored = False
         self._pieces = []  # What is told can be looked up, and this is nowhere.
         self._keep = kept_nowhere
@@ -247,7 +247,7 @@ class LiveChat:
 
     def _take(self, update: SessionUpdate) -> None:
         pieces = self._reply.take(update)
-        if any(isinstance(piece, Message) for piece in pieces):
+        if any(isinstance(piece, ChatMessage) for piece in pieces):
             self._pieces += pieces
             self._wake()
         else:
@@ -272,7 +272,7 @@ class LiveChat:
         await self._go_on([])
         return True
 
-    async def _go_on(self, responses: list[Message], stream: bool = False) -> Listener | None:
+    async def _go_on(self, responses: list[ChatMessage], stream: bool = False) -> Listener | None:
         moved = self.chat.moved(Status.IN_PROGRESS)
         assert moved is not None
         await self._keep(Step(self.chat, moved, responses))
@@ -291,15 +291,15 @@ class LiveChat:
 
     async def _write(self, moved: Chat | None = None, also: Also | None = None, done: bool = False) -> None:
         pieces, after = self._pieces, moved or self.chat
-        messages = [piece for piece in pieces if isinstance(piece, Message)]
+        messages = [piece for piece in pieces if isinstance(piece, ChatMessage)]
         await self._keep(Step(self.chat, after, messages, also, done))
         self._pieces = []
         self.chat = after
         self._tell(pieces)
 
-    def _tell(self, pieces: Sequence[Delta | Message]) -> None:
+    def _tell(self, pieces: Sequence[Delta | ChatMessage]) -> None:
         for piece in pieces:
-            if isinstance(piece, Message):
+            if isinstance(piece, ChatMessage):
                 self.messages.append(piece)
                 self.feed.emit(events.MESSAGE, piece.to_wire())
             else:

@@ -50,7 +50,7 @@ _CONTEXT_AFTER: Final = "The message to reply to now follows."
 
 
 @dataclass
-class Message:
+class ChatMessage:
     """One message. Times in Unix seconds."""
 
     id: str
@@ -112,7 +112,7 @@ def check_said(content: str) -> None:
         raise ApiError(Code.BAD_MESSAGE, "a message needs content")
 
 
-def blocks(message: Message) -> list[ContentBlock]:
+def blocks(message: ChatMessage) -> list[ContentBlock]:
     """A message as content of a prompt (ACP, Content): text, and links to files."""
     if message.content_type != OBJECTS:
         return [TextContent(text=message.content)]
@@ -124,7 +124,7 @@ def blocks(message: Message) -> list[ContentBlock]:
     ]
 
 
-def context(messages: Sequence[Message], cut: bool = False) -> list[ContentBlock]:
+def context(messages: Sequence[ChatMessage], cut: bool = False) -> list[ContentBlock]:
     """What was said before, as one block for an agent that has not heard it; nothing for nothing. `cut`: whether there
     was more before it."""
     said = [text for text in map(as_context, messages) if text]
@@ -134,7 +134,7 @@ def context(messages: Sequence[Message], cut: bool = False) -> list[ContentBlock
     return [TextContent(text="\n\n".join([before, *said, _CONTEXT_AFTER]))]
 
 
-def as_context(message: Message) -> str:
+def as_context(message: ChatMessage) -> str:
     """A message as a part of `context`; empty if it says nothing."""
     text = _plain(message)
     return f"{message.role}: {text}" if text else ""
@@ -149,7 +149,7 @@ def is_command(query: Sequence[ContentBlock], commands: Sequence[AvailableComman
     return (bool(name) and "/" not in name) or name in {command.name for command in commands}
 
 
-def _plain(message: Message) -> str:
+def _plain(message: ChatMessage) -> str:
     return "\n".join(
         block.text if isinstance(block, TextContent) else block.uri
         for block in blocks(message)

@@ -17,7 +17,7 @@ import anyio
 from acp_server.client import Handlers, RemoteAgent, RemoteSession
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import GatewayLimits
 from acp_server.gateway.questions import FormQuestion, PermissionQuestion, Question, UrlQuestion
 from acp_server.gateway.records import Ids, KnownSession
 from acp_server.gateway.sessions import Sessions
@@ -171,7 +171,7 @@ class Process:
         if self._sessions is not None:
             self._sessions.rest(key)
 
-    async def tend(self, limits: Limits) -> None:
+    async def tend(self, limits: GatewayLimits) -> None:
         """Close the sessions that have been idle for too long, or are too many. Until it is cancelled."""
         sessions = await self._when_ready()
         await sessions.tend(limits.idle_sessions, limits.idle_session_seconds, limits.start_seconds)

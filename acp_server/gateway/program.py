@@ -18,7 +18,7 @@ import anyio.to_thread
 from acp_server.client import Patience, RemoteAgent, RemoteTurn, spawn_agent
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.gateway.errors import agent_of, outline
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import GatewayLimits
 from acp_server.gateway.process import Process
 from acp_server.schema import Implementation
 from acp_server.schema.methods import METHODS
@@ -51,7 +51,7 @@ class Program:
     command: Sequence[str]
     place: Callable[[], Place]
     """Where it works. May wait for a disk; raises OSError."""
-    limits: Limits
+    limits: GatewayLimits
     patience: Patience | None = None
     protocol: Literal[1, 2] = 2
     """The highest version that the agent is asked for."""
@@ -136,7 +136,7 @@ async def _probe(agent: RemoteAgent, seconds: float) -> _Probe:
 class Trust:
     """Looks whether the agents of a bot are to be trusted."""
 
-    def __init__(self, limits: Limits, distrust: Distrust) -> None:
+    def __init__(self, limits: GatewayLimits, distrust: Distrust) -> None:
         self._limits = limits
         self._distrust = distrust
 

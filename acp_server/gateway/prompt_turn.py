@@ -14,13 +14,13 @@ import anyio.lowlevel
 from acp_server.client import AgentExited, RemoteTurn
 from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RequestCancelled, RpcError
 from acp_server.gateway.errors import OCCUPIED, Code, log_fault, outline
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import GatewayLimits
 from acp_server.gateway.live_chat import UNSTORED, LiveChat
-from acp_server.gateway.messages import Message, as_context, blocks, context, is_command
+from acp_server.gateway.messages import ChatMessage, as_context, blocks, context, is_command
 from acp_server.gateway.pool import NoRoom, Pool
 from acp_server.gateway.process import OpenSession
 from acp_server.gateway.questions import Question
-from acp_server.gateway.records import Failure, KnownSession, Status, Usage
+from acp_server.gateway.records import Failure, KnownSession, Status, TokenUsage
 from acp_server.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.gateway.steps import Steps, Taken
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
@@ -47,14 +47,14 @@ class PromptTurn:
         taken: Taken,
         steps: Steps,
         waiting: Waiting,
-        limits: Limits,
+        limits: GatewayLimits,
         meta: dict[str, Any],
     ) -> None:
         self.done = anyio.Event()
         """Set when the agent works no more for this chat, as far as one can know."""
         self.live = live
         self._bot = bot
-        self._lease = taken.lease
+        self._reserved = taken.reserved
         self._taken = taken
         self._steps = steps
         self._waiting = waiting
@@ -65,7 +65,7 @@ class PromptTurn:
         self._held: OpenSession | None = None
         self._told: list[str] = []
         self._turn: RemoteTurn | None = None
-        self._usage = Usage()
+        self._usage = TokenUsage()
         self._failure: Failure | None = _STOPPED
         self._broken: Failure | None = None
         """Why the chat has failed whatever its agent answers. What it says then is not taken any more."""
@@ -147,7 +147,7 @@ class PromptTurn:
     # -- the turn
 
     async def _take_turn(self) -> PromptResponse:
-        self._held = held = await self._bot.open(self._lease.known)
+        self._held = held = await self._bot.open(self._reserved.known)
         session = held.session
         session.on_update = self._updated
         held.process.begin_turn(session, self)
@@ -171,7 +171,7 @@ class PromptTurn:
             self._told = [prompt[-1].id]
             return query
         room = self._limits.context_bytes
-        brought: list[Message] = []
+        brought: list[ChatMessage] = []
         for message in reversed(prompt[:-1]):
             room -= len(as_context(message).encode())
             if room < 0:
@@ -188,7 +188,7 @@ class PromptTurn:
     def _updated(self, update: SessionUpdate) -> None:
         if isinstance(update, UsageUpdate):
             # How full the context is: all that was read and written for this reply.
-            self._usage = Usage(token_count=update.used)
+            self._usage = TokenUsage(token_count=update.used)
         if self._broken is None:
             self.live.put(update)
         if self._broken is None and self.live.size > self._limits.reply:
@@ -231,8 +231,8 @@ class PromptTurn:
             return
         if held is None:
             await self.live.finish(self._usage, failure)
-            if self._lease.known is not None:
-                self._bot.release(self._lease.known, start=False)
+            if self._reserved.known is not None:
+                self._bot.release(self._reserved.known, start=False)
             return
         held.process.end_turn(held.session, self)
         held.session.on_update = None
@@ -240,7 +240,7 @@ class PromptTurn:
 
         def give_back(rows: Rows) -> None:
             nonlocal given_back
-            known = KnownSession(self._lease.bot, held.session.id, held.key)
+            known = KnownSession(self._reserved.bot, held.session.id, held.key)
             given_back = self._steps.give_back(rows, self._taken, known, self._told)
 
         # With the end of the chat, so that the next one finds both.
@@ -269,14 +269,14 @@ def _outcome(response: PromptResponse) -> Failure | None:
     return None
 
 
-def _reported(response: PromptResponse) -> Usage | None:
+def _reported(response: PromptResponse) -> TokenUsage | None:
     """`usage` of a prompt's answer, where an agent sends it: the tokens of this turn."""
     usage = (response.model_extra or {}).get("usage") or (response.meta or {}).get("usage")
     if not isinstance(usage, dict):
         return None
     fields = cast("dict[str, Any]", usage)
     read, written, total = (_count(fields.get(key)) for key in ("inputTokens", "outputTokens", "totalTokens"))
-    return Usage(input_count=read, output_count=written, token_count=total or read + written)
+    return TokenUsage(input_count=read, output_count=written, token_count=total or read + written)
 
 
 def _count(value: Any) -> int:
@@ -311,7 +311,7 @@ def _failure(error: AcpError | OSError) -> Failure:
 class Waiting:
     """The chats that wait, of all users. They do not count as running, for nothing is done for them."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: GatewayLimits) -> None:
         self._limits = limits
         self._chats: dict[PromptTurn, str] = {}
         """Whose they are, the one that has waited longest first."""

@@ -148,7 +148,7 @@ RUNNING: Final = frozenset({Status.CREATED, Status.IN_PROGRESS})
 
 
 @dataclass(frozen=True)
-class Usage:
+class TokenUsage:
     """Tokens, as the agent reports them; 0 for what it does not."""
 
     token_count: int = 0
@@ -184,7 +184,7 @@ class Chat:
     completed_at: int | None = None
     failed_at: int | None = None
     last_error: Failure | None = None
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     tool_calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """What `requires_action` waits for."""
 
@@ -192,7 +192,7 @@ class Chat:
         self,
         status: Status,
         *,
-        usage: Usage | None = None,
+        usage: TokenUsage | None = None,
         error: Failure | None = None,
         tool_calls: list[dict[str, Any]] | None = None,
     ) -> Chat | None:
@@ -210,13 +210,13 @@ class Chat:
             last_error=error,
         )
 
-    def failed(self, error: Failure, usage: Usage | None = None) -> Chat:
+    def failed(self, error: Failure, usage: TokenUsage | None = None) -> Chat:
         """As it is when it has failed, also while it waits for tool outputs."""
         failed = (self.moved(Status.IN_PROGRESS) or self).moved(Status.FAILED, error=error, usage=usage)
         assert failed is not None, "the chat has ended"
         return failed
 
-    def settled(self, usage: Usage) -> Chat:
+    def settled(self, usage: TokenUsage) -> Chat:
         """With what it has used, which is known of a cancelled chat when the work behind it has ended."""
         return replace(self, usage=usage)
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from acp_server.gateway.messages import ANSWER, Message, whole
+from acp_server.gateway.messages import ANSWER, ChatMessage, whole
 from acp_server.gateway.records import Chat, Ids
 from acp_server.schema import (
     AgentMessageChunk,
@@ -45,7 +45,7 @@ class Delta:
     """As the API writes it."""
 
 
-Pieces = list[Delta | Message]
+Pieces = list[Delta | ChatMessage]
 """What is to be told, in order; each message is complete and is kept before."""
 
 
@@ -57,7 +57,7 @@ class Reply:
         """Characters so far."""
         self._chat = chat
         self._ids = ids
-        self._answer: Message | None = None
+        self._answer: ChatMessage | None = None
         self._text: list[str] = []
         self._thoughts: list[str] = []
         self._agents_id: str | None = None
@@ -95,7 +95,7 @@ class Reply:
         ]
         return [*self.close(), *calls, self._finished(_INTERRUPTED)]
 
-    def answered(self, outputs: list[str]) -> list[Message]:
+    def answered(self, outputs: list[str]) -> list[ChatMessage]:
         """What it wanted is there."""
         return [self._message(TOOL_RESPONSE, output) for output in outputs]
 
@@ -135,7 +135,7 @@ class Reply:
             pieces.append(self._message(TOOL_RESPONSE, output))
         return pieces
 
-    def _finished(self, reason: int) -> Message:
+    def _finished(self, reason: int) -> ChatMessage:
         content = {
             "msg_type": "generate_answer_finish",
             "data": json.dumps({"finish_reason": reason, "FinData": ""}),
@@ -144,9 +144,9 @@ class Reply:
         }
         return self._message(VERBOSE, json.dumps(content))
 
-    def _message(self, kind: str, content: str) -> Message:
+    def _message(self, kind: str, content: str) -> ChatMessage:
         chat = self._chat
-        return Message(
+        return ChatMessage(
             id=self._ids.new(),
             conversation_id=chat.conversation_id,
             section_id=chat.section_id,

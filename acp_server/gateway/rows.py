@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, Protocol
 
-from acp_server.gateway.messages import ANSWER, QUESTION, Message, as_context
-from acp_server.gateway.records import RUNNING, Chat, Conversation, Failure, Status, Usage
+from acp_server.gateway.messages import ANSWER, QUESTION, ChatMessage, as_context
+from acp_server.gateway.records import RUNNING, Chat, Conversation, Failure, Status, TokenUsage
 
 
 class Cursor(Protocol):
@@ -124,14 +124,14 @@ class Rows:
 
     # -- messages
 
-    def add_message(self, message: Message) -> None:
+    def add_message(self, message: ChatMessage) -> None:
         """Add it at the end."""
         self.execute(
             "INSERT INTO messages (id, conversation_id, section_id, chat_id, type, doc) VALUES (?, ?, ?, ?, ?, ?)",
             (message.id, message.conversation_id, message.section_id, message.chat_id, message.type, doc_of(message)),
         )
 
-    def change_message(self, message: Message) -> None:
+    def change_message(self, message: ChatMessage) -> None:
         """Keep it as it is now."""
         self.execute("UPDATE messages SET doc = ? WHERE id = ?", (doc_of(message), message.id))
 
@@ -144,21 +144,21 @@ class Rows:
         sql = "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ? AND id = ?)"
         return bool(self.execute(sql, (conversation_id, id)).fetchone()[0])
 
-    def message(self, conversation_id: str, id: str) -> Message | None:
+    def message(self, conversation_id: str, id: str) -> ChatMessage | None:
         """One of those that are listed."""
-        return self.one(Message, f"SELECT doc FROM messages WHERE {_LISTED} AND id = ?", conversation_id, id)
+        return self.one(ChatMessage, f"SELECT doc FROM messages WHERE {_LISTED} AND id = ?", conversation_id, id)
 
-    def messages_of(self, chat_id: str) -> list[Message]:
+    def messages_of(self, chat_id: str) -> list[ChatMessage]:
         """What a chat's client brought with it and what came of it, in order."""
-        return self.all(Message, "SELECT doc FROM messages WHERE chat_id = ? ORDER BY seq", chat_id)
+        return self.all(ChatMessage, "SELECT doc FROM messages WHERE chat_id = ? ORDER BY seq", chat_id)
 
-    def produced(self, chat_id: str) -> list[Message]:
+    def produced(self, chat_id: str) -> list[ChatMessage]:
         """What came of a chat, in order; not what its client brought."""
         return [message for message in self.messages_of(chat_id) if not message.given]
 
     def listed(
         self, conversation_id: str, *, descending: bool, chat_id: str, before: str, after: str, limit: int, most: int
-    ) -> tuple[list[Message], bool]:
+    ) -> tuple[list[ChatMessage], bool]:
         """A page of a conversation, and whether there are more in its direction. `before` and `after` are ids that have
         a place, in the order of the page. It has `limit` messages and `most` bytes, but one message in any case."""
         where, values = _LISTED, [conversation_id]
@@ -171,19 +171,19 @@ class Rows:
         backwards = bool(before) and not after
         order = "DESC" if descending != backwards else "ASC"
         sql = f"SELECT doc FROM messages WHERE {where} ORDER BY seq {order} LIMIT ?"
-        messages: list[Message] = []
+        messages: list[ChatMessage] = []
         size, more = 0, False
         for (doc,) in self.execute(sql, (*values, limit + 1)):
             size += len(doc)
             more = len(messages) == limit or (size > most and bool(messages))
             if more:
                 break
-            messages.append(Message(**json.loads(doc)))
+            messages.append(ChatMessage(**json.loads(doc)))
         return messages[::-1] if backwards else messages, more
 
     def context(
         self, conversation_id: str, section_id: str, unknown_to: str | None = None, *, but: str | None = None, most: int
-    ) -> tuple[list[str], list[Message]]:
+    ) -> tuple[list[str], list[ChatMessage]]:
         """What a chat in this section builds on, without the message `but`. Given `unknown_to`, only what that session
         has not heard. Returns the newest messages that together have `most` bytes, in order, and the ids of those
         before."""
@@ -195,7 +195,7 @@ class Rows:
         # Not the documents of all of them, for an engine may hand out everything that it has found at once.
         found = self.execute(f"SELECT id FROM messages WHERE {where} ORDER BY seq DESC", tuple(values))
         ids: list[str] = [id for (id,) in found]
-        messages: list[Message] = []
+        messages: list[ChatMessage] = []
         for first in range(0, len(ids), _READ_AT_ONCE):
             for message in self._newest(ids[first : first + _READ_AT_ONCE]):
                 most -= len(as_context(message).encode())
@@ -204,14 +204,14 @@ class Rows:
                 messages.append(message)
         return [], messages[::-1]
 
-    def _newest(self, ids: list[str]) -> list[Message]:
+    def _newest(self, ids: list[str]) -> list[ChatMessage]:
         places = ", ".join("?" * len(ids))
-        return self.all(Message, f"SELECT doc FROM messages WHERE id IN ({places}) ORDER BY seq DESC", *ids)
+        return self.all(ChatMessage, f"SELECT doc FROM messages WHERE id IN ({places}) ORDER BY seq DESC", *ids)
 
-    def last_said(self, conversation_id: str, section_id: str) -> Message | None:
+    def last_said(self, conversation_id: str, section_id: str) -> ChatMessage | None:
         """The last message that a chat in this section builds on."""
         sql = f"SELECT doc FROM messages WHERE {_CONTEXT} AND section_id = ? ORDER BY seq DESC LIMIT 1"
-        return self.one(Message, sql, conversation_id, section_id)
+        return self.one(ChatMessage, sql, conversation_id, section_id)
 
     def mark_known(self, session: str, ids: Iterable[str]) -> None:
         """The agent's session with this key has heard these messages."""
@@ -341,6 +341,6 @@ def doc_of(record: Any) -> str:
 
 def _chat(**doc: Any) -> Chat:
     doc["status"] = Status(doc["status"])
-    doc["usage"] = None if doc["usage"] is None else Usage(**doc["usage"])
+    doc["usage"] = None if doc["usage"] is None else TokenUsage(**doc["usage"])
     doc["last_error"] = None if doc["last_error"] is None else Failure(**doc["last_error"])
     return Chat(**doc)

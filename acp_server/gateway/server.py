@@ -25,7 +25,7 @@ import uvicorn
 
 from acp_server.errors import UsageError
 from acp_server.gateway.app import make_app
-from acp_server.gateway.connection import Connection
+from acp_server.gateway.connection import HttpConnection
 from acp_server.gateway.gateway import Gateway
 from acp_server.gateway.listener import Listener, Places, number_of_places
 
@@ -102,8 +102,8 @@ class _Server(uvicorn.Server):
         limits = self._gateway.limits
         places = Places(number_of_places(limits))
 
-        def connection() -> Connection:
-            return Connection(
+        def connection() -> HttpConnection:
+            return HttpConnection(
                 limits,
                 places=places,
                 config=self.config,

@@ -12,11 +12,11 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.bodies import ChatBody, ConversationBody, ToolOutput
-from acp_server.gateway.conversations import Conversations, Lease
+from acp_server.gateway.conversations import Conversations, ReservedSession
 from acp_server.gateway.errors import ApiError, Code, not_waiting
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import GatewayLimits
 from acp_server.gateway.live_chat import Keep, Step, check_outputs
-from acp_server.gateway.messages import ANSWER, QUESTION, Message
+from acp_server.gateway.messages import ANSWER, QUESTION, ChatMessage
 from acp_server.gateway.nodes import Node
 from acp_server.gateway.records import Chat, Conversation, Ids, KnownSession, Status
 from acp_server.gateway.reply import Reply
@@ -34,19 +34,19 @@ class Taken(NamedTuple):
     """As it was created, or as it waited."""
     chat: Chat
     """As it is in the store."""
-    lease: Lease
-    query: Message | None
+    reserved: ReservedSession
+    query: ChatMessage | None
     """The message that it replies to, if that was there before."""
-    prompt: list[Message]
+    prompt: list[ChatMessage]
     """What its agent is told. The last one is what it replies to."""
-    responses: Sequence[Message] = ()
+    responses: Sequence[ChatMessage] = ()
     """What is told of it."""
 
 
 class Steps:
     """The steps of one node's chats."""
 
-    def __init__(self, store: Store, ids: Ids, node: Node, conversations: Conversations, limits: Limits) -> None:
+    def __init__(self, store: Store, ids: Ids, node: Node, conversations: Conversations, limits: GatewayLimits) -> None:
         self._store = store
         self._ids = ids
         self._node = node
@@ -69,7 +69,7 @@ class Steps:
         # Once it is clear that the caller may know of the conversation.
         if rows.busy(caller.name) >= self._limits.chats_of_one:
             raise ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
-        query: Message | None = None
+        query: ChatMessage | None = None
         if not body.additional_messages:
             query = _last_question(rows, conversation)
         elif body.additional_messages[-1].role != "user":
@@ -95,13 +95,13 @@ class Steps:
         home = self._node.home(bot)
         rows.add_chat(running, self._node.id)
         if chat.saved:
-            lease = conversations.take_session(rows, conversation, home)
+            reserved = conversations.take_session(rows, conversation, home)
             for message in given:
                 rows.add_message(message)
         else:
             # In a session of its own, so that no later chat hears of it.
-            lease = Lease(conversation.id, conversation.section_id, home, conversation.revision, None)
-        return Taken(chat, running, lease, query, given if query is None else [query])
+            reserved = ReservedSession(conversation.id, conversation.section_id, home, conversation.revision, None)
+        return Taken(chat, running, reserved, query, given if query is None else [query])
 
     async def take_up(self, chat: Chat, outputs: list[ToolOutput], bot: str) -> Taken:
         """Let this node have a chat that waits for tool outputs and was left by its node. Raises ApiError if the
@@ -123,22 +123,22 @@ class Steps:
         responses = Reply(chat, self._ids).answered(list(given.values()))
         for message in responses:
             rows.add_message(message)
-        lease = Lease(conversation.id, chat.section_id, self._node.home(bot), conversation.revision, None)
+        reserved = ReservedSession(conversation.id, chat.section_id, self._node.home(bot), conversation.revision, None)
         prompt = [*([query] if query is not None else []), *said, self._explained(chat, given)]
-        return Taken(chat, moved, lease, query, prompt, responses)
+        return Taken(chat, moved, reserved, query, prompt, responses)
 
-    def _explained(self, chat: Chat, given: dict[str, str]) -> Message:
+    def _explained(self, chat: Chat, given: dict[str, str]) -> ChatMessage:
         parts = ["You were interrupted while you waited for an answer. Go on from there."]
         for call in chat.tool_calls:
             function = call["function"]
             parts.append(f"You asked ({function['name']}): {function['arguments']}\nThe answer: {given[call['id']]}")
         content = "\n\n".join(parts)
         ids = self._ids.new(), chat.conversation_id, chat.section_id
-        return Message(*ids, role="user", type=QUESTION, content=content)
+        return ChatMessage(*ids, role="user", type=QUESTION, content=content)
 
     # -- those that follow
 
-    def keep(self, query: Message | None) -> Keep:
+    def keep(self, query: ChatMessage | None) -> Keep:
         """Keeps the steps of a chat that this node works for: nothing changes if it is another node's. `query`: the
         message that it replies to, if that was in the conversation before."""
         node = self._node.id
@@ -172,7 +172,7 @@ class Steps:
 
     # -- what its agent's session knows
 
-    async def context(self, taken: Taken, session: str | None, most: int) -> tuple[list[str], list[Message]]:
+    async def context(self, taken: Taken, session: str | None, most: int) -> tuple[list[str], list[ChatMessage]]:
         """What of the conversation a session has to be told: of all of it, or of what the session does not know. The
         ids of what does not fit into so many bytes, and the messages that do."""
         chat, but = taken.chat, None if taken.query is None else taken.query.id
@@ -181,7 +181,7 @@ class Steps:
 
     def give_back(self, rows: Rows, taken: Taken, known: KnownSession, told: list[str]) -> bool:
         """See `Conversations.give_back`."""
-        return self._conversations.give_back(rows, taken.lease, known, told, taken.chat.id)
+        return self._conversations.give_back(rows, taken.reserved, known, told, taken.chat.id)
 
     # -- ends that could not be stored
 
@@ -205,7 +205,7 @@ class Steps:
         return done
 
 
-def _last_question(rows: Rows, conversation: Conversation | None) -> Message:
+def _last_question(rows: Rows, conversation: Conversation | None) -> ChatMessage:
     if conversation is not None:
         last = rows.last_said(conversation.id, conversation.section_id)
         if last is not None and last.role == "user" and last.type == QUESTION:

@@ -17,7 +17,7 @@ import anyio
 from anyio import to_thread
 
 from acp_server.errors import ConnectionClosed, SessionClosed, ToolFailed, UsageError
-from acp_server.mcp.tools import TOOLS, Questions, ServerTools, output, shortened
+from acp_server.mcp.tools import TOOLS, ServerQuestions, ServerTools, output, shortened
 from acp_server.mcp.transports import Secrets, ending, program, sse, streamable, why
 from acp_server.schema.content import TextContent
 from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
@@ -167,7 +167,7 @@ class Server:
             if isinstance(spec, McpServerStdio)
             else [header.value for header in spec.headers]
         )
-        self._questions = Questions(name, session)
+        self._questions = ServerQuestions(name, session)
         self._tools = ServerTools(name, session, approval, self._call)
         self._client: Any = None
         self._connecting = anyio.CancelScope()

@@ -1,7 +1,7 @@
 """The tools of one MCP server as tools of the session: their names, what they ask, their coming and going.
 
 What they return is made into what the user and the model get (`output`; MCP, Tools: tool result). What the server asks
-the user while they run is passed on to the client (`Questions`).
+the user while they run is passed on to the client (`ServerQuestions`).
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ _QUESTION: Final = 2_000
 """Characters of a question."""
 
 
-class Questions:
+class ServerQuestions:
     """What the server that the client calls `name` asks the user (MCP, Elicitation), passed on to the client (ACP,
     Elicitation).
 

@@ -16,8 +16,8 @@ import anyio
 
 from acp_server.errors import ConnectionClosed, MalformedResponse, RequestTimeout, RpcError
 from acp_server.peer.writer import Writer
+from acp_server.tasks.futures import Future, Futures
 from acp_server.tasks.scopes import Scopes
-from acp_server.tasks.signal import Signal, Signals
 from acp_server.wire.ledger import OutgoingRequest, RequestState
 from acp_server.wire.messages import Response
 from acp_server.wire.state_machine import Answered, Endpoint
@@ -39,9 +39,9 @@ class PendingRequest(OutgoingRequest):
     """One request of ours. `on_late` gets a result for which the caller waits no more, so that what it created
     is released; `on_over` is told when there is nothing left to come of such a request."""
 
-    __slots__ = ("_on_late", "_on_over", "_signal", "jumps_queue", "response")
+    __slots__ = ("_future", "_on_late", "_on_over", "jumps_queue", "response")
 
-    def __init__(self, method: str, on_late: OnLate | None, on_over: OnOver | None, signal: Signal) -> None:
+    def __init__(self, method: str, on_late: OnLate | None, on_over: OnOver | None, future: Future) -> None:
         super().__init__(method, on_late is not None or on_over is not None)
         self._on_late = on_late
         self._on_over = on_over
@@ -49,12 +49,12 @@ class PendingRequest(OutgoingRequest):
         """The answer, from its arrival on; the caller may be woken later."""
         # Its answer may not wait for earlier notifications to be handled, since one of them is waiting for it.
         self.jumps_queue = in_notification.get()
-        self._signal = signal
+        self._future = future
 
     def wake(self) -> None:
         """Let the caller go on: with the answer that arrived, or without one if the connection is lost."""
-        if not self._signal.done():
-            self._signal.set_result(None)
+        if not self._future.done():
+            self._future.set_result(None)
 
     def abandon(self) -> None:
         """The caller is gone. A result that is here by now, or that comes later, goes to `on_late`."""
@@ -94,7 +94,7 @@ class PendingRequest(OutgoingRequest):
 class PendingRequests:
     """All that we send of our own accord."""
 
-    __slots__ = ("_closed", "_deliver", "_endpoint", "_scopes", "_signals", "_writer", "is_lost")
+    __slots__ = ("_closed", "_deliver", "_endpoint", "_futures", "_scopes", "_writer", "is_lost")
 
     def __init__(
         self, endpoint: Endpoint, writer: Writer, scopes: Scopes, deliver: Callable[[Callable[[], None]], None]
@@ -103,7 +103,7 @@ class PendingRequests:
         self._writer = writer
         self._scopes = scopes
         self._deliver = deliver
-        self._signals = Signals()
+        self._futures = Futures()
         self.is_lost = False
         """Whether nothing is asked any more."""
         self._closed = False
@@ -114,23 +114,23 @@ class PendingRequests:
         """See `Connection.request`."""
         # Before anything is registered: with `asyncio.run` in a thread, the caller's loop is another one.
         self._writer.check_thread()
-        signals = self._signals
-        await signals.checkpoint_if_cancelled()
+        futures = self._futures
+        await futures.checkpoint_if_cancelled()
         if self.is_lost:
             raise ConnectionClosed(method)
-        signal = signals.make()
-        asked = PendingRequest(method, on_late, on_over, signal)
+        future = futures.make()
+        asked = PendingRequest(method, on_late, on_over, future)
         ticket = self._writer.put(self._endpoint.request(asked, params))
         try:
             if timeout is None:
-                await signal
+                await future
             else:
                 with anyio.move_on_after(timeout):
-                    await signal
+                    await future
             # An answer and a cancel in one tick: nothing may be done with the answer any more.
             if self._scopes.due:
                 self._scopes.deliver()
-            await signals.checkpoint_if_cancelled()
+            await futures.checkpoint_if_cancelled()
         except BaseException:
             # It is cancelled, but the answer may have arrived in this very moment.
             asked.abandon()

@@ -23,7 +23,7 @@ import anyio.lowlevel
 
 from acp_server.peer.stream import FeedingStream, Stream
 from acp_server.peer.writer import Writer
-from acp_server.tasks.signal import Signals
+from acp_server.tasks.futures import Futures
 from acp_server.wire.framing import Block, Line, lines_in
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import Endpoint, Event, Outgoing, may_cancel, only_cancels
@@ -99,7 +99,7 @@ class Reader:
         self._behind = False
         self._room: anyio.Event | None = None
         self._patience: anyio.CancelScope | None = None
-        self._signals = Signals()
+        self._futures = Futures()
 
     async def run(self) -> None:
         """Read until the input ends. Raises what the stream raises."""
@@ -133,7 +133,7 @@ class Reader:
 
     async def _receive(self) -> None:
         """Take what arrives, until there is more to do about it than to take the next."""
-        await self._signals.checkpoint_if_cancelled()
+        await self._futures.checkpoint_if_cancelled()
         if self._feed is not None:
             await self._feed(self._fed)
             return
@@ -143,7 +143,7 @@ class Reader:
             self._settle()
             # On asyncio a cancel passes over a task that is just being woken. A peer that sends all the time wakes this
             # one in each round of the loop, so it would never be cancelled.
-            await self._signals.checkpoint_if_cancelled()
+            await self._futures.checkpoint_if_cancelled()
 
     def _fed(self, data: bytes) -> bool:
         """`_take`, called by the loop as a rule: then what is answered at once is written before this returns."""
@@ -253,7 +253,7 @@ class Reader:
                 self._room = None
                 continue
             try:
-                await self._signals.checkpoint_if_cancelled()
+                await self._futures.checkpoint_if_cancelled()
                 self._add(await self._stream.receive())
             except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
                 # What has come before it is handled first.

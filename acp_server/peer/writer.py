@@ -15,7 +15,7 @@ import anyio
 
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.stream import ImmediateStream, Stream
-from acp_server.tasks.signal import Signal, Signals
+from acp_server.tasks.futures import Future, Futures
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -34,13 +34,13 @@ class Writer:
         "_closing",
         "_due",
         "_frames",
+        "_futures",
         "_home",
         "_on_broken",
         "_rest",
         "_room",
         "_scope",
         "_send_now",
-        "_signals",
         "_soon",
         "_stream",
         "_taken",
@@ -57,11 +57,11 @@ class Writer:
         self.size = 0
         """Bytes that were put and are not yet written."""
         self._taken = 0
-        self._signals = Signals()
-        self._wake: Signal | None = None
+        self._futures = Futures()
+        self._wake: Future | None = None
         """Wakes `run`; None while that is writing."""
         self._send_now = stream.send_now if isinstance(stream, ImmediateStream) else None
-        self._soon = None if self._send_now is None else self._signals.call_soon
+        self._soon = None if self._send_now is None else self._futures.call_soon
         self._due = False
         """Whether the loop is about to call `_flush`."""
         self._rest = b""
@@ -139,7 +139,7 @@ class Writer:
             await self._room.wait()
             # On asyncio a cancel passes over a task that is just being woken. The writer wakes a producer in each round
             # of the loop, so it would never be cancelled.
-            await self._signals.checkpoint_if_cancelled()
+            await self._futures.checkpoint_if_cancelled()
 
     def close(self) -> None:
         """Write what is there, then let `run` return."""
@@ -173,7 +173,7 @@ class Writer:
             if not self._frames:
                 if self._closing:
                     return
-                self._wake = self._signals.make()
+                self._wake = self._futures.make()
                 await self._wake
                 continue
             # From here on they cannot be taken back.

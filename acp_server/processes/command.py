@@ -29,7 +29,7 @@ _TERMINATED: Final = 1.0
 _KILLED: Final = 2.0
 
 
-class Output:
+class CommandOutput:
     """Bytes in, text out: at most `limit` bytes of it in UTF-8. What is not UTF-8 is replaced."""
 
     def __init__(self, limit: int) -> None:

@@ -60,9 +60,9 @@ class ToolContext:
         self._threads = threads
         self._on_cancel: OnCancel | None = None
         # With it come the models of the schema, which an agent does not need before it has answered `initialize`.
-        from acp_server.tools.view import Backlog
+        from acp_server.tools.view import UnshownPieces
 
-        self._backlog = Backlog(turn.client.connection.limits.content)
+        self._backlog = UnshownPieces(turn.client.connection.limits.content)
 
     @property
     def session(self) -> Session:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.tools")
 
 
-class Backlog:
+class UnshownPieces:
     """Pieces in order. `most`: how much of them there may be, see `size_of`; the last piece is kept in any case."""
 
     def __init__(self, most: int) -> None:

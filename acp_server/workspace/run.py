@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 
 from acp_server.errors import AcpError, ConnectionClosed
-from acp_server.processes.command import Command, Output, open_command
+from acp_server.processes.command import Command, CommandOutput, open_command
 from acp_server.store.history import ESCAPE
 from acp_server.tools.approval import Approval, block
 from acp_server.tools.context import ToolContext
@@ -148,7 +148,7 @@ class _Running(Command):
     """A command whose output is shown as it comes, as fast as the client reads."""
 
     def __init__(self, process: anyio.abc.Process, call: ToolContext) -> None:
-        self.output = Output(OUTPUT_BYTES)
+        self.output = CommandOutput(OUTPUT_BYTES)
         self.reading = anyio.CancelScope()
         self._printed = Printed()
         self._call = call

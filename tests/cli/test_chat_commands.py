@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from acp_server.cli.chat.commands import show_sessions
-from acp_server.cli.output import Output
+from acp_server.cli.output import StandardOutput
 from acp_server.cli.screen import Screen
 from acp_server.schema import SessionInfo
 from tests.cli.drawn import ENTER, Drawn
@@ -99,6 +99,6 @@ def test_sessions_are_listed_and_taken_up_again(tmp_path: Path, drawn: Start) ->
 
 def test_the_sessions_of_a_list_stand_one_below_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     named = SessionInfo(session_id="a", cwd="/", title="Bugs", updated_at="2026-01-02T03:04:05Z")
-    show_sessions(Screen(Output()), [named, *[SessionInfo(session_id="b", cwd="/")] * 9], "a")
+    show_sessions(Screen(StandardOutput()), [named, *[SessionInfo(session_id="b", cwd="/")] * 9], "a")
     shown = capsys.readouterr().out.splitlines()
     assert (shown[0], shown[1], shown[9]) == ("  *  1) a  2026-01-02 03:04  Bugs", "     2) b", "    10) b")

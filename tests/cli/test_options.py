@@ -11,23 +11,23 @@ import pytest
 from acp_server.cli import main
 from acp_server.cli.gateway import _settings, gateway
 from acp_server.errors import UsageError
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import GatewayLimits
 
 
 def given(*words: str) -> dict[str, Any]:
     return gateway.make_context("gateway", list(words)).params
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Limits)])
+@pytest.mark.parametrize("name", [each.name for each in fields(GatewayLimits)])
 def test_each_limit_is_an_option_and_a_key_of_the_file(tmp_path: Path, name: str) -> None:
     file = tmp_path / "gateway.toml"
     key = name.replace("_", "-")
     file.write_text(f"[limits]\n{key} = 7\n")
-    assert _settings(given("--config", str(file))).limits == Limits(**{name: 7})
-    assert _settings(given(f"--{key}", "7")).limits == Limits(**{name: 7})
+    assert _settings(given("--config", str(file))).limits == GatewayLimits(**{name: 7})
+    assert _settings(given(f"--{key}", "7")).limits == GatewayLimits(**{name: 7})
     # The command line goes first.
-    assert _settings(given("--config", str(file), f"--{key}", "8")).limits == Limits(**{name: 8})
-    assert _settings(given()).limits == Limits()
+    assert _settings(given("--config", str(file), f"--{key}", "8")).limits == GatewayLimits(**{name: 8})
+    assert _settings(given()).limits == GatewayLimits()
 
 
 def test_a_file_gives_what_the_command_line_would(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from acp_server.cli.output import CannotWrite, Output
+from acp_server.cli.output import CannotWrite, StandardOutput
 from tests.agent.processes.driver import environment
 from tests.prefork import Prefork
 
@@ -78,7 +78,7 @@ def _unread() -> Iterator[None]:
         yield
 
 
-async def _write_on(output: Output) -> None:
+async def _write_on(output: StandardOutput) -> None:
     with output.needed():
         output.write("first")
         output.write("second")
@@ -88,10 +88,10 @@ async def _write_on(output: Output) -> None:
 @pytest.mark.anyio
 async def test_a_block_that_needs_the_output_is_cancelled_at_the_first_failure() -> None:
     with _unread(), anyio.fail_after(5), pytest.raises(CannotWrite) as lost:
-        await _write_on(Output())
+        await _write_on(StandardOutput())
     assert lost.value.has_no_reader
 
 
 def test_elsewhere_the_failure_is_raised() -> None:
     with _unread(), pytest.raises(CannotWrite, match=f"cannot write: {os.strerror(errno.EPIPE)}"):
-        Output().write("first")
+        StandardOutput().write("first")

@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_server.processes.child import Tail
-from acp_server.processes.command import Output
+from acp_server.processes.command import CommandOutput
 
 pieces = st.lists(st.one_of(st.binary(max_size=20), st.text(max_size=10).map(str.encode)), max_size=20)
 
 
 @given(pieces, st.integers(0, 60))
 def test_what_is_kept_is_the_end_of_the_text_in_whole_characters(data: list[bytes], limit: int) -> None:
-    output = Output(limit)
+    output = CommandOutput(limit)
     for piece in data:
         output.feed(piece)
     output.feed(b"", final=True)
@@ -26,7 +26,7 @@ def test_what_is_kept_is_the_end_of_the_text_in_whole_characters(data: list[byte
 
 
 def test_half_a_character_is_not_shown_before_its_other_half_has_come() -> None:
-    output = Output(100)
+    output = CommandOutput(100)
     output.feed("é".encode()[:1])
     assert output.text == ""
     output.feed("é".encode()[1:])
@@ -37,7 +37,7 @@ def test_half_a_character_is_not_shown_before_its_other_half_has_come() -> None:
 
 
 def test_a_character_that_the_limit_would_cut_goes_altogether() -> None:
-    output = Output(4)
+    output = CommandOutput(4)
     output.feed("a€b€".encode())
     assert output.text == "b€"
     assert output.truncated

@@ -14,8 +14,8 @@ from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import read_tokens
 from acp_server.gateway.bots import Isolation
 from acp_server.gateway.chats import Cancel
-from acp_server.gateway.gateway import Gateway, Settings
-from acp_server.gateway.limits import ONE, Limits, Size
+from acp_server.gateway.gateway import Gateway, GatewaySettings
+from acp_server.gateway.limits import ONE, GatewayLimits, Size
 from acp_server.gateway.pool import Pool
 from acp_server.gateway.program import Place, Program
 from acp_server.gateway.questions import CallType
@@ -49,7 +49,7 @@ async def gateway_in(
     **limits: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway, and a client of it."""
-    settings = Settings(
+    settings = GatewaySettings(
         agent=agent,
         bots=bots or {},
         cwd=str(folder),
@@ -57,7 +57,7 @@ async def gateway_in(
         cancel=cancel,
         elicitation=elicitation,
         file_urls=file_urls,
-        limits=Limits(**limits),
+        limits=GatewayLimits(**limits),
         patience=patience,
         allow_origins=allow_origins,
         protocol=protocol,
@@ -130,7 +130,9 @@ async def listed(http: httpx.AsyncClient, conversation: str) -> list[str]:
 
 def pool_of(command: Sequence[str], cwd: str, *, patience: Patience, size: Size = ONE, **limits: Any) -> Pool:
     """The processes of an agent, without a gateway."""
-    program = Program(bot="1", command=command, place=lambda: Place(cwd), limits=Limits(**limits), patience=patience)
+    program = Program(
+        bot="1", command=command, place=lambda: Place(cwd), limits=GatewayLimits(**limits), patience=patience
+    )
     return Pool(program, Ids(), size)
 
 

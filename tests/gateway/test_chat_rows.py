@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from acp_server.gateway.nodes import ENDED, Node, _remove
-from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Ids, Status, Usage
+from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Ids, Status, TokenUsage
 from acp_server.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.gateway.store import Store, open_engine
 
@@ -68,7 +68,7 @@ class Interleaved(RuleBasedStateMachine):
             return
         chat, number = self.known[index]
         status = sorted(MOVES[chat.status])[step % len(MOVES[chat.status])]
-        moved = chat.moved(status, usage=Usage(which))
+        moved = chat.moved(status, usage=TokenUsage(which))
         assert moved is not None
         row, owner = self._row(chat.id)
         over = done and not MOVES[status]

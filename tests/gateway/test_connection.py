@@ -19,8 +19,8 @@ from anyio.abc import SocketStream
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from acp_server.gateway.connection import Connection
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.connection import HttpConnection
+from acp_server.gateway.limits import GatewayLimits
 from acp_server.gateway.listener import Places
 
 from .serving import PATIENCE
@@ -76,10 +76,10 @@ async def serve(app: App, state: ServerState | None = None, **limits: float) -> 
     state = state or ServerState()
     places = Places(1000)
 
-    def make() -> Connection:
+    def make() -> HttpConnection:
         places.reserve()
-        return Connection(
-            Limits(**limits),  # pyright: ignore[reportArgumentType]
+        return HttpConnection(
+            GatewayLimits(**limits),  # pyright: ignore[reportArgumentType]
             places=places,
             config=config,
             server_state=state,
@@ -328,13 +328,13 @@ async def test_requests_one_behind_the_other_are_answered_one_after_the_other() 
 async def test_what_a_client_sends_at_once_is_taken_in_small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk of one byte costs as much as a large one, and all that is taken at once is parsed at once."""
     portions: list[int] = []
-    take = Connection.data_received
+    take = HttpConnection.data_received
 
-    def noted(self: Connection, data: bytes) -> None:
+    def noted(self: HttpConnection, data: bytes) -> None:
         portions.append(len(data))
         take(self, data)
 
-    monkeypatch.setattr(Connection, "data_received", noted)
+    monkeypatch.setattr(HttpConnection, "data_received", noted)
     app = App()
     async with serve(app) as connect, await connect() as stream:
         body = b"1\r\n \r\n" * 10_000 + b"0\r\n\r\n"

@@ -14,7 +14,7 @@ import pytest
 from acp_server.client import Patience
 from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import one_token
-from acp_server.gateway.gateway import Gateway, Settings
+from acp_server.gateway.gateway import Gateway, GatewaySettings
 
 from .serving import BUSY, PATIENCE, TOKEN, Server, until
 
@@ -200,7 +200,7 @@ def until_quiet(process: psutil.Process) -> int:
 @pytest.fixture
 async def inside(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway in this very process, so that what it leaves behind is noticed."""
-    settings = Settings(agent=BUSY, cwd=str(tmp_path), patience=Patience(closed=5))
+    settings = GatewaySettings(agent=BUSY, cwd=str(tmp_path), patience=Patience(closed=5))
     gateway = Gateway(settings, one_token(TOKEN))
     transport = httpx.ASGITransport(make_app(gateway))
     async with (

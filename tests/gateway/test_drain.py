@@ -9,7 +9,7 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from acp_server.gateway.auth import one_token
 from acp_server.gateway.events import Forwarded
-from acp_server.gateway.gateway import LAST_LOOK, Drain, Gateway, Settings
+from acp_server.gateway.gateway import LAST_LOOK, Drain, Gateway, GatewaySettings
 
 from .inside import HERE, begin, client_of, ended, ids
 from .serving import PATIENCE, TOKEN
@@ -56,7 +56,7 @@ def test_a_gateway_that_never_rests_ends_in_its_time() -> None:
 
 
 def test_an_idle_gateway_with_a_store_of_its_own_ends_at_once(tmp_path: Path) -> None:
-    gateway = Gateway(Settings(agent=HERE, cwd=str(tmp_path)), one_token(TOKEN))
+    gateway = Gateway(GatewaySettings(agent=HERE, cwd=str(tmp_path)), one_token(TOKEN))
     assert not gateway.has_drained()
     gateway.drain()
     assert gateway.is_draining
@@ -66,7 +66,7 @@ def test_an_idle_gateway_with_a_store_of_its_own_ends_at_once(tmp_path: Path) ->
 
 @pytest.mark.anyio
 async def test_a_stream_of_another_gateway_is_work_until_it_ends(tmp_path: Path) -> None:
-    gateway = Gateway(Settings(agent=HERE, cwd=str(tmp_path)), one_token(TOKEN))
+    gateway = Gateway(GatewaySettings(agent=HERE, cwd=str(tmp_path)), one_token(TOKEN))
     told: list[bytes] = []
 
     async def answer(stream: SocketStream) -> None:
@@ -100,7 +100,7 @@ async def test_a_stream_of_another_gateway_is_work_until_it_ends(tmp_path: Path)
 
 @pytest.mark.anyio
 async def test_a_gateway_that_is_to_end_leaves_a_waiting_chat_to_another_one(tmp_path: Path) -> None:
-    settings = Settings(agent=HERE, cwd=str(tmp_path), store=tmp_path / "store")
+    settings = GatewaySettings(agent=HERE, cwd=str(tmp_path), store=tmp_path / "store")
     async with client_of(Gateway(settings, one_token(TOKEN))) as http:
         chat = await ended(http, (await begin(http, "ask files"))["data"])
     (call,) = chat["required_action"]["submit_tool_outputs"]["tool_calls"]

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server.gateway.messages import Message
-from acp_server.gateway.records import Chat, Conversation, Failure, KnownSession, Status, Usage
+from acp_server.gateway.messages import ChatMessage
+from acp_server.gateway.records import Chat, Conversation, Failure, KnownSession, Status, TokenUsage
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import Engine, Store, open_engine
 
@@ -43,9 +43,9 @@ def conversation(id: str, owner: str = "ada", **fields: Any) -> Conversation:
     return Conversation(id, owner, "1", 0, 0, **fields)
 
 
-def message(id: str, conversation_id: str = "1", **fields: Any) -> Message:
+def message(id: str, conversation_id: str = "1", **fields: Any) -> ChatMessage:
     given: dict[str, Any] = {"role": "user", "type": "question", "content": "x", **fields}
-    return Message(id=id, conversation_id=conversation_id, section_id="1", **given)
+    return ChatMessage(id=id, conversation_id=conversation_id, section_id="1", **given)
 
 
 # -- records
@@ -65,7 +65,7 @@ def test_records_come_back_as_they_were_put_there(engine: Engine) -> None:
     one.know(KnownSession("b", "s", "k"))
     running = chat.moved(Status.IN_PROGRESS)
     assert running is not None
-    failed = running.moved(Status.FAILED, usage=Usage(1, 2, 3), error=Failure(5000, ODD))
+    failed = running.moved(Status.FAILED, usage=TokenUsage(1, 2, 3), error=Failure(5000, ODD))
     assert failed is not None
     engine.transact(lambda rows: (rows.change_conversation(one), rows.overwrite_chat(failed)))
     assert engine.transact(lambda rows: (rows.conversation("1"), rows.chat("2"))) == (one, failed)

@@ -13,7 +13,7 @@ import pytest
 from acp_server.client import Patience
 from acp_server.gateway.app import make_app
 from acp_server.gateway.auth import one_token
-from acp_server.gateway.gateway import Gateway, Settings
+from acp_server.gateway.gateway import Gateway, GatewaySettings
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import SqliteEngine
 
@@ -67,7 +67,7 @@ def ids(chat: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    gateway = Gateway(Settings(agent=HERE, cwd=str(tmp_path), patience=Patience(closed=5)), one_token(TOKEN))
+    gateway = Gateway(GatewaySettings(agent=HERE, cwd=str(tmp_path), patience=Patience(closed=5)), one_token(TOKEN))
     transport = httpx.ASGITransport(make_app(gateway))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (

@@ -16,7 +16,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.gateway import listener
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import GatewayLimits
 from acp_server.gateway.listener import Listener, Places, number_of_places
 
 from .serving import PATIENCE, TOKEN, Server, serving, until
@@ -101,10 +101,10 @@ def soft_limit(number: int) -> Iterator[None]:
 def test_the_process_is_allowed_the_descriptors_that_its_limits_take() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with soft_limit(256):
-        assert number_of_places(Limits(connections=300, chats=10)) == 300
+        assert number_of_places(GatewayLimits(connections=300, chats=10)) == 300
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 300 + 4 * 10
         # A quarter is left to the agents where there are not enough.
-        assert number_of_places(Limits(connections=10 * hard)) in range(hard // 2, hard - hard // 5)
+        assert number_of_places(GatewayLimits(connections=10 * hard)) in range(hard // 2, hard - hard // 5)
 
 
 @pytest.mark.anyio

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from acp_server.gateway.bodies import ToolOutput
-from acp_server.gateway.conversations import Lease
+from acp_server.gateway.conversations import ReservedSession
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Listener
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.limits import GatewayLimits
 from acp_server.gateway.live_chat import LiveChat, Step
-from acp_server.gateway.messages import Message, whole
+from acp_server.gateway.messages import ChatMessage, whole
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import Question
-from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Ids, Status, Usage
+from acp_server.gateway.records import MOVES, RUNNING, Chat, Failure, Ids, Status, TokenUsage
 from acp_server.gateway.steps import Taken
 from acp_server.gateway.update_queue import Item
 from acp_server.schema import (
@@ -105,7 +105,7 @@ class Lives(RuleBasedStateMachine):
     def begin(self, saved: bool, stream: bool) -> None:
         self.loop = asyncio.Runner()
         self.statuses: list[Status] = [Status.CREATED]
-        self.kept: list[Message] = []
+        self.kept: list[ChatMessage] = []
         chat = Chat("1", "2", "3", "4", "ada", saved=saved)
         self.life = LiveChat(chat, Ids(), self._keep, backlog=1 << 20)
         self.questions: list[Choice] = []
@@ -166,7 +166,7 @@ class Lives(RuleBasedStateMachine):
     def _submits(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
         return self.loop.run(self.life.submit(outputs, stream))
 
-    def _finishes(self, usage: Usage, failure: Failure | None) -> None:
+    def _finishes(self, usage: TokenUsage, failure: Failure | None) -> None:
         self.loop.run(self.life.finish(usage, failure))
 
     def _is_held(self, question: Question) -> bool:
@@ -206,9 +206,9 @@ class Lives(RuleBasedStateMachine):
     @rule(failed=st.booleans(), used=st.integers(0, 9))
     def ends_or_dies(self, failed: bool, used: int) -> None:
         over = self.life.over
-        self._finishes(Usage(token_count=used), Failure(5000, "why") if failed else None)
+        self._finishes(TokenUsage(token_count=used), Failure(5000, "why") if failed else None)
         if not over:
-            assert self.chat.usage == Usage(token_count=used)
+            assert self.chat.usage == TokenUsage(token_count=used)
             assert self.statuses[-1] in (Status.FAILED if failed else Status.COMPLETED, Status.CANCELED)
 
     # -- the clients
@@ -350,10 +350,10 @@ class Works(Lives):
     def begin(self, saved: bool, stream: bool) -> None:
         super().begin(saved, stream)
         nobody: Any = None
-        taken = Taken(self.life.chat, self.life.chat, Lease("2", "3", "4", 0, None), None, [])
+        taken = Taken(self.life.chat, self.life.chat, ReservedSession("2", "3", "4", 0, None), None, [])
 
         async def make() -> PromptTurn:
-            limits = Limits()
+            limits = GatewayLimits()
             return PromptTurn(self.life, nobody, taken, nobody, Waiting(limits), limits, meta={})
 
         # It makes a scope, which belongs to an event loop. It is never entered here.
@@ -365,7 +365,7 @@ class Works(Lives):
         else:
             self.work._updated(item)
 
-    def _finishes(self, usage: Usage, failure: Failure | None) -> None:
+    def _finishes(self, usage: TokenUsage, failure: Failure | None) -> None:
         self.work._usage, self.work._failure = usage, failure
         self.work.dismiss()
         self._catches_up()

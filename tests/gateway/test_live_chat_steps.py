@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from acp_server.gateway.live_chat import UNSTORED, LiveChat, Step
-from acp_server.gateway.messages import Message
+from acp_server.gateway.messages import ChatMessage
 from acp_server.gateway.questions import Question
-from acp_server.gateway.records import Chat, Ids, Status, Usage
+from acp_server.gateway.records import Chat, Ids, Status, TokenUsage
 from acp_server.schema import AgentMessageChunk, TextContent, ToolCall
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ class Kept:
         chat = Chat("1", "2", "3", "4", "ada", saved=True)
         running = chat.moved(Status.IN_PROGRESS)
         assert running is not None
-        self.messages: list[Message] = []
+        self.messages: list[ChatMessage] = []
         self.begun, self.go_on = anyio.Event(), anyio.Event()
         self.go_on.set()
         self.fails = False
@@ -75,7 +75,7 @@ async def test_what_the_agent_says_while_a_step_is_kept_is_neither_told_before_i
     kept = Kept()
     kept.hold()
     async with anyio.create_task_group() as group:
-        group.start_soon(kept.live.cancel if step == "cancel" else lambda: kept.live.finish(Usage(), None))
+        group.start_soon(kept.live.cancel if step == "cancel" else lambda: kept.live.finish(TokenUsage(), None))
         await kept.begun.wait()
         before = kept.heard
         kept.live.put(said("one"))
@@ -94,7 +94,7 @@ async def test_what_could_not_be_kept_is_not_told_when_the_chat_ends() -> None:
     kept.live.put(used("one"))
     with pytest.raises(OSError, match="the disk"):
         await kept.live.step()
-    await kept.live.finish(Usage(), None)
+    await kept.live.finish(TokenUsage(), None)
     assert kept.live.messages == []
     assert kept.heard == ["created", "in_progress", "failed", "done"]
     assert kept.live.chat.last_error == UNSTORED
@@ -105,7 +105,7 @@ async def test_an_end_for_which_there_is_no_time_left_is_told_as_a_failure() -> 
     kept.hold()
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
-            group.start_soon(kept.live.finish, Usage(), None)
+            group.start_soon(kept.live.finish, TokenUsage(), None)
             await kept.begun.wait()
             scope.cancel()
     assert kept.live.over

@@ -10,7 +10,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from acp_server.gateway.limits import Limits, Size
+from acp_server.gateway.limits import GatewayLimits, Size
 from acp_server.gateway.pool import Lives, NoRoom, Pool
 from acp_server.gateway.process import OpenSession, Process
 from acp_server.gateway.questions import Question
@@ -47,7 +47,7 @@ class Agents:
     bot = "1"
     command = ("scripted",)
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: GatewayLimits) -> None:
         self.limits = limits
         self.peers: list[Scripted] = []
         self.gone: list[anyio.Event] = []
@@ -104,7 +104,7 @@ class Room:
 @asynccontextmanager
 async def room(size: str, **limits: Any) -> AsyncIterator[Room]:
     least, most = map(int, size.split(":"))
-    agents, lives = Agents(Limits(**limits)), Lives()
+    agents, lives = Agents(GatewayLimits(**limits)), Lives()
     pool = Pool(cast("Any", agents), Ids(), Size(least, most), lives)
     with anyio.fail_after(3 * PATIENCE):
         async with anyio.create_task_group() as group:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_server.gateway.messages import Message
+from acp_server.gateway.messages import ChatMessage
 from acp_server.gateway.records import Chat, Ids
 from acp_server.gateway.reply import Delta, Reply
 from acp_server.schema import (
@@ -34,7 +34,7 @@ class Heard:
     def __init__(self, *updates: SessionUpdate) -> None:
         reply = Reply(Chat("1", "2", "3", "4", "ada"), Ids())
         pieces = [piece for update in updates for piece in reply.take(update)] + reply.close()
-        self.kept = [piece for piece in pieces if isinstance(piece, Message)]
+        self.kept = [piece for piece in pieces if isinstance(piece, ChatMessage)]
         self.deltas = [piece.wire for piece in pieces if isinstance(piece, Delta)]
 
     @property

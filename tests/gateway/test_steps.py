@@ -6,7 +6,7 @@ import pytest
 from acp_server.gateway.bodies import ToolOutput
 from acp_server.gateway.errors import ApiError
 from acp_server.gateway.live_chat import UNSTORED, LiveChat, Step
-from acp_server.gateway.records import Chat, Ids, Status, Usage
+from acp_server.gateway.records import Chat, Ids, Status, TokenUsage
 from acp_server.schema import AgentMessageChunk, TextContent, ToolCall
 
 from .test_live_chat import Choice
@@ -81,7 +81,7 @@ async def test_of_a_cancel_and_an_end_the_one_that_is_kept_first_wins() -> None:
         late.append(refused.value)
 
     async with anyio.create_task_group() as group:
-        group.start_soon(life.finish, Usage(), None)
+        group.start_soon(life.finish, TokenUsage(), None)
         await anyio.wait_all_tasks_blocked()
         group.start_soon(cancel)
         await anyio.wait_all_tasks_blocked()
@@ -117,7 +117,7 @@ async def test_a_chat_whose_end_is_cut_has_failed_for_its_client() -> None:
     listener = chats.life.feed.listen()
     chats.slow = anyio.Event()
     async with anyio.create_task_group() as group:
-        group.start_soon(chats.life.finish, Usage(), None)
+        group.start_soon(chats.life.finish, TokenUsage(), None)
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
     assert (chats.life.chat.status, chats.life.chat.last_error) == (Status.FAILED, UNSTORED)

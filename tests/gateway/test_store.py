@@ -7,8 +7,8 @@ import pytest
 
 from acp_server.errors import UsageError
 from acp_server.gateway.auth import one_token
-from acp_server.gateway.gateway import Gateway, Settings
-from acp_server.gateway.messages import Message
+from acp_server.gateway.gateway import Gateway, GatewaySettings
+from acp_server.gateway.messages import ChatMessage
 from acp_server.gateway.records import Chat, Conversation
 from acp_server.gateway.rows import Rows
 from acp_server.gateway.store import SqliteEngine
@@ -69,7 +69,7 @@ def test_chats_of_the_last_run_that_cannot_be_ended_are_a_mistake_in_one_line(tm
     engine.transact(lambda rows: rows.add_chat(Chat("1", "2", "3", "4", "ada")))
     engine._db.execute("CREATE TRIGGER t BEFORE UPDATE ON chats BEGIN SELECT RAISE(ABORT, 'no room'); END")
     engine.close()
-    settings = Settings(cwd=str(tmp_path), store=path)
+    settings = GatewaySettings(cwd=str(tmp_path), store=path)
     for _ in range(2):
         with pytest.raises(UsageError, match="no room"):
             Gateway(settings, one_token("x"))
@@ -80,10 +80,12 @@ def test_what_is_left_of_a_deleted_conversation_is_removed_at_the_next_start(tmp
     engine = SqliteEngine(path)
     engine.transact(lambda rows: rows.add_conversation(Conversation("1", "ada", "2", 0, 0, deleted=True)))
     engine.transact(lambda rows: rows.add_chat(Chat("3", "1", "2", "4", "ada")))
-    engine.transact(lambda rows: rows.add_message(Message("5", "1", "2", "user", "question", "secret", chat_id="3")))
+    engine.transact(
+        lambda rows: rows.add_message(ChatMessage("5", "1", "2", "user", "question", "secret", chat_id="3"))
+    )
     engine.transact(lambda rows: rows.add_conversation(conversation("6")))
     engine.close()
-    engine = Gateway(Settings(cwd=str(tmp_path), store=path), one_token("x"))._engine
+    engine = Gateway(GatewaySettings(cwd=str(tmp_path), store=path), one_token("x"))._engine
     assert isinstance(engine, SqliteEngine)
     left = {
         table: [id for (id,) in engine._db.execute(f"SELECT id FROM {table}")]

@@ -9,12 +9,12 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.gateway.bodies import ToolOutput
-from acp_server.gateway.conversations import Lease
-from acp_server.gateway.limits import Limits
+from acp_server.gateway.conversations import ReservedSession
+from acp_server.gateway.limits import GatewayLimits
 from acp_server.gateway.live_chat import LiveChat, kept_nowhere
 from acp_server.gateway.prompt_turn import PromptTurn, Waiting
 from acp_server.gateway.questions import Question
-from acp_server.gateway.records import Chat, Ids, Status, Usage
+from acp_server.gateway.records import Chat, Ids, Status, TokenUsage
 from acp_server.gateway.steps import Taken
 from acp_server.gateway.update_queue import Item
 from acp_server.schema import (
@@ -64,8 +64,8 @@ class Box:
     def __init__(self) -> None:
         nobody: Any = None
         self.chat = Spied()
-        limits = Limits()
-        taken = Taken(self.chat.chat, self.chat.chat, Lease("2", "3", "4", 0, None), None, [])
+        limits = GatewayLimits()
+        taken = Taken(self.chat.chat, self.chat.chat, ReservedSession("2", "3", "4", 0, None), None, [])
         self.turn = PromptTurn(self.chat, nobody, taken, nobody, Waiting(limits), limits, meta={})
 
     @classmethod
@@ -210,7 +210,7 @@ async def test_what_is_held_counts_with_its_size(item: Item, least: int) -> None
     box = await Box.waiting()
     box.put(item)
     assert least <= box.size < 10 * least
-    await box.chat.finish(Usage(), None)
+    await box.chat.finish(TokenUsage(), None)
     assert box.size == 0
 
 
@@ -256,7 +256,7 @@ async def test_at_the_end_all_is_passed_on_and_questions_are_dismissed() -> None
     box = await Box.waiting()
     question = Choice("q")
     box.put(chunk("a"), question, chunk("b"))
-    await box.chat.finish(Usage(), None)
+    await box.chat.finish(TokenUsage(), None)
     assert box.said == ["a", "b"]
     assert question.answered.is_set()
     assert question.answer is None
@@ -318,7 +318,7 @@ async def test_an_agent_may_end_its_turn_and_leave_its_question_open(
     left: list[int] = []
     finish = LiveChat.finish
 
-    async def spy(chat: LiveChat, usage: Usage, failure: Any, also: Any) -> None:
+    async def spy(chat: LiveChat, usage: TokenUsage, failure: Any, also: Any) -> None:
         left.append(chat._queue.size)
         await finish(chat, usage, failure, also)
 

@@ -7,13 +7,13 @@ import pytest
 
 from acp_server import Agent, Limits, ToolContext
 from acp_server.schema import Content, Diff, ImageContent, TextContent
-from acp_server.tools.view import Backlog, size_of
+from acp_server.tools.view import UnshownPieces, size_of
 from tests.session.editor import END_TURN, editing
 from tests.tools.calls import calling, shown, text
 
 
 def test_pieces_come_out_in_order_and_the_loop_is_told_once() -> None:
-    backlog = Backlog(10_000)
+    backlog = UnshownPieces(10_000)
     assert [backlog.add(piece) for piece in ("a", "b", "c")] == [True, False, False]
     assert backlog.take() == (["a", "b", "c"], False, False)
     assert backlog.take() == ([], False, False)
@@ -21,7 +21,7 @@ def test_pieces_come_out_in_order_and_the_loop_is_told_once() -> None:
 
 
 def test_of_too_much_the_last_pieces_wait() -> None:
-    backlog = Backlog(10_000)
+    backlog = UnshownPieces(10_000)
     for number in range(100_000):
         backlog.add(f"{number}")
     assert backlog._size <= 10_000
@@ -34,14 +34,14 @@ def test_of_too_much_the_last_pieces_wait() -> None:
 
 
 def test_the_last_piece_waits_however_large_it_is() -> None:
-    backlog = Backlog(100)
+    backlog = UnshownPieces(100)
     for letter in "ab":
         backlog.add(letter * 1000)
     assert backlog.take() == (["b" * 1000], True, False)
 
 
 def test_much_comes_out_in_portions_and_the_loop_is_told_of_the_first_one_alone() -> None:
-    backlog = Backlog(10_000)
+    backlog = UnshownPieces(10_000)
     assert [backlog.add(letter * 800) for letter in "abc"] == [True, False, False]
     assert backlog.take(1500) == (["a" * 800, "b" * 800], False, True)
     assert not backlog.add("d")

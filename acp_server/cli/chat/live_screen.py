@@ -20,7 +20,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from acp_server.cli.screen import Screen, clean, step
-from acp_server.cli.screen_call import Call
+from acp_server.cli.screen_call import ShownCall
 from acp_server.schema import AgentMessageChunk, Plan, PlanEntry, SessionUpdate, ToolCall, ToolCallUpdate
 
 _MOST_CALLS: Final = 8
@@ -43,7 +43,7 @@ class LiveScreen(Screen):
         """How much there is that has not been drawn."""
         self._markdown: MarkdownStream | None = None
         self._tail = ("", 0, "")
-        self._running: dict[str, tuple[Call, float]] = {}
+        self._running: dict[str, tuple[ShownCall, float]] = {}
         self._plan: list[PlanEntry] = []
         self._status: tuple[str, float] | None = None
         self.queued: Sequence[str] = ()
@@ -112,19 +112,19 @@ class LiveScreen(Screen):
             self._running[id] = (call, self._running.get(id, (call, time.monotonic()))[1])
         self._changed()
 
-    def _write_call(self, call: Call, since: float) -> None:
+    def _write_call(self, call: ShownCall, since: float) -> None:
         took = f"  {time.monotonic() - since:.1f} s" if since else ""
         place = f"  {call.place}" if call.place else ""
         mark = _MARKS.get(call.status or "", "-")
         self.line(f"  {mark} {call.title} [{call.state}]", f"{place}{took}", fg=call.colour)
         self._write_news(call)
 
-    def show_call(self, call: Call) -> None:
+    def show_call(self, call: ShownCall) -> None:
         """See `Screen`."""
         self.line(f"  * {call.title} [{call.state}]", f"  {call.place}" if call.place else "", fg=call.colour)
         self._write_news(call)
 
-    def call_wrote(self, call: Call) -> None:
+    def call_wrote(self, call: ShownCall) -> None:
         """See `Screen`. The end of it is drawn as long as the call runs, and the rest when it has ended."""
         self._changed()
 

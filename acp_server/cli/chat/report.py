@@ -17,7 +17,7 @@ from typing import Any
 
 from acp_server.agent.log import entry
 from acp_server.cli.chat.opening import Answer, NotServed
-from acp_server.cli.output import Output
+from acp_server.cli.output import StandardOutput
 from acp_server.cli.screen import clean, step
 from acp_server.cli.screen_call import Calls
 from acp_server.errors import AcpError, RpcError
@@ -42,7 +42,7 @@ class TextReport:
 
     def __init__(self, wish: Answer) -> None:
         self._wish: Answer = wish
-        self.output = Output()
+        self.output = StandardOutput()
         self._line_start = True
         self._calls = Calls()
         self._steps: list[str] = []
@@ -111,7 +111,7 @@ class JsonReport:
     """Everything, on standard output."""
 
     def __init__(self) -> None:
-        self.output = Output()
+        self.output = StandardOutput()
         self._said: list[str] = []
 
     def session(self, id: str, name: str) -> None:

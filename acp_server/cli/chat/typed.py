@@ -42,7 +42,7 @@ class TypedInput:
         self.arrived = anyio.Event()
         """Set when a prompt is submitted, and when the input is closed."""
         self.is_closed = False
-        self.question: Question | None = None
+        self.question: OpenQuestion | None = None
         """The question that is on the screen."""
         self.interrupt: Callable[[], None] = lambda: None
         """Called for Ctrl-C."""
@@ -57,10 +57,10 @@ class TypedInput:
             await self.arrived.wait()
         return self.submitted.popleft()
 
-    def ask(self, answers: int) -> Question:
+    def ask(self, answers: int) -> OpenQuestion:
         """A question with so many answers is on the screen. It does not take keys yet."""
         self._last_key = time.monotonic()
-        self.question = Question(answers)
+        self.question = OpenQuestion(answers)
         return self.question
 
     async def quiet(self) -> None:
@@ -143,7 +143,7 @@ class TypedInput:
         return keys
 
 
-class Question:
+class OpenQuestion:
     """A question that is on the screen, and what has been typed of its answer."""
 
     def __init__(self, answers: int) -> None:

@@ -12,7 +12,7 @@ from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from acp_server.agent.record import Direction, Entry
-from acp_server.cli.trace.parts import Cut, Message, Span, State, json, messages, numbered, object_in
+from acp_server.cli.trace.parts import Cut, Span, State, TracedMessage, json, messages, numbered, object_in
 
 _OF_A_TURN: Final = {
     "agent_message_chunk",
@@ -62,7 +62,7 @@ class RecordedSession:
         """The client has made a terminal."""
         self._terminals.setdefault(json(result.get("terminalId")), request)
 
-    def parent_of(self, message: Message) -> Span:
+    def parent_of(self, message: TracedMessage) -> Span:
         """What a request of the agent's is nested in."""
         params = message.member("params")
         call = object_in(params, "toolCall")
@@ -74,7 +74,7 @@ class RecordedSession:
             return next(iter(self._open_tools))
         return self._current
 
-    def update(self, message: Message) -> tuple[Span, bool]:
+    def update(self, message: TracedMessage) -> tuple[Span, bool]:
         """Take in an update: what it belongs to, and whether its turn had ended by then."""
         update = object_in(message.member("params"), "update")
         kind = update.get("sessionUpdate")
@@ -146,7 +146,7 @@ class Conversation:
     def __init__(self, entries: Iterable[Entry]) -> None:
         entries = list(entries)
         self.started = entries[0].t if entries else 0.0
-        self.messages: list[Message] = []
+        self.messages: list[TracedMessage] = []
         self.cuts: list[Cut] = []
         self.faults: list[tuple[Fault, Span, int]] = []
         self._root = Span("connection", "connection", 0.0)
@@ -159,7 +159,7 @@ class Conversation:
         for message, owner in zip(self.messages, owners, strict=True):
             message.owner = owner.number
 
-    def _take(self, message: Message) -> Span:
+    def _take(self, message: TracedMessage) -> Span:
         """One more message: what it belongs to."""
         self.messages.append(message)
         match message.mark:
@@ -181,7 +181,7 @@ class Conversation:
         self.faults.append((fault, span, len(self.messages) - 1))
         return span
 
-    def _session(self, message: Message) -> RecordedSession | None:
+    def _session(self, message: TracedMessage) -> RecordedSession | None:
         """The session that a message names."""
         id = message.member("params").get("sessionId")
         return self._session_of(id, message.t) if isinstance(id, str) else None
@@ -193,7 +193,7 @@ class Conversation:
 
     # -- requests
 
-    def _begin(self, message: Message) -> Span:
+    def _begin(self, message: TracedMessage) -> Span:
         id, session = str(message.id), self._session(message)
         is_turn = message.method == "session/prompt" and message.dir == "in" and session is not None
         kind = "turn" if is_turn else "request"
@@ -210,14 +210,14 @@ class Conversation:
             session.asked(span)
         return span
 
-    def _parent(self, message: Message, session: RecordedSession | None) -> Span:
+    def _parent(self, message: TracedMessage, session: RecordedSession | None) -> Span:
         if session is not None:
             return session.span if message.dir == "in" else session.parent_of(message)
         if message.dir == "out" and len(theirs := self._open["in"]) == 1:
             return next(iter(theirs.values())).span
         return self._root
 
-    def _end(self, message: Message) -> Span:
+    def _end(self, message: TracedMessage) -> Span:
         way, id = _OTHER[message.dir], str(message.id)
         found = self._open[way].pop(id, None)
         if found is None:
@@ -240,7 +240,7 @@ class Conversation:
 
     # -- cancels
 
-    def _cancel(self, message: Message) -> Span:
+    def _cancel(self, message: TracedMessage) -> Span:
         if message.method == "session/cancel":
             session = self._session(message)
             targets = [] if session is None else list(session.turns)
@@ -256,7 +256,7 @@ class Conversation:
             self._cut(target, message)
         return targets[0] if targets else elsewhere
 
-    def _cut(self, target: Span, message: Message) -> None:
+    def _cut(self, target: Span, message: TracedMessage) -> None:
         reached = [span for span in target.below() if span.is_open]
         because = target.cuts[-1] if target.cuts and target.cuts[-1].target is not target else None
         cut = Cut(message.t, len(self.messages) - 1, message.method, target, reached, because)
@@ -265,7 +265,7 @@ class Conversation:
         self.cuts.append(cut)
 
 
-def _asked(message: Message) -> str:
+def _asked(message: TracedMessage) -> str:
     """The first words of a prompt."""
     prompt = message.member("params").get("prompt")
     for content in cast("list[Any]", prompt if isinstance(prompt, list) else []):

@@ -18,7 +18,7 @@ Mark: TypeAlias = Literal["request", "answer", "cancelled", "failed", "cancel", 
 
 
 @dataclass(slots=True)
-class Message:
+class TracedMessage:
     """One message, or a line that does not hold one.
 
     Attributes:
@@ -54,7 +54,7 @@ class Message:
         return object_in(self.value, name)
 
 
-def messages(entries: Iterable[Entry]) -> Iterator[Message]:
+def messages(entries: Iterable[Entry]) -> Iterator[TracedMessage]:
     """The messages of a recording, the members of a batch one by one."""
     start: float | None = None
     t = 0.0
@@ -62,21 +62,21 @@ def messages(entries: Iterable[Entry]) -> Iterator[Message]:
         start = entry.t if start is None else start
         t = max(t, entry.t - start)
         if entry.raw is not None:
-            yield Message(t, entry.dir, {}, entry.raw, "garbage", "not JSON", entry.raw)
+            yield TracedMessage(t, entry.dir, {}, entry.raw, "garbage", "not JSON", entry.raw)
         elif entry.skipped is not None:
-            yield Message(t, entry.dir, {}, "", "garbage", f"a line of more than {entry.skipped} bytes")
+            yield TracedMessage(t, entry.dir, {}, "", "garbage", f"a line of more than {entry.skipped} bytes")
         else:
             msg: Any = entry.msg
             for value in cast("list[Any]", msg) if isinstance(msg, list) else [msg]:
                 yield _message(t, entry.dir, value)
 
 
-def _message(t: float, direction: Direction, value: Any) -> Message:
+def _message(t: float, direction: Direction, value: Any) -> TracedMessage:
     text = json(value)
     if not isinstance(value, dict):
-        return Message(t, direction, {}, text, "garbage", "no message", text)
+        return TracedMessage(t, direction, {}, text, "garbage", "no message", text)
     found = cast("dict[str, Any]", value)
-    message = Message(t, direction, found, text, "note", "")
+    message = TracedMessage(t, direction, found, text, "note", "")
     if "method" in found:
         params = found.get("params")
         message.title, message.rest = message.method, "" if params is None else json(params)
@@ -96,7 +96,7 @@ def _message(t: float, direction: Direction, value: Any) -> Message:
     return message
 
 
-def _name_update(message: Message) -> None:
+def _name_update(message: TracedMessage) -> None:
     params = message.member("params")
     if isinstance(params.get("update"), dict):
         rest = dict(object_in(params, "update"))
@@ -104,7 +104,7 @@ def _name_update(message: Message) -> None:
         message.rest = json(rest)
 
 
-def _is_cancelled(message: Message) -> bool:
+def _is_cancelled(message: TracedMessage) -> bool:
     if "error" in message.value:
         return message.member("error").get("code") == REQUEST_CANCELLED
     result = message.member("result")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio.lowlevel
 
 from acp_server.errors import ConnectionClosed, InvalidParams, SessionClosed
-from acp_server.processes.command import STARTING, Command, Output, open_command
+from acp_server.processes.command import STARTING, Command, CommandOutput, open_command
 from acp_server.session import terminal as v1
 from acp_server.tasks.grace import grace
 from acp_server.wire import codec
@@ -32,7 +32,7 @@ class _Shown(Command):
     """A command whose output is shown as it comes, as fast as the client reads."""
 
     def __init__(self, process: anyio.abc.Process, terminal: Terminal, limit: int) -> None:
-        self.output = Output(limit)
+        self.output = CommandOutput(limit)
         self._terminal = terminal
         super().__init__(process)
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, cast
 
 from acp_server.errors import RpcError, ToolFailed, UsageError
 from acp_server.tools.approval import Approval, UserAction, unexplained
-from acp_server.tools.assistant.functions import ApprovalRequest, Execution, Function, Registered, Trial
+from acp_server.tools.assistant.functions import ApprovalRequest, Function, Invocation, Registered, Trial
 from acp_server.tools.assistant.manifest import Manifest
 from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import Editor, EditResult
@@ -63,8 +63,8 @@ class AssistantTool:
         self._agent = agent
         self._function: Registered | None = None
         self._request: Registered | None = None
-        self._running: ContextVar[Execution | None] = ContextVar(f"execution of {self.manifest.id}", default=None)
-        self._executions: set[Execution] = set()
+        self._running: ContextVar[Invocation | None] = ContextVar(f"execution of {self.manifest.id}", default=None)
+        self._executions: set[Invocation] = set()
         self._was_ambiguous = False
         self.tool: Final = Tool(
             self._execute,
@@ -171,7 +171,7 @@ class AssistantTool:
         execution = self._current()
         return execution is not None and execution.context.is_cancelled
 
-    def _current(self) -> Execution | None:
+    def _current(self) -> Invocation | None:
         execution = self._running.get()
         if execution is not None:
             return execution
@@ -215,7 +215,7 @@ class AssistantTool:
         if self._function is None:
             raise ToolFailed(f"{self.manifest.display_name} is not there yet.")
         arguments = (params, context.action, editor) if self.manifest.require_approval else (params, editor)
-        result = await self._run(Execution(context, self._executions), self._function, arguments)
+        result = await self._run(Invocation(context, self._executions), self._function, arguments)
         if context.is_cancelled:
             return None
         if editor is not None:
@@ -229,11 +229,11 @@ class AssistantTool:
     async def _try(self, params: Mapping[str, Any], *rest: Any) -> Result:
         assert self._function is not None
         result = await self._run(
-            Execution(Trial(), self._executions), self._function, (self.manifest.check(params), *rest)
+            Invocation(Trial(), self._executions), self._function, (self.manifest.check(params), *rest)
         )
         return self._outcome(result)
 
-    async def _run(self, execution: Execution, function: Registered, arguments: tuple[Any, ...]) -> Any:
+    async def _run(self, execution: Invocation, function: Registered, arguments: tuple[Any, ...]) -> Any:
         token = self._running.set(execution)
         try:
             return await function.call(*arguments, call=execution.context, inside=execution)

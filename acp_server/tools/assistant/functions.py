@@ -1,5 +1,5 @@
 """The functions of an `AssistantTool`: called with the arguments that they take (`Registered`), one execution as they
-find it (`Execution`), and the question that an approval request function returns (`ApprovalRequest`).
+find it (`Invocation`), and the question that an approval request function returns (`ApprovalRequest`).
 """
 
 from __future__ import annotations
@@ -167,13 +167,13 @@ class Trial:
     on_cancel: OnCancel | None = None
 
 
-class Execution:
+class Invocation:
     """One execution, from the call of the function until it has returned; what it left behind may still know it.
 
     As a context manager it is among `running` as long as the function itself runs, which in a thread may be longer.
     """
 
-    def __init__(self, context: ToolContext | Trial, running: set[Execution]) -> None:
+    def __init__(self, context: ToolContext | Trial, running: set[Invocation]) -> None:
         self.context = context
         self._running = running
         self.ended = False
@@ -194,7 +194,7 @@ class Execution:
         """What the author has set, until the execution has ended."""
         return None if self.ended else self._on_cancel
 
-    def set_on_cancel(self, function: OnCancel | None, running: ContextVar[Execution | None]) -> None:
+    def set_on_cancel(self, function: OnCancel | None, running: ContextVar[Invocation | None]) -> None:
         """Have `function` called when this is cancelled; there `running` is this execution, too."""
         self._on_cancel = function
 

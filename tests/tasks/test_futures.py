@@ -5,58 +5,58 @@ import asyncio
 import anyio
 import pytest
 
-from acp_server.tasks.signal import Bell, Signal, Signals
+from acp_server.tasks.futures import Bell, Future, Futures
 from tests.peer.ends import until
 
 pytestmark = pytest.mark.anyio
 
 
-def _set(signal: Signal) -> None:
-    if not signal.done():
-        signal.set_result(None)
+def _set(future: Future) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
-async def test_a_signal_that_is_set_lets_the_waiter_go_on() -> None:
-    signal = Signals().make()
+async def test_a_future_that_is_set_lets_the_waiter_go_on() -> None:
+    future = Futures().make()
     ended: list[str] = []
 
     async def wait() -> None:
-        await signal
+        await future
         ended.append("waiter")
 
     async with anyio.create_task_group() as group:
         group.start_soon(wait)
         await anyio.wait_all_tasks_blocked()
         assert ended == []
-        assert not signal.done()
-        _set(signal)
-        assert signal.done()
-        _set(signal)
+        assert not future.done()
+        _set(future)
+        assert future.done()
+        _set(future)
     assert ended == ["waiter"]
 
 
-async def test_a_signal_that_was_set_before_is_not_waited_for() -> None:
-    signal = Signals().make()
-    _set(signal)
+async def test_a_future_that_was_set_before_is_not_waited_for() -> None:
+    future = Futures().make()
+    _set(future)
     with anyio.fail_after(5):
-        await signal
+        await future
 
 
-async def test_setting_a_signal_whose_waiter_was_cancelled_does_nothing() -> None:
-    signal = Signals().make()
+async def test_setting_a_future_whose_waiter_was_cancelled_does_nothing() -> None:
+    future = Futures().make()
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await signal
+        await future
     assert scope.cancelled_caught
-    _set(signal)
+    _set(future)
 
 
 async def test_a_checkpoint_only_cancels_what_is_cancelled() -> None:
-    signals = Signals()
-    await signals.checkpoint_if_cancelled()
+    futures = Futures()
+    await futures.checkpoint_if_cancelled()
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await signals.checkpoint_if_cancelled()
+        await futures.checkpoint_if_cancelled()
     assert scope.cancelled_caught
 
 

@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 
 
-class Signal(Awaitable[None], Protocol):
+class Future(Awaitable[None], Protocol):
     """Set once, awaited by one task at most: what of asyncio's futures is needed for that."""
 
     def set_result(self, result: None, /) -> None:
@@ -27,8 +27,8 @@ class Signal(Awaitable[None], Protocol):
         ...
 
 
-class Signals:
-    """Makes signals for the event loop that it was made in."""
+class Futures:
+    """Makes futures for the event loop that it was made in."""
 
     __slots__ = ("call_soon", "checkpoint_if_cancelled", "make")
 
@@ -39,8 +39,8 @@ class Signals:
         self.call_soon: Callable[..., object] | None = getattr(token.native_token, "call_soon", None)
         """Has a function called by the loop in its next round; None on trio, where that costs more than a task does."""
         # Only asyncio's loop has futures.
-        self.make: Callable[[], Signal] = getattr(token.native_token, "create_future", _EventSignal)
-        """A new signal."""
+        self.make: Callable[[], Future] = getattr(token.native_token, "create_future", _EventFuture)
+        """A new future."""
 
 
 class Bell:
@@ -109,7 +109,7 @@ class Bell:
             raise cancelled
 
 
-class _EventSignal:
+class _EventFuture:
     __slots__ = ("_event",)
 
     def __init__(self) -> None:
