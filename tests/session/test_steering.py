@@ -132,7 +132,8 @@ async def test_what_the_author_raises_is_the_answer_and_the_turn_goes_on() -> No
         assert (await editor.refusal(METHOD, saying(session, "bad")))["code"] == -31000
         await editor.client.result(METHOD, saying(session, "stop"))
         assert await editor.answer(prompt) == END_TURN
-        assert "bad" not in str(listener.turns[0].record.events)
+        # As it stands in JSON; ids may have these letters.
+        assert "'bad'" not in str(listener.turns[0].record.events)
 
 
 @pytest.mark.parametrize(
