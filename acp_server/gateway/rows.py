@@ -20,7 +20,7 @@ class Cursor(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
     def fetchone(self) -> Any:
-        """The next row; None if there is none."""
+        """The next row; None behind the last."""
 
 
 Execute = Callable[[str, tuple[Any, ...]], Cursor]

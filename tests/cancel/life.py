@@ -116,6 +116,6 @@ async def late(steps: Steps) -> None:
 
 
 async def some_steps() -> None:
-    """Enough for whoever is not waiting for somebody else; the other way to wait for that takes a tenth of a second."""
+    """Enough for each task that does not wait for another; the other way to wait for that takes a tenth of a second."""
     for _ in range(10):
         await anyio.lowlevel.checkpoint()

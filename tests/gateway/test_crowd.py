@@ -209,7 +209,7 @@ async def inside(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     ):
         yield http
         with anyio.fail_after(PATIENCE):
-            while gateway.chats.statuses().total():  # noqa: ASYNC110 - it tells nobody
+            while gateway.chats.statuses().total():  # noqa: ASYNC110 - it has no event for that
                 await anyio.sleep(0.01)
 
 

@@ -43,7 +43,7 @@ class Other:
         self.cancels = 0
         self.asked = 0
         self.answer: dict[str, Any] | None = None
-        """What another node answers; None if there is none."""
+        """What another node answers; None if that node has gone."""
 
     async def do(self, function: Callable[..., Any], *args: Any) -> Any:
         match function.__name__, args:

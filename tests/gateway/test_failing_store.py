@@ -53,7 +53,7 @@ class Api:
 
     async def idle(self) -> None:
         with anyio.fail_after(PATIENCE):
-            while self.gateway.chats.statuses().total():  # noqa: ASYNC110 - it tells nobody
+            while self.gateway.chats.statuses().total():  # noqa: ASYNC110 - it has no event for that
                 await anyio.sleep(0.01)
 
 
@@ -129,7 +129,7 @@ async def test_a_stream_ends_with_the_failed_chat_if_its_end_cannot_be_stored(ap
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as group:
             group.start_soon(listen)
-            while not api.gateway.chats.statuses().total():  # noqa: ASYNC110 - it tells nobody
+            while not api.gateway.chats.statuses().total():  # noqa: ASYNC110 - it has no event for that
                 await anyio.sleep(0.01)
             api.fail(True)
     *_, last, done = answers[0].text.strip().split("\n\n")

@@ -150,7 +150,7 @@ async def test_processes_of_agents_are_counted_with_why_they_ended(api: Api) -> 
         assert (await say(http, "die"))[1] == "last words"
         await say(http, "echo x")
         with anyio.fail_after(PATIENCE):
-            while 'reason="idle"' not in (text := (await http.get("/metrics")).text):  # noqa: ASYNC110 - it tells nobody
+            while 'reason="idle"' not in (text := (await http.get("/metrics")).text):  # noqa: ASYNC110 - it has no event for that
                 await anyio.sleep(0.01)
     bot = 'bot="every other"'
     lines = text.splitlines()

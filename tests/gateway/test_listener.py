@@ -134,7 +134,7 @@ async def test_without_descriptors_it_waits_and_says_so_once(
         with soft_limit(free):
             client.connect(listening.getsockname())
             with anyio.fail_after(PATIENCE):
-                while tries < 20:  # noqa: ASYNC110 - it tells nobody
+                while tries < 20:  # noqa: ASYNC110 - it has no event for that
                     await anyio.sleep(0.001)
             assert not came.is_set()
         with anyio.fail_after(PATIENCE):

@@ -94,7 +94,7 @@ class Room:
     async def until(self, running: int) -> None:
         """Until so many processes run."""
         with anyio.fail_after(PATIENCE):
-            while self.pool.running != running:  # noqa: ASYNC110 - it tells nobody
+            while self.pool.running != running:  # noqa: ASYNC110 - it has no event for that
                 await anyio.sleep(0.001)
 
     def reasons(self) -> dict[str, int]:

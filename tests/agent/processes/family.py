@@ -21,7 +21,7 @@ from tests.agent.processes.plain import LIMITS
 SLEEP = ["sleep", "1000"]
 # It, and a child of its own; neither minds the terminate signal.
 DEAF = ["sh", "-c", "trap '' TERM; sleep 1000 & echo $! $$; wait; wait"]
-# It is left running by a shell that ends, and so nobody's child.
+# A shell that ends leaves it running, so that no living process is its parent.
 DAEMON = ["sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!"]
 
 kept: list[Any] = []
@@ -36,7 +36,7 @@ async def shielded(call: Call) -> Any:
 
 
 async def shell(call: Call) -> Any:
-    """A shell, which a cancel kills, and what it runs, which is nobody's child then."""
+    """A shell, which a cancel kills, and what it runs, which has no living parent then."""
     async with await anyio.open_process(["sh", "-c", "sleep 1000 & echo $!; wait"]) as process:
         assert process.stdout is not None
         call.notify_peer("started", {"pid": int(await process.stdout.receive())})
