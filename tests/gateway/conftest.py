@@ -13,6 +13,7 @@ from .inside import Api, Counting, gateway_in, spawn
 from .postgres import Server as Database
 from .postgres import postgres
 from .serving import OTHER_TOKEN, Server, client, cozepy, serving, started_by_forks
+from .proxy import running
 from .several import serving_three
 
 REAL_CLIENTS = {"test_cozepy", "test_cancelling", "test_conversations", "test_tool_outputs", "test_node_client"}
@@ -46,6 +47,14 @@ class Shared:
 def forks() -> Iterator[None]:
     with started_by_forks():
         yield
+
+
+@pytest.fixture(autouse=True)
+def proxies_at_rest() -> Iterator[None]:
+    """A client that has its answer does not wait until the proxy has closed the connection, and so a test does."""
+    yield
+    for proxy in running:
+        proxy.settle()
 
 
 @pytest.fixture(scope="session")

@@ -43,8 +43,8 @@ class Proxy:
             with suppress(OSError, asyncio.IncompleteReadError):
                 await self._serve(reader, writer)
         finally:
+            await _closed(writer)
             self._tasks.discard(task)
-            writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -63,7 +63,7 @@ class Proxy:
                 if await self._exchange(request, answers, asks, reader, writer, last=turn == len(backends) - 1):
                     return
             finally:
-                asks.close()
+                await _closed(asks)
         writer.write(_NONE)
 
     async def _exchange(
@@ -108,6 +108,14 @@ class Proxy:
             data = await answers.read(_LARGEST)
         return True
 
+    def settle(self) -> None:
+        """Wait until it has closed its connections, since a test is asked what it leaves open."""
+        asyncio.run_coroutine_threadsafe(self._settled(), self._loop).result(10)
+
+    async def _settled(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
     def run(self, started: threading.Event, stopping: asyncio.Event) -> None:
         async def main() -> None:
             server = await self.listen()
@@ -124,6 +132,16 @@ class Proxy:
         self._loop.close()
 
 
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+running: list[Proxy] = []
+"""All of this process."""
+
+
 @contextmanager
 def proxying() -> Iterator[Proxy]:
     """Run one, in a thread."""
@@ -131,8 +149,10 @@ def proxying() -> Iterator[Proxy]:
     thread = threading.Thread(target=proxy.run, args=(started, stopping))
     thread.start()
     assert started.wait(10)
+    running.append(proxy)
     try:
         yield proxy
     finally:
+        running.remove(proxy)
         proxy._loop.call_soon_threadsafe(stopping.set)
         thread.join()
