@@ -131,6 +131,7 @@ def test_a_cancel_has_stopped_the_agent_when_it_is_answered_and_knows_the_usage(
     assert "cut hang on" in server.ear.heard
 
 
+@pytest.mark.one_gateway("the agent's session")
 def test_the_session_of_a_cancelled_chat_is_closed_and_that_of_a_completed_one_kept(server: Server, coze: Any) -> None:
     kept = coze.chat.create_and_poll(**ask("echo this stays")).chat
     chat = coze.chat.create(**ask("hang shortly"), conversation_id=kept.conversation_id)
