@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from acp_server.session.turn import Turn as Turn
     from acp_server.store.history import Message as Message
     from acp_server.store.memory import MemoryStore as MemoryStore
-    from acp_server.store.memory import SessionStore as SessionStore
     from acp_server.store.records import ToolResult as ToolResult
+    from acp_server.store.session_store import SessionStore as SessionStore
     from acp_server.store.sqlite_store import SqliteStore as SqliteStore
     from acp_server.tasks.cause import Cause as Cause
     from acp_server.tasks.grace import grace as grace
@@ -97,7 +97,8 @@ _NAMES = {
     "session.session": "Session",
     "session.terminal": "Terminal",
     "session.turn": "Turn",
-    "store.memory": "MemoryStore SessionStore",
+    "store.memory": "MemoryStore",
+    "store.session_store": "SessionStore",
     "store.history": "Message",
     "store.records": "ToolResult",
     "store.sqlite_store": "SqliteStore",

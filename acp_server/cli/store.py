@@ -12,8 +12,9 @@ from typing import Final
 import anyio
 
 from acp_server.errors import InternalError, UsageError
-from acp_server.store.memory import MemoryStore, Page, SessionStore
+from acp_server.store.memory import MemoryStore
 from acp_server.store.records import SessionRecord, TurnRecord
+from acp_server.store.session_store import Page, SessionStore
 from acp_server.store.sqlite_store import SqliteStore, StoreBusy
 
 logger = logging.getLogger("acp_server.cli")

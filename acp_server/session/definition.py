@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from acp_server.session.settings import Option
     from acp_server.session.turn import Turn
     from acp_server.store.history import Message
-    from acp_server.store.memory import SessionStore
     from acp_server.store.records import ToolResult
+    from acp_server.store.session_store import SessionStore
     from acp_server.tasks.tree import Node
     from acp_server.wire.messages import Request
 

@@ -23,8 +23,8 @@ from acp_server.session.negotiation import ClientProfile
 from acp_server.session.settings import Settings
 from acp_server.session.state import SessionState
 from acp_server.session.updates import Updates
-from acp_server.store.memory import TurnJournal
 from acp_server.store.records import SessionRecord, iso
+from acp_server.store.session_store import TurnJournal
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
 from acp_server.tasks.threads import Threads

@@ -6,8 +6,8 @@ How it works:
   into its own record while it runs.
 - What is said becomes JSON once, when it is said (`transcript`), and stays in that form. So neither the end of a turn
   nor a save has to encode it again. What a model or a client that replays it gets of that is in `history`.
-- A store has four methods (`SessionStore`, in `memory`): save, load, list, delete. A save may be done at once, or
-  awaited. `TurnJournal` is for a store that keeps a turn from its beginning, in case the program dies.
+- A store has four methods (`session_store`): save, load, list, delete. A save may be done at once, or awaited.
+  `TurnJournal` is for a store that keeps a turn from its beginning, in case the program dies.
 - `SqliteStore` (`sqlite_store`) works in a thread on one file that several programs share. The statements are in
   `sqlite_tables`, what is in a row in `encoding`, and what all our files have in common in `sqlite_file`.
 - What is written has a version, and every later version of this package reads it.

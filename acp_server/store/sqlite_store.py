@@ -31,8 +31,8 @@ from acp_server.store.encoding import (
     turn_from,
     turn_row,
 )
-from acp_server.store.memory import DELETED, PAGE_SIZE, Page, decode_cursor, encode_cursor
 from acp_server.store.records import SessionRecord, TurnRecord
+from acp_server.store.session_store import DELETED, PAGE_SIZE, Page, decode_cursor, encode_cursor
 
 if TYPE_CHECKING:
     from acp_server.store.sqlite_tables import Database, Reader

@@ -15,8 +15,9 @@ import pytest
 from acp_server.cli.store import UserStore, store_at
 from acp_server.errors import InternalError, UsageError
 from acp_server.store import sqlite_tables
-from acp_server.store.memory import MemoryStore, TurnJournal
+from acp_server.store.memory import MemoryStore
 from acp_server.store.records import SessionRecord
+from acp_server.store.session_store import TurnJournal
 from acp_server.store.sqlite_store import SqliteStore
 from tests.agent.processes.driver import PLAIN, Driven, environment, started
 

@@ -9,8 +9,8 @@ import pytest
 
 from acp_server import Agent, ResourceNotFound, Turn
 from acp_server.session.state import TurnState
-from acp_server.store.memory import TurnJournal
 from acp_server.store.records import SessionRecord
+from acp_server.store.session_store import TurnJournal
 from acp_server.store.sqlite_store import SqliteStore
 from tests.session.agents import setup
 from tests.session.editor import END_TURN, editing

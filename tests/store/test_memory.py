@@ -3,8 +3,9 @@
 import pytest
 
 from acp_server.errors import InvalidParams
-from acp_server.store.memory import MemoryStore, decode_cursor, encode_cursor
+from acp_server.store.memory import MemoryStore
 from acp_server.store.records import SessionRecord
+from acp_server.store.session_store import decode_cursor, encode_cursor
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_server.errors import InternalError, InvalidParams
-from acp_server.store.memory import MemoryStore, TurnJournal, encode_cursor
+from acp_server.store.memory import MemoryStore
 from acp_server.store.records import SessionRecord
+from acp_server.store.session_store import TurnJournal, encode_cursor
 from acp_server.store.sqlite_store import SqliteStore
 
 from .files import rows, texts
