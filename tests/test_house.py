@@ -20,7 +20,7 @@ LONGEST_FILE = 400
 LONGEST_OF_WHAT_IS_SHIPPED = 350
 BACK = {
     # What belongs to something refers to it.
-    ("client.link", "client.v2.speech"),
+    ("client.link", "client.v2.dialect"),
     ("client.session", "client.remote"),
     ("client.turn", "client.session"),
     ("session.client", "session.session"),

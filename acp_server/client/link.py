@@ -22,7 +22,7 @@ from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 
 if TYPE_CHECKING:
-    from acp_server.client.v2.speech import Version2
+    from acp_server.client.v2.dialect import Version2
 
 logger = logging.getLogger("acp_server.client")
 

@@ -241,7 +241,7 @@ class RemoteAgent:
         self.link.start()
 
     def _speak_2(self, told: v2.InitializeResponse) -> None:
-        from acp_server.client.v2.speech import Version2
+        from acp_server.client.v2.dialect import Version2
 
         link = self.link
         link.connection.endpoint.strict = True

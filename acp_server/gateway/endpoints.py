@@ -202,10 +202,10 @@ async def list_chat_messages(call: ApiCall) -> Answer:
 async def submit_tool_outputs(call: ApiCall) -> Answer | Listener | Response:
     """Answer what a chat waits for."""
     body = await call.body(SubmitBody)
-    everywhere = call.gateway.everywhere
+    cluster = call.gateway.cluster
     while True:
         try:
-            return _begun(await everywhere.submit(call.caller, *call.place("chat_id"), body))
+            return _begun(await cluster.submit(call.caller, *call.place("chat_id"), body))
         except Elsewhere as elsewhere:
             if (url := await call.gateway.store.do(url_of, elsewhere.node)) is not None:
                 return await call.forward(url, body.model_dump_json().encode())
@@ -214,7 +214,7 @@ async def submit_tool_outputs(call: ApiCall) -> Answer | Listener | Response:
 async def cancel_chat(call: ApiCall) -> Answer:
     """Cancel a chat."""
     body = await call.body(CancelBody)
-    return Answer(await call.gateway.everywhere.cancel(call.caller, body.conversation_id, body.chat_id))
+    return Answer(await call.gateway.cluster.cancel(call.caller, body.conversation_id, body.chat_id))
 
 
 def _begun(begun: Begun) -> Answer | Listener:
@@ -250,7 +250,7 @@ async def rename_conversation(call: ApiCall) -> Answer:
 
 async def delete_conversation(call: ApiCall) -> Answer:
     """Delete a conversation with everything in it."""
-    await call.gateway.everywhere.delete_conversation(call.caller, call.path("id"))
+    await call.gateway.cluster.delete_conversation(call.caller, call.path("id"))
     return Answer({})
 
 

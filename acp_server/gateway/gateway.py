@@ -17,10 +17,10 @@ from acp_server.client import Patience
 from acp_server.gateway.auth import Tokens
 from acp_server.gateway.bots import Bots, Isolation
 from acp_server.gateway.chats import Cancel, Chats
+from acp_server.gateway.cluster import Cluster
 from acp_server.gateway.conversations import Conversations
 from acp_server.gateway.errors import ApiError, Code
 from acp_server.gateway.events import Forwarded
-from acp_server.gateway.everywhere import Everywhere
 from acp_server.gateway.limits import ONE, GatewayLimits, Size
 from acp_server.gateway.nodes import Node
 from acp_server.gateway.pool import Lives, Pool
@@ -123,7 +123,7 @@ class Gateway:
                 cancel=settings.cancel,
                 elicitation=settings.elicitation,
             )
-            self.everywhere = Everywhere(store, engine, node, self.chats)
+            self.cluster = Cluster(store, engine, node, self.chats)
             opened.pop_all()
 
     def _release(self, owner: str, session: KnownSession) -> None:
@@ -141,7 +141,7 @@ class Gateway:
                 self.bots.use(group)
                 self.chats.use(group)
                 outer.start_soon(self.node.run, self.chats.abandon, self.chats.abandoned, self.chats.tidy)
-                outer.start_soon(self.everywhere.run)
+                outer.start_soon(self.cluster.run)
                 try:
                     yield
                 finally:

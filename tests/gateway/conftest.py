@@ -12,8 +12,8 @@ from acp_server.gateway import program
 from .inside import Api, Counting, gateway_in, spawn
 from .postgres import Server as Database
 from .postgres import postgres
-from .serving import OTHER_TOKEN, Server, client, cozepy, serving, started_by_forks
 from .proxy import running
+from .serving import OTHER_TOKEN, Server, client, cozepy, serving, started_by_forks
 from .several import serving_three
 
 REAL_CLIENTS = {"test_cozepy", "test_cancelling", "test_conversations", "test_tool_outputs", "test_node_client"}

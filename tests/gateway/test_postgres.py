@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from acp_server.errors import UsageError
-from acp_server.gateway.everywhere import _add
+from acp_server.gateway.cluster import _add
 from acp_server.gateway.nodes import _remove
 from acp_server.gateway.records import Conversation
 from acp_server.gateway.rows import Rows

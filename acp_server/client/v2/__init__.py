@@ -1,6 +1,6 @@
 """Version 2 of the protocol for a client whose program speaks version 1: translation at the edge of the connection.
 
-    speech      Version2: all requests but the first, and their results
+    dialect     Version2: all requests but the first, and their results
     foreground  Foreground: when the work for a prompt is over
     updates     Translator: the updates of one session; values that the versions write differently
 

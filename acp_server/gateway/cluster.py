@@ -1,4 +1,4 @@
-"""What clients want of a chat, whichever node has it: done here, or wanted of that node as a command.
+"""Several gateways as one: what clients want of a chat is done here, or wanted of the node that has it, as a command.
 
 A command and its answer are a row. The node that has the chat does what is wanted and writes the answer. If that node
 is gone first, there is no answer, and who asked looks at the chat again. Only a stream is not had in this way
@@ -39,7 +39,7 @@ _PAUSE: Final = 0.1
 _OTHER_VERSION: Final = {"code": Code.INTERNAL.value, "msg": "the gateway that has this chat is of another version"}
 
 
-class Everywhere:
+class Cluster:
     """The chats of all nodes: the commands of this node for others, and of others for it.
 
     A row is told of by a notice, so that it is looked at once; where notices are lost, it is looked for every second.

@@ -8,11 +8,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.gateway import everywhere
+from acp_server.gateway import cluster
 from acp_server.gateway.auth import Caller
 from acp_server.gateway.chats import Elsewhere
+from acp_server.gateway.cluster import Cluster
 from acp_server.gateway.errors import ApiError, Code
-from acp_server.gateway.everywhere import Everywhere
 
 from .serving import PATIENCE
 
@@ -81,11 +81,11 @@ class Other:
 
 
 @asynccontextmanager
-async def working(node: Other, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Everywhere]:
-    monkeypatch.setattr(everywhere, "_LOOK", 0.0)
+async def working(node: Other, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
+    monkeypatch.setattr(cluster, "_LOOK", 0.0)
     there: Any = node
     async with anyio.create_task_group() as group:
-        asked = Everywhere(there, there, there, there)
+        asked = Cluster(there, there, there, there)
         group.start_soon(asked.run)
         with anyio.fail_after(PATIENCE):
             yield asked
@@ -122,16 +122,16 @@ async def test_an_answer_with_a_code_of_another_version_is_an_error_of_this_one(
     node.answer = {"code": 9999, "msg": "new"}
     there: Any = node
     with pytest.raises(ApiError, match="new") as raised:
-        await Everywhere(there, there, there, there).cancel(ME, "1", "2")
+        await Cluster(there, there, there, there).cancel(ME, "1", "2")
     assert raised.value.code is Code.INTERNAL
 
 
 async def test_a_node_that_cannot_ask_waits_before_it_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(everywhere, "_PAUSE", 3600.0)
+    monkeypatch.setattr(cluster, "_PAUSE", 3600.0)
     node = Other()
     there: Any = node
     async with anyio.create_task_group() as group:
-        group.start_soon(Everywhere(there, there, there, there).delete_conversation, ME, "1")
+        group.start_soon(Cluster(there, there, there, there).delete_conversation, ME, "1")
         await anyio.wait_all_tasks_blocked()
         assert node.asked == 1
         group.cancel_scope.cancel()
