@@ -13,7 +13,6 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
 from acp_server.schema import elicitation as v1
-from acp_server.schema import tool_call
 from acp_server.schema.base import JsonObject, Lenient, Model, Record, Sent, Unknown
 from acp_server.schema.elicitation import (
     BooleanPropertySchema,
@@ -34,6 +33,7 @@ from acp_server.schema.elicitation import MultiSelectItems as MultiSelectItems
 from acp_server.schema.elicitation import StringMultiSelectItems as StringMultiSelectItems
 from acp_server.schema.elicitation import TitledMultiSelectItems as TitledMultiSelectItems
 from acp_server.schema.elicitation import UnknownMultiSelectItems as UnknownMultiSelectItems
+from acp_server.schema.tool_call import PermissionOption as PermissionOptionV1
 from acp_server.schema.tool_call import SelectedPermissionOutcome, UnknownPermissionOutcome
 from acp_server.schema.types import OpenEnum, Tagged, Uri
 from acp_server.schema.v2.tool_call import ToolCallUpdate
@@ -55,7 +55,7 @@ PermissionOptionKind = TypeAliasType(
 """What a choice means: yes or no, this time or from now on. Names of one's own begin with `_`."""
 
 
-class PermissionOption(tool_call.PermissionOption):
+class PermissionOption(PermissionOptionV1):
     """A choice offered to the user."""
 
     option_id: PermissionOptionId
