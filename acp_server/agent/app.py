@@ -103,8 +103,8 @@ class Agent:
         `cancelled`. Cleanup that has to wait goes into a `with grace():` block. What it raises without a cancel is
         answered -32603 and logged, a `ToolFailed` with its text; a `TimeoutError` -32800, an `RpcError` as it is.
 
-        Turns of one session run one at a time: a prompt that arrives while another runs is refused, and one that
-        arrives while a cancelled one cleans up waits for it, within `Limits.grace`.
+        Turns of one session run one at a time: a prompt that arrives while another runs is refused, and a prompt
+        that arrives while a cancelled one cleans up waits for it, within `Limits.grace`.
         """
         if self._definition.prompt is not None:
             raise UsageError("there is a second @agent.prompt; an agent can have only one")

@@ -164,7 +164,7 @@ class Ending:
                 exit_now(self._code, "signalled again at its end")
             return
         now = time.monotonic()
-        # The first interrupt ends a turn, and one that comes soon behind it the program, even if the loop is blocked.
+        # The first interrupt ends a turn, and a second one soon behind it the program, even if the loop is blocked.
         ends_turn = number == signal.SIGINT and not self._unheard and now - self._interrupted > AGAIN
         if self.is_wanted or not ends_turn:
             code, since = self._first(128 + number, now)

@@ -80,7 +80,7 @@ def _held(made: Any) -> AbstractAsyncContextManager[Any]:
 
 
 def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[None]]:
-    """An async function from one that may be a plain one, which is called with `takes`, by their places. Raises
+    """An async function from a function that may be a plain one. It is called with `takes`, by their places. Raises
     UsageError if it cannot be. `what`: what its author calls it."""
     check_takes(function, what, *takes)
     _check_returns(function)

@@ -69,7 +69,7 @@ class LogStream:
         self._direct = direct
         self._accepted = self._written = 0
         self._lost = 0
-        """Entries that were lost since the last one that was accepted."""
+        """Entries that were lost since an entry was accepted last."""
 
     def write(self, text: str) -> int:
         """Write one entry, sooner or later or never. It never waits and never fails."""

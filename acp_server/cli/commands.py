@@ -155,7 +155,7 @@ def serve(
     """Serve an agent to an editor over standard input and output.
 
     TARGET is a module and what it calls its agent, `package.module:attribute`, or a file, `path/to/file.py:attribute`;
-    without an attribute it is the one that the file itself runs, or else `agent`. It may be a function that makes the
+    without an attribute it is the agent that the file itself runs, or else `agent`. It may be a function that makes the
     agent. Without TARGET the built-in agent is served: it carries out commands offline, or does what a model decides.
     """
     if reload:

@@ -179,7 +179,7 @@ class Questions:
 
 
 class _Question(Follower):
-    """One that is open."""
+    """A question that is open."""
 
     __slots__ = ("_questions", "over")
 

@@ -202,7 +202,7 @@ class LiveSession(RemoteSession):
     """A session as the agent and its turns have it, as each session is."""
 
     async def begin(self, turn: LiveTurn) -> None:
-        """Let `turn` be the one that is under way, and send its prompt."""
+        """Let `turn` be under way, and send its prompt."""
         needed = MEMBER_CAPABILITIES["ContentBlock"]
         for block in turn.request.prompt:
             self.agent.link.need("session/prompt", needed.get(block.type or ""))

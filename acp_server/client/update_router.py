@@ -1,7 +1,7 @@
 """Which session an id means, and with that whose an update is; what becomes of updates whose session is not known.
 
 An agent may send updates of a new session right behind the answer that names it, or even before. They are kept, in
-order and up to a bound, until the caller who asked for the session has made it known. All others are dropped.
+order and up to a bound, until the caller that asked for the session has made it known. All others are dropped.
 
 An id means what the agent last said it does. A session that is being taken up gets the updates, for its history comes
 before the answer. But the id is its own only with the answer, and not if the agent gives it to a new one meanwhile.
@@ -36,7 +36,7 @@ logger = logging.getLogger("acp_server.client")
 
 
 class UpdateRouter:
-    """Hands the updates of one connection to its `sessions`, and is the only one that adds to them."""
+    """Hands the updates of one connection to its `sessions`, and nothing else adds to them."""
 
     def __init__(self, sessions: dict[str, LiveSession]) -> None:
         self._sessions = sessions
@@ -104,7 +104,7 @@ class UpdateRouter:
         self._sessions[session.id] = session
 
     def give(self, session_id: str) -> None:
-        """The agent has given this id to a new session. Raises SessionTaken if it means another one that is open.
+        """The agent has given this id to a new session. Raises SessionTaken if it means another open session.
 
         A session that is being closed or deleted does not count: the agent may have done it already.
         """

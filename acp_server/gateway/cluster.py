@@ -1,7 +1,7 @@
 """Several gateways as one: what clients want of a chat is done here, or wanted of the node that has it, as a command.
 
 A command and its answer are a row. The node that has the chat does what is wanted and writes the answer. If that node
-is gone first, there is no answer, and who asked looks at the chat again. Only a stream is not had in this way
+is gone first, there is no answer, and the node that asked looks at the chat again. Only a stream is not had in this way
 (`acp_server.gateway.events`).
 """
 
@@ -184,7 +184,7 @@ class Cluster:
         except ApiError as error:
             return {"code": error.code.value, "msg": error.msg}
         except Elsewhere:
-            # It has another node by now: the one that asked is to look again.
+            # It has another node by now: the node that asked is to look again.
             return {"chat": None}
 
     async def _listen(self) -> None:

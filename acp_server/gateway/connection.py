@@ -27,8 +27,8 @@ _CLOSE: Final = (b"connection", b"close")
 
 
 class StrictParser(h11.Connection):
-    """h11's side of a server, which refuses a head with lines that end in a bare LF or are folded, and one that gives
-    the length of its body in two ways. It lets a request name the whole URL, as clients do that take the gateway for a
+    """h11's side of a server, which refuses a head with lines that end in a bare LF or are folded, and a head
+    with two lengths of its body. It lets a request name the whole URL, as clients do that take the gateway for a
     proxy (RFC 9112, section 3.2.2): uvicorn takes that for a path."""
 
     def next_event(self) -> Any:

@@ -177,7 +177,7 @@ class Conversations:
         """A page of messages, and whether there are more in its direction. Raises ApiError 4002 and 4005."""
         conversation = self.find(rows, caller, conversation_id)
         for id in (body.before_id, body.after_id):
-            # Also of one that is not listed any more: a client may delete what it has read.
+            # Also of a message that is not listed any more: a client may delete what it has read.
             if id and not (is_id(id) and rows.has_place(conversation.id, id)):
                 raise ApiError(Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
         return rows.listed(

@@ -1,4 +1,4 @@
-"""Server-sent events, in the narrow form that the API's clients read, and those who listen to a chat's events.
+"""Server-sent events, in the narrow form that the API's clients read, and the listeners to a chat's events.
 
 A frame is an `event:` line and one `data:` line of ASCII; there are no ids and no comments. After `done` the body ends.
 
@@ -113,7 +113,7 @@ class Feed:
         return listener
 
     def emit(self, name: str, data: Any) -> None:
-        """Tell those who listen. Never waits."""
+        """Tell the listeners. Never waits."""
         self._listeners = [listener for listener in self._listeners if not listener.closed]
         if self._listeners:
             data = frame(name, data)

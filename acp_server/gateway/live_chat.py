@@ -161,7 +161,7 @@ class LiveChat:
             return await self._step()
 
     def withdraw(self, question: Question) -> None:
-        """The agent does not want to know it any more. No effect on one that is answered."""
+        """The agent does not want to know it any more. No effect if it is answered."""
         question.withdrawn = True
         self._queue.remove(question)
         self._wake()
@@ -220,7 +220,7 @@ class LiveChat:
         else:
             await self._write(self.chat.failed(failure, usage), done=True)
         self.over = True
-        # The API has no event for a cancelled chat, so it is a completed one that says what it is.
+        # The API has no event for a cancelled chat, so it is told as a completed chat with the status `canceled`.
         self.feed.emit(events.FAILED if self.chat.status is Status.FAILED else events.COMPLETED, self.chat.to_wire())
         self.feed.done()
 

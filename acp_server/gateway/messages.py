@@ -141,7 +141,7 @@ def as_context(message: ChatMessage) -> str:
 
 
 def is_command(query: Sequence[ContentBlock], commands: Sequence[AvailableCommand]) -> bool:
-    """Whether a prompt names a command (ACP, Slash Commands), one of these or one that was not announced yet."""
+    """Whether a prompt names a command (ACP, Slash Commands), one of these or one not announced yet."""
     if not query or not isinstance(query[0], TextContent) or not query[0].text.startswith("/"):
         return False
     name = query[0].text.split(maxsplit=1)[0].removeprefix("/")

@@ -29,7 +29,7 @@ from acp_server.gateway.sessions import SessionKeys
 logger = logging.getLogger("acp_server.gateway")
 
 _PAUSE: Final = 1.0
-"""Seconds to the next start of an agent that no chat wants, after one that went wrong; twice as long each time."""
+"""Seconds to the next start of an agent that no chat wants, after a start that went wrong; twice as long each time."""
 _LONGEST_PAUSE: Final = 60.0
 
 
@@ -98,7 +98,7 @@ class Pool:
         self._changes.tell()
 
     async def open(self, known: KnownSession | None) -> OpenSession:
-        """A session to prompt: the one that is known if an agent still has it, else a new one.
+        """A session to prompt: the known one if an agent still has it, else a new one.
 
         Raises AcpError or OSError if no session can be opened.
         """

@@ -141,7 +141,7 @@ class Trust:
         self._distrust = distrust
 
     async def check_start(self, process: Process) -> None:
-        """It has not opened a session in time. If it does not answer, it may be one that does one thing at a time: its
+        """It has not opened a session in time. If it does not answer, it may do one thing at a time: its
         chats are left to it for a while, and others get another."""
         if process.agent is None:
             return

@@ -196,8 +196,8 @@ class PromptTurn:
             self._break_off(_TOO_MUCH)
 
     async def _step(self) -> bool:
-        """See `LiveChat.step`. A chat of which something could not be stored has failed, and so has one that cannot go
-        on since another one runs in its conversation."""
+        """See `LiveChat.step`. A chat of which something could not be stored has failed, and so has a chat that
+        cannot go on since another one runs in its conversation."""
         try:
             return await self.live.step()
         except NotOurs:
@@ -314,7 +314,7 @@ class Waiting:
     def __init__(self, limits: GatewayLimits) -> None:
         self._limits = limits
         self._chats: dict[PromptTurn, str] = {}
-        """Whose they are, the one that has waited longest first."""
+        """Whose they are, the chat that has waited longest first."""
 
     def begin(self, chat: PromptTurn, owner: str) -> None:
         """Another chat waits. If there are too many, those of the same owner that have waited longest are dismissed:
@@ -328,5 +328,5 @@ class Waiting:
             longest.dismiss()
 
     def end(self, chat: PromptTurn) -> None:
-        """A chat does not wait any more. No effect on one that does not wait."""
+        """A chat does not wait any more. No effect if it does not wait."""
         self._chats.pop(chat, None)

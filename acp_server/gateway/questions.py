@@ -188,7 +188,7 @@ class Question(ABC):
         self.answered.set()
 
     def to_wire(self, elicitation: CallType = "function") -> dict[str, Any]:
-        """As a tool call of `required_action`; `elicitation` is the type of one that elicits."""
+        """As a tool call of `required_action`; `elicitation` is the type of an elicitation."""
         function = {"name": self.name, "arguments": json.dumps(self.arguments)}
         return {"id": self.id, "type": elicitation if self.elicits else "function", "function": function}
 
@@ -215,7 +215,7 @@ class PermissionQuestion(Question):
     def read(self, output: str) -> PermissionOption | None:
         """The option that was chosen; None if none was."""
         stripped = output.strip()
-        # As it is, first: nothing forbids an id with blanks around it, or one that reads like one of the other forms.
+        # As it is, first: nothing forbids an id with blanks around it, or an id that reads like one of the other forms.
         if (option := self._find(output) or self._find(stripped)) is not None:
             return option
         if stripped.lower() in _DISMISSED:

@@ -102,7 +102,7 @@ class Conversation:
         return KnownSession(self.session_bot, self.session, self.session_key)
 
     def know(self, known: KnownSession | None) -> KnownSession | None:
-        """Remember this session: the one that was known until now, which has no conversation now; None without one."""
+        """Remember this session. Returns the one known until now, which has no conversation now; None without one."""
         before = self.known
         bot, id, key = (None, None, None) if known is None else (known.bot, known.id, known.key)
         self.session, self.session_bot, self.session_key = id, bot, key

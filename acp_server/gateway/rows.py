@@ -244,7 +244,7 @@ class Rows:
     def move_chat(self, before: Chat, after: Chat, node: int, *, done: bool = False) -> None:
         """Keep it as it is now, if it is as it was before and this node has it. `done`: the node works for it no more.
 
-        Raises NotOurs, and Occupied if it would be the second one that runs. No effect if it is done already, so a
+        Raises NotOurs, and Occupied if another one runs. No effect if it is done already, so a
         caller that does not know whether it has been may do it again.
         """
         if before.status is Status.REQUIRES_ACTION and after.status in RUNNING:
@@ -292,7 +292,7 @@ class Rows:
         return [(id, node) for id, node in self.execute(sql, (conversation_id,))]
 
     def busy(self, owner: str) -> int:
-        """For how many chats of this owner nodes work. Nothing is done for one that waits for tool outputs."""
+        """For how many chats of this owner nodes work. Nothing is done for a chat that waits for tool outputs."""
         sql = "SELECT count(*) FROM chats WHERE owner = ? AND node IS NOT NULL AND status <> 'requires_action'"
         return self.execute(sql, (owner,)).fetchone()[0]
 

@@ -1,7 +1,7 @@
 """The gateway on a socket: where it listens, what signals do, and how it ends.
 
 SIGTERM lets the chats that run come to their end first (`Drain` in `acp_server.gateway.gateway`), Ctrl-C does not; the
-second signal waits for nothing at all. SIGHUP has the tokens and the bots read again. The exit code is the one that a
+second signal waits for nothing at all. SIGHUP has the tokens and the bots read again. The exit code is what a
 shell expects.
 """
 

@@ -54,7 +54,7 @@ class SessionKeys:
         self._keys.pop(id, None)
         self._keys[id] = key
         if len(self._keys) > _KEYS:
-            # The one that was used least lately. It may have been any session's, so from now on no other is believed.
+            # The least recently used key. It may have been any session's, so from now on no other is believed.
             del self._keys[next(iter(self._keys))]
             self._forgot = True
 

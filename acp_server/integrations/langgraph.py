@@ -64,7 +64,7 @@ class View(CallsView):
         """The names of the session's own tools that the graph has asked for. They show themselves."""
 
     async def begin(self, id: str, name: str, arguments: Any) -> None:
-        """A tool call is there, unless it is one that shows itself."""
+        """A tool call is there, unless the tool shows itself."""
         if name not in self.offered:
             await super().begin(id, name, arguments)
 

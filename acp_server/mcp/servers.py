@@ -46,7 +46,7 @@ class Servers:
         self._is_connected = False
         self._since = 0.0
         self._untold: list[Server] = []
-        """Those whose failure the user has not been told."""
+        """Servers whose failure the user has not been told."""
 
     async def connect(self, *, approval: NeedsApproval | None = None, timeout: float = 30.0) -> None:
         """See `McpHost`."""

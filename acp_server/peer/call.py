@@ -1,7 +1,7 @@
 """One request of the peer's while it is answered (`Call`), and what a connection can be asked, as data (`Routes`).
 
 Neither answers anything: a handler returns or raises, and `acp_server.peer.outcome` decides. The routes are made by
-those who know the protocol (`acp_server.session`, `acp_server.client`, the user's own methods).
+what knows the protocol (`acp_server.session`, `acp_server.client`, the author's own methods).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Call(SupervisedWork):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether this request is being cancelled, by whomever."""
+        """Whether this request is being cancelled."""
         return self.node.cause is not None
 
     @property

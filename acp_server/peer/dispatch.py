@@ -230,7 +230,7 @@ class Dispatcher:
                 self._spawn()
 
     def _next(self) -> Call | None:
-        """The next one that may begin. Those that may not yet are parked."""
+        """The next call that may begin. Calls that may not yet are parked."""
         if self._parked and (self._writer.size <= self._unread or self._parked[0].node.closed):
             return self._parked.popleft()
         while self._ready:

@@ -114,7 +114,7 @@ class Inbound:
         self._answer(call, value, error)
         # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
         follower, call.follower = call.follower, None
-        # First the one that it concerns, for what is still open in the node when it closes counts as cancelled.
+        # First the follower, for what is still open in the node when it closes counts as cancelled.
         if follower is not None:
             follower.left()
         call.node.close()

@@ -59,10 +59,10 @@ class Limits:
     """Requests that run at once; more wait their turn. None: as many as come."""
     drain: float = _limit(1.0, "seconds")
     """How long running requests and notifications may go on when the input has ended and all requests have begun; or
-    while one that waits for its place among those that run does not get it."""
+    while a request that waits for its place among those that run does not get it."""
     grace: float = _limit(DEFAULT_GRACE, "seconds")
     """How long a cancelled request may clean up before it is answered all the same; and, at the end, all of them, and
-    then those who have `Connection.on_close` called."""
+    then the callbacks of `Connection.on_close`."""
     flush: float = _limit(2.0, "seconds")
     """How long the last frames may take to be written."""
     sessions: int = _limit(10_000, "number")

@@ -1,4 +1,4 @@
-"""The peer, as those who work for it see it: what they send to it, and the tasks of what they do.
+"""The program at the other end, as handlers see it: what they send to it, and tasks in the background.
 
 Handlers have it as `Call.connection`. What is read of the peer, and how all of this ends, is in
 `acp_server.peer.connection`.
@@ -93,7 +93,7 @@ class Peer(ABC):
         self._pending.notify(method, params)
 
     async def send_room(self) -> None:
-        """Wait while the peer is behind with reading. For those who send much. Raises ConnectionClosed."""
+        """Wait while the peer is behind with reading. For a caller that sends much. Raises ConnectionClosed."""
         await self.writer.room()
 
     def ticker(self, seconds: float) -> Watchdog:

@@ -50,7 +50,7 @@ class Tracing:
         self._w3c: Any = import_module("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator()
 
     async def request(self, handler: Callable[[C], Awaitable[Any]], call: C) -> Any:
-        """Answer a request in a span below the one that its `_meta.traceparent` names (ACP, Extensibility), else in a
+        """Answer a request in a span below that of its `_meta.traceparent` (ACP, Extensibility), else in a
         span of its own."""
         parent = {key: value for key in ("traceparent", "tracestate") if isinstance(value := call.meta.get(key), str)}
         attributes = {

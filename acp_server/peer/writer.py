@@ -1,6 +1,6 @@
 """The one task that writes: whole frames, in the order in which they were put, many in one go if they are ready.
 
-Putting never waits, so an answer cannot get lost to a cancel. Those who produce much wait for `room` of their own
+Putting never waits, so an answer cannot get lost to a cancel. A caller that produces much waits for `room` of its own
 accord. It does not encode, and it does not know what the frames mean.
 """
 

@@ -135,7 +135,7 @@ class Record(BaseModel):
         """This object as JSON-ready values under the keys of the wire; see the module's rules for what is left out.
 
         Raises `pydantic_core.PydanticSerializationError` for a value that has no JSON form, and ValueError
-        for one that is nested more than about 250 deep.
+        for a value that is nested more than about 250 deep.
         """
         return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
 

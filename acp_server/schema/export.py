@@ -259,7 +259,7 @@ def stale(directory: Path) -> list[Path]:
 
 
 def write(directory: Path) -> None:
-    """Write every file, and remove the ones that should not be there."""
+    """Write every file, and remove files that should not be there."""
     for path in stale(directory):
         path.unlink(missing_ok=True)
     for path, text in _texts(directory).items():

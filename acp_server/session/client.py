@@ -216,7 +216,7 @@ class Client:
     async def _ask_user(
         self, method: str, params: Model, tool_call_id: str | None, on_late: Callable[[Any], None] | None = None
     ) -> Any:
-        # The turn that runs is the one that asks, also where its handler asks by its session.
+        # The turn that runs asks, also where its handler asks by its session.
         turns = self._session.turns
         if not turns:
             return await self.connection.request(method, params, on_late=on_late)

@@ -66,7 +66,7 @@ class Lifecycle:
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._pending: Counter[str] = Counter()
         """How many requests are under way that end a session or open it anew, by its id. Until they are through, no
-        prompt is taken: by the session that was open when they came, nor by one that an earlier request opens."""
+        prompt is taken: by the session that was open when they came, nor by a session that an earlier request opens."""
 
     # -- session/new, load, resume
 
@@ -290,7 +290,7 @@ class _Change(Follower):
         self._over = over
         self.request = request
         self.opened: LiveSession | None = None
-        """The one that is there when the request has succeeded."""
+        """The session that is open when the request has succeeded."""
 
     def answered(self) -> None:
         """See `Follower`: the client knows the session now, and will prompt next."""

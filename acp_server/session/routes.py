@@ -130,7 +130,7 @@ class AgentSide:
             session.cancel(Cause.SESSION)
 
     def _speak_v2(self, call: Call) -> None:
-        """The client asks for version 2, or for one that there is not."""
+        """The client asks for version 2, or for a version that does not exist."""
         from acp_server.session.v2.negotiation import Negotiation
         from acp_server.session.v2.routes import Methods
 

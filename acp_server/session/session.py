@@ -211,7 +211,7 @@ class Session:
             await saving
 
     async def _change(self, choose: Callable[[], Callable[[], None]]) -> None:
-        # One after the other, or one that fails could bring back what another has failed with.
+        # One after the other, or a change that fails could bring back what another has failed with.
         async with self._changing:
             if self.closed:
                 raise SessionClosed
@@ -237,7 +237,7 @@ class Session:
     async def _wait_saved(self, pending: Awaitable[None], number: int) -> None:
         with grace(self._patience) as scope:
             await pending
-            # It was of the session as it was when it began, so an earlier one that fails behind it changes nothing.
+            # It was of the session as it was when it began, so an earlier save that fails behind it changes nothing.
             self._saved = max(self._saved, number)
         if scope.cancelled_caught:
             raise TimeoutError(f"the store took more than {self._patience:g} s")

@@ -163,7 +163,7 @@ class SessionRow(NamedTuple):
 
     id: str
     cwd: str
-    """As JSON, for a client may name one that has no form in UTF-8."""
+    """As JSON, for a client may name a directory that has no form in UTF-8."""
     updated_at: float
     head: bytes
 

@@ -60,7 +60,7 @@ def messages_of(prompt: list[dict[str, Any]], events: list[dict[str, Any]], foun
 
 def messages_with_tools(contents: bytes) -> list[Message]:
     """What was said in a turn with these `contents`, and its tool calls. Each call has a result, for models refuse a
-    history with one that has none."""
+    history with a call that has no result."""
     prompt, events, *_ = codec.decode(contents)
     noted = [event for event in events if event.get("sessionUpdate") == RESULT]
     results = {note.get("call", note["result"]["id"]): note["result"] for note in noted}

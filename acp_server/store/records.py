@@ -276,7 +276,7 @@ class TurnRecord:
 
     def replay(self, *, as_terminals: bool = False) -> Iterator[dict[str, Any]]:
         """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's
-        part says so in its `_meta`, and no tool call is shown as one that still runs. `as_terminals`: see
+        part says so in its `_meta`, and no tool call is shown as if it still ran. `as_terminals`: see
         `acp_server.store.history.shown`."""
         prompt, said, *_ = codec.decode(self.contents)
         events = shown((event for event in said if event.get("sessionUpdate") != RESULT), as_terminals=as_terminals)

@@ -117,7 +117,7 @@ def make_private(path: Path, *, folders: bool = False) -> None:
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
     try:
-        # Never one that is there: closing it would take away the locks that this program has on it.
+        # Never a file that is there: closing it would take away the locks that this program has on it.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         pass

@@ -143,7 +143,7 @@ class SqliteStore:
             raise InternalError("The stored session cannot be read") from error
         record.stored = _Stored(self, record.id, row.head)
         for turn in record.turns:
-            # Also one that runs in another program, which will save it.
+            # Also a turn that runs in another program, which will save it.
             self._keep(turn, record.id)
         return record
 

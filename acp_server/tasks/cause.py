@@ -21,7 +21,7 @@ class Cause(Enum):
     """Whether the client or its user wanted this, so that it is `cancelled` to them and not a failure."""
 
     PEER = "peer"
-    """The peer sent `$/cancel_request` for this request or one that it is nested in."""
+    """The peer sent `$/cancel_request` for this request or for a request that it is nested in."""
     SESSION = "session"
     """The client sent `session/cancel`, or closed or deleted the session."""
     USER = "user"

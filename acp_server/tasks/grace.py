@@ -1,7 +1,7 @@
 """Time for cleaning up, and what becomes of work that takes more: shielded scopes with an end, and work in nodes.
 
-Work has one deadline, however often and from however many sides it is cancelled. Then those who wait go on without it,
-for what cannot end must not hold them up; and if it takes no notice at all, it is left alone.
+Work has one deadline, however often and from however many sides it is cancelled. Then what waits for it goes on,
+since work that cannot end must not hold up the rest; and if it takes no notice at all, it is left alone.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Watchdog:
             await anyio.lowlevel.checkpoint()
 
     def finish_now(self) -> None:
-        """The same, for those who cannot wait."""
+        """The same, for a caller that cannot wait."""
         for _ in self._finishing():
             pass
 
@@ -140,7 +140,7 @@ class SupervisedWork(ABC):
         Idempotent."""
 
     def was_cancelled(self, _node: Node) -> None:
-        """The node, or one that is nested in it and that counts, was cancelled: its time to clean up begins, once."""
+        """The node, or a nested node that counts, was cancelled: its time to clean up begins, once."""
         if not self.is_watched:
             self.is_watched = True
             self._watch.add(self.overdue)

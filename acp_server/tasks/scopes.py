@@ -73,7 +73,7 @@ class Scopes:
         self.due.append(pair)
 
     def deliver(self) -> None:
-        """Do at once what `cancel` has put off: for those who have to see in their scope whether they were cancelled.
+        """Do at once what `cancel` has put off: for code that has to see in its scope whether it was cancelled.
 
         On asyncio, anyio hands a cancel down by recursion, one frame for each scope. Where the stack ends, some 980
         scopes down, it gives up for good, and a task that it is just waking may never wake. So it must not get there.

@@ -193,7 +193,7 @@ class Worker:
         with self._lock:
             running = not (self._abandoned or self.ended.is_set())
             self._abandoned = self._abandoned or running
-            # Also of one that has ended: threads that it has started may have asked in its name.
+            # Also of a worker that has ended: threads that it has started may have asked in its name.
             jobs, self._jobs = self._jobs, deque()
         for job, _, _ in jobs:
             job.set_exception(RequestCancelled())

@@ -55,8 +55,9 @@ class Node:
         self.cause: Cause | None = None
         self.closed = False
         self.on_cancel: Callable[[Node], None] | None = None
-        """Called at once when this very node or one above it is cancelled; not if it is made in one that is cancelled
-        already. It must be quick and must not wait. If the stack is too deep for it, the event loop calls it again."""
+        """Called at once when this very node or one above it is cancelled; not if it is made in a node that is
+        cancelled already. It must be quick and must not wait. If the stack is too deep for it, the event loop calls it
+        again."""
         self.pair: Pair | None = None
         """The scopes of its run."""
         if parent is None:

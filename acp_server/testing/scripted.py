@@ -150,7 +150,7 @@ class _Peer:
     # -- waiting
 
     async def expect(self, match: Match) -> Message:
-        """The next message that fits, past the one that the last `expect` returned; those between are passed over."""
+        """The next message that fits, past what the last `expect` returned; those between are passed over."""
         for index in itertools.count(self._seen):
             await self._wait_for(lambda index=index: len(self.received) > index, f"no message fits {_described(match)}")
             message = self.received[index]

@@ -1,4 +1,4 @@
-"""Streams for tests: two that are connected in memory, and one that splits, stalls, breaks and ends early."""
+"""Streams for tests: two streams connected in memory, and a stream that splits, stalls, breaks and ends early."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class SessionTools:
         self._session = session
         self._own: dict[str, Tool[Any]] = {}
         self._used: OrderedDict[str, None] = OrderedDict()
-        """Ids that calls have had, the one that was wanted last at the end."""
+        """Ids that calls have had, the most recently used at the end."""
 
     def add(self, tool: Any, /, *, input_schema: dict[str, Any] | None = None, **options: Any) -> Tool[Any]:
         """See `ToolHost.add`."""

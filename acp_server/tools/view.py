@@ -50,8 +50,8 @@ class UnshownPieces:
         return first
 
     def take(self, most: float = math.inf) -> tuple[list[str | ToolCallContent], bool, bool]:
-        """The first pieces, up to the one that makes them larger than `most`; whether some before them were lost; and
-        whether there are more, of which the loop has to be told then."""
+        """The first pieces, up to the piece with which they are larger than `most`; whether some before them were lost;
+        and whether there are more, of which the loop has to be told then."""
         pieces: list[str | ToolCallContent] = []
         with self._lock:
             lost, self._lost = self._lost, False

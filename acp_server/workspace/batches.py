@@ -68,7 +68,7 @@ class Batches(Generic[ItemT]):
         raise StopAsyncIteration
 
     def stop(self) -> None:
-        """From any thread but the one that it runs in: have the generator go no further. When this returns it does not,
+        """From any thread but its own: have the generator go no further. When this returns it does not,
         and `pending` stays as it is, unless it is stuck between two of its yields: that is not waited for."""
         self._stopped = True
         if self._at_work.acquire(timeout=STOPPING_SECONDS):

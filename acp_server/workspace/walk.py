@@ -54,7 +54,7 @@ class IgnoreRules:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._rules = [rule for line in lines if (rule := _rule(line)) is not None]
-        self._rules.reverse()  # the last one that matches decides
+        self._rules.reverse()  # the last rule that matches decides
         # One expression for all the rules tells quickly what most entries are: matched by none.
         self._quick = all(isinstance(rule.pattern, re.Pattern) for rule in self._rules)
         self._any_name = _any_of(rule.pattern.pattern for rule in self._rules if rule.by_name)

@@ -65,7 +65,7 @@ def init(
     """Write a profile, and say on standard error what is still missing in it.
 
     Raises:
-        click.UsageError: No command, or one that cannot be talked to.
+        click.UsageError: No command, or an agent that cannot be talked to.
     """
     if not command:
         raise click.UsageError("which agent? Put its command after `--`")

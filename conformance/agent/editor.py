@@ -47,7 +47,7 @@ class Terminal:
     waiting: list[Incoming] = field(default_factory=list)
 
     def end(self, status: Mapping[str, Any]) -> None:
-        """Let its command end, and answer those who wait for that."""
+        """Let its command end, and answer the requests that wait for that."""
         if self.status is None:
             self.status = status
             for request in self.waiting:

@@ -93,7 +93,7 @@ class Conversation:
         self.closed = anyio.Event()
         """The client has closed the agent's input."""
         self.over = anyio.Event()
-        """The agent process has ended, by whomever."""
+        """The agent process has ended, for whatever reason."""
         self._link = link
         self._watch = watch
         self._transcript = transcript

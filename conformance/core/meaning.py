@@ -23,7 +23,7 @@ class Meaning:
         self._tools: set[tuple[str, str]] = set()
 
     def asked(self, method: str, params: Any) -> None:
-        """Note a request to the agent: the session may be one of an earlier time, or one that it need not refuse."""
+        """Note a request to the agent: the session may be of an earlier time, or a session that it need not refuse."""
         if method in ("session/load", "session/resume", "session/prompt") and isinstance(params, dict):
             self._sessions.add(str(params.get("sessionId")))
 

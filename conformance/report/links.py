@@ -1,7 +1,7 @@
 """Where the sentence stands that a rule comes from: the address of its section, with the anchor.
 
 The headings of the pages of ACP v1 are in `headings.json`; their anchors are made as the site makes them. What is not
-found there has no link, rather than one that leads nowhere.
+found there has no link, rather than a link that leads nowhere.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def of_error(error: AcpError) -> Exit:
     return Exit.CANCELLED if isinstance(error, RequestCancelled) else Exit.FAILED
 
 
-_HELP = """Talk to an agent at the terminal: the built-in one, or the one that AGENT means.
+_HELP = """Talk to an agent at the terminal: the built-in one, or what AGENT means.
 
 AGENT is a Python file (agent.py, agent.py:attribute), a module (module:attribute), or a command with its arguments.
 

@@ -171,7 +171,7 @@ def show_sessions(screen: Any, sessions: Sequence[SessionInfo], current: str | N
 
 
 def _meant(what: str, word: str, known: list[str]) -> str:
-    """The one that `word` names, or is the beginning of. Raises UsageError."""
+    """The id that `word` names, or is the beginning of. Raises UsageError."""
     found = [id for id in known if id == word] or [id for id in known if id.startswith(word)]
     if len(found) != 1:
         raise UsageError(f"there is no {what} {word!r}; there are: {', '.join(known)}")

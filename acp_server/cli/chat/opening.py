@@ -134,7 +134,7 @@ async def logged_in(
 
 
 async def open_session(agent: RemoteAgent, wishes: Wishes, on_update: OnUpdate) -> RemoteSession:
-    """A new session, or the one that the user wants to go on with. Raises UsageError if there is no such session."""
+    """A new session, or the session that the user goes on with. Raises UsageError if there is no such session."""
     if wishes.resume is None:
         return await agent.new_session(wishes.cwd, on_update=on_update)
     return await take_up(agent, await find_session(agent, wishes.resume, wishes.cwd), on_update)

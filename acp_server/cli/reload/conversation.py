@@ -17,7 +17,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self.initialize: Request | None = None
-        """The last one that was answered with a result."""
+        """The last request that was answered with a result."""
         self.offered: dict[str, Any] = {}
         """That result."""
         self.login: Request | None = None

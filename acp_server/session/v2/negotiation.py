@@ -35,7 +35,7 @@ def uninitialized(_method: str) -> RpcError:
 
 def requested(params: dict[str, Any], supported: tuple[int, ...]) -> int:
     """The version that a client asks for. Raises InvalidParams for what is not a version, and
-    UnsupportedProtocolVersion for one that is below all of ours."""
+    UnsupportedProtocolVersion for a version below all of ours."""
     version = params.get("protocolVersion")
     if type(version) is not int or not 0 <= version <= 0xFFFF:
         raise problem("protocolVersion", "Input should be a version of the protocol, an integer from 0 to 65535")

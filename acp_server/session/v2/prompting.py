@@ -192,7 +192,7 @@ class Foreground(Job):
         return self._call.request
 
     def begin(self) -> None:
-        """Insert the message, and do what it asks for. Raises InvalidParams for one that the client cannot be told."""
+        """Insert the message, and do what it asks for. Raises InvalidParams if the client cannot be told."""
         try:
             self.prompt.insert(self._session)
         except EncodeError:

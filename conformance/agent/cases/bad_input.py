@@ -278,7 +278,7 @@ async def bad_response(agent: Agent) -> None:
 
 @case("bad-input/blank-line", level=CHOICE, source=RPC, section=ERRORS, behaviours=["L7"], shared=True)
 async def blank_line(agent: Agent) -> None:
-    """A blank line is ignored or answered as one that is not JSON."""
+    """A blank line is ignored or answered as a line that is not JSON."""
     await agent.initialize()
     since = len(agent.received)
     await agent.raw(b"\n")

@@ -52,7 +52,7 @@ def _silence() -> NoReturn:
 
 
 async def _taken(agent: Agent, batch: Sequence[object]) -> list[Any]:
-    """What comes in answer to an array of an agent that takes batches; not applicable to one that refuses them."""
+    """What comes in answer to an array of an agent that takes batches; not applicable to an agent that refuses them."""
     await agent.initialize()
     answers = await _answered(agent, batch)
     if _refusal(answers):

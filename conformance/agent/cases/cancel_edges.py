@@ -17,7 +17,7 @@ CANCELLATION = "Prompt Turn, Cancellation"
 
 @case("session-cancel/bad-params-during-turn", level=MUST, source=RPC, section="4.1 Notification", needs="hang")
 async def bad_params(agent: Agent) -> None:
-    """A session/cancel that names no session ends no turn, and the next one that does still does."""
+    """A session/cancel that names no session ends no turn, and the next with a session still does."""
     session = await agent.session()
     prompt = await running(agent, session)
     for params in (

@@ -17,7 +17,7 @@ SOURCE = "RFD request-cancellation"
 SECTION = "Cancellation Processing"
 CANCELLED = -32800
 EFFECT_SECONDS = 2.0
-"""How long a cancel may take to show an effect before the agent counts as one that ignores it."""
+"""How long a cancel may take to show an effect before the agent is said to ignore it."""
 
 
 async def supporting(agent: Agent) -> None:

@@ -237,7 +237,7 @@ async def directions_apart(agent: Agent) -> None:
 
 @case("ids/duplicate", level=CHOICE, source=RPC, section="4 Request object: id", behaviours=["E5"], needs="hang")
 async def duplicate(agent: Agent) -> None:
-    """A second request with the id of one that is open is refused or served."""
+    """A second request with the id of an open one is refused or served."""
     session = await agent.session()
     prompt = await agent.prompt(session, "hang")
     await agent.said_something(prompt)

@@ -57,7 +57,7 @@ async def newer_version_then_works(agent: Agent) -> None:
 
 @case("initialize/older-version", level=MUST, source=SOURCE, section=NEGOTIATION)
 async def older_version(agent: Agent) -> None:
-    """A version that the agent does not speak is answered with the latest one that it speaks, not with an error.
+    """A version that the agent does not speak is answered with the latest version that it speaks, not with an error.
 
     Agents that speak version 2, too, refuse it as that has it, and name the versions that they speak.
     """

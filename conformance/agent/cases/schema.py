@@ -41,7 +41,7 @@ async def line_numbers(observed: Observed) -> None:
 
 @case("schema/sessions", level=MUST, source=ACP, section="Session Setup, Session ID", whole_run=True)
 async def sessions(observed: Observed) -> None:
-    """Every session that the agent names is one that it made, or that the client has named."""
+    """Every session that the agent names was made by the agent, or named by the client."""
     observed.forbid("session")
 
 

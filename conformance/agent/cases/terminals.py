@@ -96,7 +96,7 @@ async def does_not_use_the_released(agent: Agent) -> None:
 
 @case("terminals/shown", level=MUST, source=SOURCE, section="Terminals, Embedding in Tool Calls", needs="terminal")
 async def shows_its_own(agent: Agent) -> None:
-    """A terminal that a tool call shows is one that the client has created."""
+    """A terminal that a tool call shows was created by the client."""
     session = await agent.session()
     await (await agent.prompt(session, "terminal")).answer()
     shown = [

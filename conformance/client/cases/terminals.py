@@ -63,7 +63,7 @@ async def output(client: Client) -> None:
 
 @case("terminals/exit-status", level=MUST, source=_ACP, section="Terminals, Waiting for Exit")
 async def exit_status(client: Client) -> None:
-    """The exit status of a command is told to those who wait for it."""
+    """The exit status of a command is told to the requests that wait for it."""
     await _ready(client)
     result = await _ended(client, await start(client, "raise SystemExit(7)"))
     if not isinstance(result, dict) or result.get("exitCode") != 7:

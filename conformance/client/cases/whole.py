@@ -33,7 +33,7 @@ _rule(
 _rule("envelope/id", "Ids are strings, integers or null.", "id-type", source=_JSON_RPC, section="Request object")
 _rule(
     "envelope/own-ids",
-    "A request does not take the id of one that is still open.",
+    "A request does not take the id of an open request.",
     "reused-id",
     source=_JSON_RPC,
     section="Request object",

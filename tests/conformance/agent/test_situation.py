@@ -92,7 +92,7 @@ def test_what_is_skipped_says_what_came_instead(backend: str) -> None:
     assert found.verdict is Verdict.SKIP
     assert found.reason == (
         "the situation 'permission' does not come about: instead of a turn that asks for permission and waits for the "
-        "answer, came one that ended with the stop reason 'end_turn'"
+        "answer, came a turn that ended with the stop reason 'end_turn'"
     )
 
 

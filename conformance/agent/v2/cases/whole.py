@@ -31,7 +31,7 @@ _rule(
     *("unasked-answer", "answered-twice"),
     section="Transports",
 )
-_rule("v2-envelope/own-ids", "A request takes no id of one that is open.", "reused-id", section="Transports")
+_rule("v2-envelope/own-ids", "A request does not take the id of an open request.", "reused-id", section="Transports")
 _rule("v2-schema/results", "Every result has the shape that its method's has.", "result", section="Schema")
 _rule(
     "v2-schema/requests",

@@ -30,7 +30,7 @@ _rule(
 )
 _rule(
     "v2-envelope/own-ids",
-    "A request does not take the id of one that is still open.",
+    "A request does not take the id of an open request.",
     "reused-id",
     section="Transports",
 )
