@@ -13,7 +13,7 @@ from acp_server.errors import CapabilityMissing, ConnectionClosed
 from acp_server.peer.call import Routes
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
-from acp_server.peer.outbound import OnLate, OnOver
+from acp_server.peer.outbound import OnOver, OnResult
 from acp_server.peer.stream import Stream
 from acp_server.schema import AgentCapabilities, PromptRequest
 from acp_server.schema.methods import METHODS, is_announced
@@ -158,12 +158,15 @@ class Link:
         params: Any = None,
         *,
         timeout: float | None = None,
-        on_late: OnLate | None = None,
+        on_result: OnResult | None = None,
+        on_late: OnResult | None = None,
         on_over: OnOver | None = None,
     ) -> Any:
-        """See `RemoteAgent.request`."""
+        """See `Peer.request`."""
         try:
-            return await self.connection.request(method, params, timeout=timeout, on_late=on_late, on_over=on_over)
+            return await self.connection.request(
+                method, params, timeout=timeout, on_result=on_result, on_late=on_late, on_over=on_over
+            )
         except ConnectionClosed:
             raise await self.loss(method) from self._stream.error
 
@@ -180,7 +183,7 @@ class Link:
         params: Any,
         *,
         timeout: float | None = None,
-        on_late: OnLate | None = None,
+        on_late: OnResult | None = None,
         on_over: OnOver | None = None,
     ) -> Any:
         """Send a request of the protocol, given as a model: its result as a model."""

@@ -25,7 +25,7 @@ from acp_server.errors import (
     UnsupportedVersion,
 )
 from acp_server.peer.limits import Limits
-from acp_server.peer.outbound import OnLate
+from acp_server.peer.outbound import OnResult
 from acp_server.peer.stream import Stream
 from acp_server.processes.child import ChildProcess
 from acp_server.schema import (
@@ -225,7 +225,7 @@ class RemoteAgent:
     # -- anything else
 
     async def request(
-        self, method: str, params: Any = None, *, timeout: float | None = None, on_late: OnLate | None = None
+        self, method: str, params: Any = None, *, timeout: float | None = None, on_late: OnResult | None = None
     ) -> Any:
         """Send any request: the result as it came, parsed. See `Connection.request`; raises AgentExited as well."""
         return await self.link.request(method, params, timeout=timeout, on_late=on_late)

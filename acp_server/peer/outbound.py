@@ -27,8 +27,8 @@ logger = logging.getLogger("acp_server.peer")
 in_notification: ContextVar[bool] = ContextVar("in_notification", default=False)
 """Set in a notification's handler and in what it starts."""
 
-OnLate = Callable[[Any], None]
-"""Takes the result of a request whose caller is gone. It must not wait or raise."""
+OnResult = Callable[[Any], None]
+"""Takes the result of a request. It must not wait or raise."""
 
 OnOver = Callable[[], None]
 """Called when a request whose caller is gone is answered, in whichever way, or was never sent. It must not wait or
@@ -36,13 +36,20 @@ raise."""
 
 
 class PendingRequest(OutgoingRequest):
-    """One request of ours. `on_late` gets a result for which the caller waits no more, so that what it created
-    is released; `on_over` is told when there is nothing left to come of such a request."""
+    """One request of ours, and its functions as `Peer.request` has them."""
 
-    __slots__ = ("_future", "_on_late", "_on_over", "jumps_queue", "response")
+    __slots__ = ("_future", "_on_late", "_on_over", "_on_result", "jumps_queue", "response")
 
-    def __init__(self, method: str, on_late: OnLate | None, on_over: OnOver | None, future: Future) -> None:
-        super().__init__(method, on_late is not None or on_over is not None)
+    def __init__(
+        self,
+        method: str,
+        on_result: OnResult | None,
+        on_late: OnResult | None,
+        on_over: OnOver | None,
+        future: Future,
+    ) -> None:
+        super().__init__(method, any((on_result, on_late, on_over)))
+        self._on_result = on_result
         self._on_late = on_late
         self._on_over = on_over
         self.response: Response | None = None
@@ -54,19 +61,29 @@ class PendingRequest(OutgoingRequest):
     def wake(self) -> None:
         """Let the caller go on: with the answer that arrived, or without one if the connection is lost."""
         if not self._future.done():
+            if self._on_result is not None:
+                self._give_once()
             self._future.set_result(None)
 
     def abandon(self) -> None:
         """The caller is gone. A result that is here by now, or that comes later, goes to `on_late`."""
-        response = self.response
-        if response is None:
+        if self.response is None:
             return
-        if self._on_late is not None and response.error is None and response.malformed is None:
-            try:
-                self._on_late(response.result)
-            except Exception:
-                logger.exception("releasing the late result of %s failed", self.method)
+        self._give_once()
+        self._give(self._on_late)
         self.over()
+
+    def _give_once(self) -> None:
+        function, self._on_result = self._on_result, None
+        self._give(function)
+
+    def _give(self, function: OnResult | None) -> None:
+        response = self.response
+        if function is not None and response is not None and response.error is None and response.malformed is None:
+            try:
+                function(response.result)
+            except Exception:
+                logger.exception("what was to be done with the result of %s failed", self.method)
 
     def over(self) -> None:
         """The caller is gone, and nothing is to come any more."""
@@ -109,7 +126,13 @@ class PendingRequests:
         self._closed = False
 
     async def request(
-        self, method: str, params: Any, timeout: float | None, on_late: OnLate | None, on_over: OnOver | None
+        self,
+        method: str,
+        params: Any,
+        timeout: float | None,
+        on_result: OnResult | None,
+        on_late: OnResult | None,
+        on_over: OnOver | None,
     ) -> Any:
         """See `Connection.request`."""
         # Before anything is registered: with `asyncio.run` in a thread, the caller's loop is another one.
@@ -119,7 +142,7 @@ class PendingRequests:
         if self.is_lost:
             raise ConnectionClosed(method)
         future = futures.make()
-        asked = PendingRequest(method, on_late, on_over, future)
+        asked = PendingRequest(method, on_result, on_late, on_over, future)
         ticket = self._writer.put(self._endpoint.request(asked, params))
         try:
             if timeout is None:

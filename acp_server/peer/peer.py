@@ -15,7 +15,7 @@ import anyio
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.limits import Limits
 from acp_server.peer.notifications import NotificationQueue
-from acp_server.peer.outbound import OnLate, OnOver, PendingRequests
+from acp_server.peer.outbound import OnOver, OnResult, PendingRequests
 from acp_server.peer.outcome import report
 from acp_server.peer.stream import Stream
 from acp_server.peer.tracing import tracing
@@ -73,20 +73,24 @@ class Peer(ABC):
         params: Any = None,
         *,
         timeout: float | None = None,
-        on_late: OnLate | None = None,
+        on_result: OnResult | None = None,
+        on_late: OnResult | None = None,
         on_over: OnOver | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """Ask the peer and wait for its result (JSON-RPC 2.0, section 4), when it is awaited.
 
         Being cancelled meanwhile withdraws the request: the peer gets one `$/cancel_request`, unless it has not seen
-        the request or has answered it. `timeout`: seconds until the same happens with RequestTimeout. `on_late`: takes
-        the result if it comes when the caller waits no more, to release what it created; it must not wait.
-        `on_over`: called once nothing more will come of a request whose caller waits no more.
+        the request or has answered it. `timeout`: seconds until the same happens with RequestTimeout.
+
+        `on_result`: takes the result when its turn among the notifications comes, which is before the caller goes on,
+        and before the next notification is handled. `on_late`: takes the result if the caller waits no more, to release
+        what it created. `on_over`: called once nothing more will come of a request whose caller waits no more. None of
+        them may wait.
 
         Raises RpcError for the peer's error answer (RequestCancelled for -32800), ConnectionClosed, RequestTimeout,
         MalformedResponse, and EncodeError for params that JSON cannot express.
         """
-        return self._pending.request(method, params, timeout, on_late, on_over)
+        return self._pending.request(method, params, timeout, on_result, on_late, on_over)
 
     def notify(self, method: str, params: Any = None) -> None:
         """Queue a notification; never waits. Raises ConnectionClosed and EncodeError."""

@@ -6,7 +6,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from tests.peer.ends import Answers, cancel, error, result, serving, until
+from acp_server.peer.call import Routes
+from tests.peer.ends import Answers, cancel, error, listen, notification, result, serving, until
 
 pytestmark = pytest.mark.anyio
 
@@ -112,4 +113,32 @@ async def test_a_release_that_fails_is_logged(in_time: bool, caplog: pytest.LogC
         end.send(result(0, "created"))
         await end.barrier()
         assert answers.of["a"] == "cancelled"
-    assert [record.getMessage() for record in caplog.records] == ["releasing the late result of ask failed"]
+    assert [record.getMessage() for record in caplog.records] == ["what was to be done with the result of ask failed"]
+
+
+async def test_a_result_is_told_once_before_its_caller_goes_on_and_before_the_next_notification() -> None:
+    told: list[Any] = []
+    routes = Routes()
+    listen(routes, "x", told.append, inline=True)
+    async with serving(routes) as end, anyio.create_task_group() as group:
+        answers = Answers(end.connection)
+        group.start_soon(lambda: answers.ask("a", on_result=told.append))
+        asked = await end.next()
+        end.send(notification("x", {"n": 1}), result(asked["id"], "done"), notification("x", {"n": 2}))
+        assert await end.barrier() == []
+        assert told == [{"n": 1}, "done", {"n": 2}]
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+async def test_a_result_is_told_once_also_if_its_caller_is_cancelled_in_that_moment(in_time: bool) -> None:
+    async with serving() as end, anyio.create_task_group() as group:
+        answers = Answers(end.connection)
+        told: list[Any] = []
+        group.start_soon(lambda: answers.ask("a", on_result=told.append))
+        await end.next()
+        if in_time:
+            end.hear(result(0, "done"))
+        answers.cancel("a")
+        end.send(result(0, "done"))
+        await end.barrier()
+        assert (answers.of["a"], told) == ("cancelled", ["done"])

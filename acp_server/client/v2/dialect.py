@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -19,7 +20,7 @@ from acp_server.client.v2.foreground import Foreground
 from acp_server.client.v2.updates import MODE, Translator, Wire, config_options, modes, permission
 from acp_server.errors import CapabilityMissing, EncodeError, InternalError, InvalidParams, MalformedResponse, RpcError
 from acp_server.peer.call import Routes
-from acp_server.peer.outbound import OnLate, OnOver
+from acp_server.peer.outbound import OnOver, OnResult
 from acp_server.schema import (
     PromptRequest,
     PromptResponse,
@@ -73,7 +74,7 @@ class Version2:
 
     # -- what the client asks
 
-    async def call(self, method: str, params: Record, timeout: float | None, on_late: OnLate | None) -> Any:
+    async def call(self, method: str, params: Record, timeout: float | None, on_late: OnResult | None) -> Any:
         """See `Link.call`."""
         if isinstance(params, SetSessionModeRequest):
             method, params = "session/set_config_option", self._as_option(params)
@@ -98,7 +99,9 @@ class Version2:
             self._sessions[params.session_id].changed(read_result(ResumeSessionResponse, method, plain))
         return read_result(METHODS_V1[method].result_type, method, plain)
 
-    async def request(self, name: str, wire: Wire, timeout: float | None = None, on_late: OnLate | None = None) -> Wire:
+    async def request(
+        self, name: str, wire: Wire, timeout: float | None = None, on_late: OnResult | None = None
+    ) -> Wire:
         """A request in the words of version 2, and its result, which was read."""
         self._need(name)
         result = await self._link.request(name, wire, timeout=timeout, on_late=on_late)
@@ -111,11 +114,15 @@ class Version2:
         work = foreground.begin(on_over)
 
         def answered(result: Any) -> None:
-            work.answered(read_result(v2.PromptResponse, "session/prompt", result).message_id)
+            # Before the next update, for that may be another message of the user's. The caller raises what is wrong.
+            with suppress(MalformedResponse):
+                work.answered(read_result(v2.PromptResponse, "session/prompt", result).message_id)
 
         try:
-            wire = request.to_wire()
-            answered(await self._link.request("session/prompt", wire, on_late=answered, on_over=work.refused))
+            result = await self._link.request(
+                "session/prompt", request.to_wire(), on_result=answered, on_over=work.refused
+            )
+            read_result(v2.PromptResponse, "session/prompt", result)
             with work.waiting:
                 await work.done.wait()
         except (RpcError, MalformedResponse):
