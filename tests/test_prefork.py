@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +46,12 @@ def test_it_has_arguments_a_folder_an_environment_a_session_and_pipes_of_its_own
     ("text", "status"),
     [
         ("", 0),
+        ("sys.exit()", 0),
         ("sys.exit(3)", 3),
+        ("sys.exit('ValueError')", 1),
+        ("raise KeyboardInterrupt", -signal.SIGINT),
+        ("sys.stdout.close()", 0),
+        ("os.close(1); print('what cannot be written')", 120),
         ("raise ValueError", 1),
         ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
         ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT),
@@ -59,3 +65,79 @@ def test_it_ends_with_the_status_of_an_interpreter(text: str, status: int, start
         program.stdin.close()
         assert program.wait() == status
         assert (b"ValueError" in program.stderr.read()) == ("ValueError" in text)
+
+
+LEAVING = """
+import atexit, threading
+
+class Left:
+    def __init__(self, name):
+        self.name, self.itself = name, self
+    def __del__(self):
+        print(self.name, "is finalized", flush=True)
+
+left = Left("what the program holds")
+atexit.register(print, "the exit")
+threading.Thread(target=lambda: (threading.main_thread().join(), print("a thread"))).start()
+"""
+
+
+def test_what_a_program_leaves_is_ended_as_at_the_end_of_an_interpreter(started: Prefork, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(LEAVING)
+    done = started.run([str(tmp_path / "program.py")], env=os.environ, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(done.stdout.splitlines()) == {"a thread", "the exit", "what the program holds is finalized"}
+
+
+def test_it_may_have_a_fourth_descriptor(started: Prefork, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import os\nos.write(3, b'here')\nprint(os.listdir('/proc/self/fd'))\n")
+    near, far = os.pipe()
+    program = started.popen([str(tmp_path / "program.py")], env=os.environ, fourth=far)
+    os.close(far)
+    with program.stdin, program.stdout, program.stderr, open(near, "rb") as fourth:
+        assert fourth.read() == b"here"
+        assert (program.wait(), program.stderr.read()) == (0, b"")
+
+
+STOOD_FOR = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
+print(sys.argv[1:], os.getcwd(), os.environ["WORD"], flush=True)
+exec(sys.stdin.read())
+"""
+
+
+@pytest.fixture
+def stood_for(started: Prefork, tmp_path: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """A process that stands for a fork which runs."""
+    (tmp_path / "program.py").write_text(STOOD_FOR)
+    command = started.stand_in([sys.executable, str(tmp_path / "program.py"), "one", "two"])
+    pipe = subprocess.PIPE
+    env = {**os.environ, "WORD": "here"}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=tmp_path, bufsize=0) as process:
+        assert process.stdout
+        assert process.stdout.readline().decode() == f"['one', 'two'] {tmp_path} here\n"
+        yield process
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("", 0), ("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT)]
+)
+def test_what_stands_for_a_fork_has_its_streams_and_ends_as_it_does(
+    text: str, status: int, stood_for: "subprocess.Popen[bytes]"
+) -> None:
+    out, _ = stood_for.communicate(f"print('said', flush=True)\n{text}".encode(), timeout=20)
+    assert (out, stood_for.returncode) == (b"said\n", status)
+
+
+def test_a_signal_to_what_stands_for_a_fork_reaches_it(stood_for: "subprocess.Popen[bytes]") -> None:
+    stood_for.terminate()
+    assert stood_for.wait(20) == signal.SIGTERM
+
+
+def test_a_fork_ends_with_what_stands_for_it(stood_for: "subprocess.Popen[bytes]") -> None:
+    stood_for.kill()
+    # It has the other ends of these.
+    assert stood_for.stdout
+    assert stood_for.stderr
+    assert stood_for.stdout.read() + stood_for.stderr.read() == b""
