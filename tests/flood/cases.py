@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from tests.flood import agent_cases, client_cases
 from tests.flood.flooded import Flooded, Pipe, Side, flooded
 from tests.flood.mixed import mixed_traffic
+from tests.prefork import Prefork
 
 PEAK = 200_000_000
 """Bytes of memory that a process may take in a flood in the small. In full it is 300 MB."""
@@ -56,9 +57,9 @@ def in_small(*sides: Side) -> Iterator[tuple[Case, str]]:
                 yield replace(case, pipe=pipe), backend
 
 
-def run(case: Case, backend: str, *, full: bool) -> tuple[Flooded, Exception | None]:
+def run(case: Case, backend: str, *, full: bool, forks: Prefork | None = None) -> tuple[Flooded, Exception | None]:
     """Flood, in the small or in full. What was measured, and what went wrong."""
-    with TemporaryDirectory() as folder, flooded(case.side, backend, case.pipe, folder) as wire:
+    with TemporaryDirectory() as folder, flooded(case.side, backend, case.pipe, folder, forks) as wire:
         try:
             case.flood(wire, full)
         except (AssertionError, OSError, EOFError) as error:

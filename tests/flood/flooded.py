@@ -10,13 +10,14 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
 from tests.flood.meter import peak
+from tests.prefork import Forked, Prefork
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 50.0
@@ -31,7 +32,9 @@ Side = Literal["agent", "agent with a store", "client"]
 class Flooded:
     """The other end of the process. Nothing here waits for longer than `PATIENCE` seconds without anything coming."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", folder: str, into: int, out_of: int, notes: int) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes] | Forked", folder: str, into: int, out_of: int, notes: int
+    ) -> None:
         self.process = process
         self.folder = folder
         self.sent = 0
@@ -58,11 +61,14 @@ class Flooded:
         self._note = bytearray()
         # The clock of another process's CPU time, as clock_getcpuclockid(3) makes it.
         self._clock = ~process.pid << 3 | 2
+        self._seen = 0.0
 
     @property
     def cpu(self) -> float:
-        """CPU seconds that the process has taken."""
-        return time.clock_gettime(self._clock)
+        """CPU seconds that the process has taken, as far as they were seen before its end."""
+        with suppress(OSError):
+            self._seen = time.clock_gettime(self._clock)
+        return self._seen
 
     @property
     def gap(self) -> float:
@@ -228,16 +234,22 @@ def _ends(pipe: Pipe) -> tuple[int, int]:
 
 
 @contextmanager
-def flooded(side: Side, backend: str, pipe: Pipe, folder: str) -> Iterator[Flooded]:
-    """Start it, with such a pipe or pair of sockets each way. At the end it is killed, if it has not ended."""
+def flooded(side: Side, backend: str, pipe: Pipe, folder: str, forks: Prefork | None = None) -> Iterator[Flooded]:
+    """Start it, as one of the forks if there are some, with such a pipe or pair of sockets each way. At the end it is
+    killed, if it has not ended."""
     its_in, into = _ends(pipe)
     out_of, its_out = _ends(pipe)
     os.set_blocking(into, False)
     notes, its_notes = os.pipe()
     module, *how = side.split(" with a ")
-    command = [sys.executable, "-m", f"tests.flood.{module}", backend, str(its_notes), folder, *how]
+    command = [sys.executable, "-m", f"tests.flood.{module}", backend]
     try:
-        process = subprocess.Popen(command, cwd=ROOT, stdin=its_in, stdout=its_out, pass_fds=[its_notes])
+        if forks is None:
+            command += [str(its_notes), folder, *how]
+            process = subprocess.Popen(command, cwd=ROOT, stdin=its_in, stdout=its_out, pass_fds=[its_notes])
+        else:
+            streams = {"stdin": its_in, "stdout": its_out, "stderr": 2, "fourth": its_notes}
+            process = forks.popen([*command, "3", folder, *how], env=os.environ, cwd=ROOT, **streams)
     finally:
         for fd in (its_in, its_out, its_notes):
             os.close(fd)

@@ -16,7 +16,7 @@ def peak(pid: int | str = "self") -> int:
     try:
         with open(f"/proc/{pid}/status") as status:
             return next((int(text.split()[1]) * 1024 for text in status if text.startswith("VmHWM")), 0)
-    except ProcessLookupError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0
 
 

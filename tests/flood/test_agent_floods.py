@@ -5,10 +5,11 @@ import sys
 import pytest
 
 from tests.flood.cases import Case, check, in_small, run
+from tests.prefork import Prefork
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and CPU time are read from /proc")
 
 
 @pytest.mark.parametrize(("case", "backend"), list(in_small("agent", "agent with a store")), ids=str)
-def test_an_agent_that_is_flooded_stays_small_and_heeds_cancels(case: Case, backend: str) -> None:
-    check(run(case, backend, full=False))
+def test_an_agent_that_is_flooded_stays_small_and_heeds_cancels(case: Case, backend: str, forks: Prefork) -> None:
+    check(run(case, backend, full=False, forks=forks))
