@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from .projects import make_small, make_vast
+from .subjects import started_by_forks
 from .typescript import hosting
 
 
@@ -17,6 +18,12 @@ def host() -> Iterator[None]:
         yield
         return
     with hosting():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def forks() -> Iterator[None]:
+    with started_by_forks():
         yield
 
 

@@ -1,4 +1,7 @@
-"""The agents that the clients drive, each as a command, and what holds for its process once a client has left it."""
+"""The agents that the clients drive, each as a command, and what holds for its process once a client has left it.
+
+A client starts a process that stands for a fork, see `tests.prefork`, in a block of `started_by_forks`.
+"""
 
 import sys
 import uuid
@@ -8,11 +11,39 @@ from pathlib import Path
 
 import psutil
 
+from tests.prefork import RUNTIME, Prefork, prefork
+
 HERE = Path(__file__).parent
 COMMAND = str(Path(sys.executable).with_name("acp-server"))
-WORKSPACE = (COMMAND,)
 _MARK = "ACP_INTEROP_RUN"
 _PATIENCE = 5.0
+
+
+_OF_THE_WORKSPACE = (
+    "acp_server.cli.commands",
+    "acp_server.cli.store",
+    "acp_server.store.sqlite_store",
+    "acp_server.workspace",
+    "glob",
+    "platformdirs.unix",
+    "sqlite3",
+)
+_forks: Prefork | None = None
+
+
+@contextmanager
+def started_by_forks() -> Iterator[None]:
+    """In this block the commands are of forks of a process that has imported what our agents need."""
+    global _forks
+    with prefork(*RUNTIME, *_OF_THE_WORKSPACE) as _forks:
+        yield
+    _forks = None
+
+
+def workspace(*options: str) -> tuple[str, ...]:
+    """The agent that comes with the package."""
+    command = (COMMAND, *options)
+    return command if _forks is None else _forks.stand_in(command)
 
 
 def nested(backend: str) -> tuple[str, ...]:
@@ -31,7 +62,7 @@ def working(backend: str) -> tuple[str, ...]:
 
 
 def _served(file: str, backend: str) -> tuple[str, ...]:
-    return (COMMAND, "serve", str(HERE / "agents" / file), "--backend", backend)
+    return workspace("serve", str(HERE / "agents" / file), "--backend", backend)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from .editor import Editor, attached
-from .subjects import WORKSPACE
+from .subjects import workspace as served
 from .test_official_python_client import ask, opened
 from .typescript import Turn, drive
 
@@ -34,7 +34,7 @@ CHANGED = "`notes.txt` is changed.\n"
 
 
 def workspace(backend: str) -> tuple[str, ...]:
-    return (*WORKSPACE, "--backend", backend)
+    return served("--backend", backend)
 
 
 def assert_only(project: Path, text: str) -> None:

@@ -13,7 +13,7 @@ from acp.schema import PromptResponse
 
 from .editor import Editor, attached
 from .projects import NEEDLE, assert_partial
-from .subjects import WORKSPACE, nested
+from .subjects import COMMAND, nested, workspace
 
 pytestmark = pytest.mark.anyio
 
@@ -157,7 +157,7 @@ async def test_an_agent_that_is_left_in_the_middle_of_a_turn_leaves_with_0(
 
 async def test_the_workspace_agent_streams_what_it_finds_with_its_places(project: Path) -> None:
     editor = Editor()
-    async with attached(editor, WORKSPACE) as connection:
+    async with attached(editor, [COMMAND]) as connection:
         session = await opened(connection, project)
         answer = await ask(connection, session, f"/search {NEEDLE}")
         assert answer.stop_reason == "end_turn"
@@ -174,7 +174,7 @@ async def test_a_search_cancelled_at_its_first_hits_keeps_them_and_says_that_the
     vast_project: Path,
 ) -> None:
     editor = Editor()
-    async with attached(editor, WORKSPACE) as connection:
+    async with attached(editor, workspace()) as connection:
         session = await opened(connection, vast_project)
         async with asyncio.TaskGroup() as group:
             turn = group.create_task(ask(connection, session, f"/search {NEEDLE}"))
@@ -191,7 +191,7 @@ async def test_the_workspace_agent_answers_and_leaves_when_its_stdin_ends_in_the
     vast_project: Path,
 ) -> None:
     editor = Editor()
-    async with attached(editor, WORKSPACE) as connection:
+    async with attached(editor, [COMMAND]) as connection:
         session = await opened(connection, vast_project)
         turn = asyncio.create_task(ask(connection, session, f"/search {NEEDLE}"))
         await editor.reached("agent_message_chunk")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from .projects import NEEDLE, assert_partial
-from .subjects import WORKSPACE, nested
+from .subjects import COMMAND, nested, workspace
 from .typescript import Ended, Turn, drive
 
 pytestmark = pytest.mark.usefixtures("require_npm")
@@ -121,13 +121,13 @@ def test_an_agent_whose_stdin_ends_in_the_middle_of_a_turn_leaves_with_0(agent: 
 
 
 def test_the_workspace_agent_offers_its_commands_once_the_session_is_there(project: Path) -> None:
-    run = drive(WORKSPACE, project, [{"text": "/help"}])
+    run = drive([COMMAND], project, [{"text": "/help"}])
     (offered,) = run.updates("available_commands_update")
     assert "search" in [command["name"] for command in offered["availableCommands"]]
 
 
 def test_the_workspace_agent_streams_what_it_finds_with_its_places(project: Path) -> None:
-    run = drive(WORKSPACE, project, [{"text": f"/search {NEEDLE}"}, {"text": "/read notes.txt:2"}])
+    run = drive(workspace(), project, [{"text": f"/search {NEEDLE}"}, {"text": "/read notes.txt:2"}])
     search, read = run.turns()
     assert (search.stop_reason, read.stop_reason) == ("end_turn", "end_turn")
     assert "src/app.py:2:" in search.said
@@ -142,7 +142,7 @@ def test_a_search_cancelled_at_its_first_hits_keeps_them_and_says_that_they_are_
     by: str, vast_project: Path
 ) -> None:
     search: Turn = {"text": f"/search {NEEDLE}", "cancelOn": "agent_message_chunk", "cancelBy": by}
-    run = drive(WORKSPACE, vast_project, [search, {"text": "/read file0000.txt:1"}])
+    run = drive(workspace(), vast_project, [search, {"text": "/read file0000.txt:1"}])
     cancelled, next_one = run.turns()
     assert cancelled.stop_reason == "cancelled"
     assert_partial(cancelled.said)
@@ -156,5 +156,5 @@ def test_a_search_cancelled_at_its_first_hits_keeps_them_and_says_that_they_are_
 def test_the_workspace_agent_answers_and_leaves_when_its_stdin_ends_in_the_middle_of_a_search(
     vast_project: Path,
 ) -> None:
-    run = drive(WORKSPACE, vast_project, [{"text": f"/search {NEEDLE}"}], endInputOn="agent_message_chunk")
+    run = drive([COMMAND], vast_project, [{"text": f"/search {NEEDLE}"}], endInputOn="agent_message_chunk")
     assert run.turns()[0].code == -32800
