@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from acp_server.cli import main
 from tests.agent.processes.driver import environment
+from tests.prefork import Prefork
 
 from .blocks import DOCS
 
@@ -32,13 +34,17 @@ def commands(guide: str, heading: str) -> list[str]:
         ("trace.md", "The page", 1),
     ],
 )
-def test_the_commands_of_a_guide_run(guide: str, heading: str, count: int, tmp_path: Path) -> None:
+def test_the_commands_of_a_guide_run(guide: str, heading: str, count: int, tmp_path: Path, forks: Prefork) -> None:
     folder = tmp_path / "my-agent"
     assert main(["new", str(folder)]) == 0
     (folder / "talk.ndjson").write_bytes((DOCS / "pictures" / "cancel-turn.ndjson").read_bytes())
-    env = environment(
-        PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", XDG_STATE_HOME=str(tmp_path)
-    )
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    command = forks.stand_in([str(Path(sys.executable).with_name("acp-server"))])
+    (programs / "acp-server").write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    (programs / "acp-server").chmod(0o700)
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = environment(PATH=path, XDG_STATE_HOME=str(tmp_path))
     lines = commands(guide, heading)
     assert len(lines) == count
     for line in lines:

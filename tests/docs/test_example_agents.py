@@ -26,6 +26,7 @@ from acp_server.client import (
 )
 from acp_server.schema import AgentMessageChunk, TerminalOutputRequest, TextContent, ToolCall, ToolCallProgress
 from tests.agent.processes.driver import environment
+from tests.prefork import Prefork
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 pytestmark = pytest.mark.anyio
@@ -39,8 +40,17 @@ def nothing_on_standard_error(caplog: pytest.LogCaptureFixture) -> Iterator[None
     assert not [r.getMessage() for r in caplog.get_records("call") if r.name == "acp_server.client.stderr"]
 
 
-def command(name: str) -> list[str]:
-    return [sys.executable, str(EXAMPLES / name)]
+_forks: Prefork | None = None
+
+
+@pytest.fixture(autouse=True)
+def started_by_forks(forks: Prefork, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "_forks", forks)
+
+
+def command(name: str) -> tuple[str, ...]:
+    assert _forks
+    return _forks.stand_in([str(EXAMPLES / name)])
 
 
 @asynccontextmanager

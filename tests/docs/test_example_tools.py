@@ -15,6 +15,7 @@ import pytest
 from acp_server.client import Handlers, LocalFiles, RemoteSession, RemoteTurn, allow_once, reject_once, spawn_agent
 from acp_server.schema import AgentMessageChunk, TextContent, ToolCall, ToolCallProgress
 from tests.agent.processes.driver import environment
+from tests.prefork import Prefork
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GIT = shutil.which("git")
@@ -30,11 +31,20 @@ def nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert not [r.getMessage() for r in caplog.get_records("call") if r.name == "acp_server.client.stderr"]
 
 
+_forks: Prefork | None = None
+
+
+@pytest.fixture(autouse=True)
+def started_by_forks(forks: Prefork, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "_forks", forks)
+
+
 @asynccontextmanager
 async def session_with(
     name: str, folder: Path, backend: str, handlers: Handlers | None = None
 ) -> AsyncGenerator[RemoteSession]:
-    command = [sys.executable, "-m", "acp_server", "serve", str(EXAMPLES / name), "--backend", backend]
+    assert _forks
+    command = _forks.stand_in(["-m", "acp_server", "serve", str(EXAMPLES / name), "--backend", backend])
     with anyio.fail_after(30):
         async with spawn_agent(command, handlers, env=environment()) as agent:
             await agent.initialize()

@@ -15,13 +15,13 @@ from acp_server.client import connect_agent
 from acp_server.errors import INVALID_REQUEST, InvalidParams
 from acp_server.testing import ScriptedAgent, ScriptedClient, memory_pair, scripted
 from acp_server.wire.batch import BATCH_LIMIT
+from tests.prefork import Prefork
 from tests.session.editor import CANCELLED, END_TURN, editing
 
 from .blocks import DOCS, blocks, opened, run
 
 pytestmark = pytest.mark.anyio
 BIN = str(Path(sys.executable).parent)
-AGENT = [sys.executable, "-m", "acp_server"]
 
 
 # All of them
@@ -236,11 +236,12 @@ async def test_clients_spawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "a.txt:1:1: needle" in said
 
 
-async def test_clients_cancel(tmp_path: Path) -> None:
+async def test_clients_cancel(tmp_path: Path, forks: Prefork) -> None:
     for number in range(50):
         (tmp_path / f"{number}.txt").write_text("needle in a long line of hay\n" * 500)
     with anyio.fail_after(30):
-        pieces, reason = await run("clients.md", "cancel")["first_words"](AGENT, str(tmp_path), "/search needle")
+        agent = list(forks.stand_in(["-m", "acp_server"]))
+        pieces, reason = await run("clients.md", "cancel")["first_words"](agent, str(tmp_path), "/search needle")
     assert reason == "cancelled"
     assert pieces > 1
 
@@ -302,12 +303,12 @@ async def test_clients_sessions() -> None:
             assert [update.content.text for update in updates] == ["one two", "one two "]
 
 
-async def test_clients_errors() -> None:
+async def test_clients_errors(forks: Prefork) -> None:
     check = run("clients.md", "errors")["check"]
     with pytest.raises(FileNotFoundError):
         await check(["/no/such/command"])
     with anyio.fail_after(30):
-        assert await check(AGENT) == "acp-server answers -32601"
+        assert await check(list(forks.stand_in(["-m", "acp_server"]))) == "acp-server answers -32601"
         dying = [sys.executable, "-c", "import sys; sys.exit('no licence')"]
         assert await check(dying) == "it ended with status 1: no licence"
 

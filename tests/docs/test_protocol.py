@@ -1,6 +1,5 @@
 """The page on the versions of the protocol lists the methods that the tables of the code have, and its sample runs."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from acp_server.schema import v2
 from acp_server.session.live_session import LiveSession
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.v2.routes import Methods
+from tests.prefork import Prefork
 
 from .blocks import DOCS, run
 
@@ -65,8 +65,8 @@ def test_protocol_record() -> None:
 
 
 @pytest.mark.anyio
-async def test_protocol_asking(tmp_path: Path) -> None:
+async def test_protocol_asking(tmp_path: Path, forks: Prefork) -> None:
     ask = run("protocol.md", "asking")["ask"]
     agent = Path(__file__).parents[1] / "client" / "agents" / "ours.py"
-    command = [sys.executable, "-m", "acp_server", "serve", str(agent)]
+    command = list(forks.stand_in(["-m", "acp_server", "serve", str(agent)]))
     assert await ask(command, str(tmp_path), "stream 3") == "012"
