@@ -21,6 +21,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("require_npm")]
 COMMAND = ["node", str(NODE / "agent_v2.js")]
 
 
+@pytest.fixture
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """One of both, by the test: it says what the SDK's agent does. `tests/client` has our client on both."""
+    return ("asyncio", "trio")[sum(request.node.name.encode()) % 2]
+
+
 @asynccontextmanager
 async def driven(
     permission: AskPermission = allow_once, *, versions: str = "", version: Any = 2
