@@ -34,7 +34,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 def clients() -> Iterator[Prefork]:
     """Starts the clients of the folder."""
-    with prefork("clean", path=FOLDER) as started:
+    with prefork(*(path.stem for path in sorted(FOLDER.glob("[a-z]*.py"))), path=FOLDER) as started:
         yield started
 
 
@@ -106,16 +106,18 @@ def test_every_faulty_client_is_in_a_table() -> None:
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
-async def test_a_client_that_does_the_right_thing_in_another_way_is_not_blamed(name: str) -> None:
+async def test_a_client_that_does_the_right_thing_in_another_way_is_not_blamed(name: str, clients: Prefork) -> None:
     ids = ["initialize/first", "permission/cancelled", "closing/agent-dies-in-a-turn", "closing/lets-the-agent-go"]
-    results = await judged(command(name), *ids, "closing/ends-an-agent-that-stays", "schema/params")
+    ids += ["closing/ends-an-agent-that-stays", "schema/params"]
+    results = await judged(command(name), *ids, start=clients.start)
     assert {id: (result.verdict, result.reason) for id, result in results.items()} == dict.fromkeys(
         results, (Verdict.PASS, "")
     )
 
 
 @pytest.mark.parametrize("name", UNBOUNDED)
-async def test_a_client_that_writes_without_end_is_judged_all_the_same(name: str) -> None:
-    results = await judged(command(name), "initialize/first", "updates/many", "closing/lets-the-agent-go", patience=1)
+async def test_a_client_that_writes_without_end_is_judged_all_the_same(name: str, clients: Prefork) -> None:
+    ids = ("initialize/first", "updates/many", "closing/lets-the-agent-go")
+    results = await judged(command(name), *ids, patience=1, start=clients.start)
     assert results["initialize/first"].verdict is Verdict.PASS
     assert Verdict.ERROR not in {result.verdict for result in results.values()}

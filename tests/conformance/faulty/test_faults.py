@@ -52,7 +52,7 @@ def cases() -> Registry:
 @pytest.fixture(scope="module")
 def agents() -> Iterator[Prefork]:
     """Starts the agents of the folder."""
-    with prefork("situations", path=AGENTS) as started:
+    with prefork(*(path.stem for path in sorted(AGENTS.glob("[a-z]*.py"))), path=AGENTS) as started:
         yield started
 
 
