@@ -39,7 +39,7 @@ class ProcessGroup:
     def __init__(self, process: anyio.abc.Process, exited: anyio.Event) -> None:
         self._process = process
         self._exited = exited
-        _groups.add(self)
+        _end_with_us(self)
 
     @property
     def is_led(self) -> bool:
@@ -98,16 +98,22 @@ class ProcessGroup:
                 pass
 
 
-_groups: Final[weakref.WeakSet[ProcessGroup]] = weakref.WeakSet()
+_groups: Final[dict[int, weakref.WeakSet[ProcessGroup]]] = {}
+"""By the process that has started them. A server may import this, and fork the processes that work."""
+
+
+def _end_with_us(group: ProcessGroup) -> None:
+    groups = _groups.get(os.getpid())
+    if groups is None:
+        groups = _groups[os.getpid()] = weakref.WeakSet()
+        before_exit(_kill_what_is_left)
+    groups.add(group)
 
 
 def _kill_what_is_left() -> None:
-    for group in list(_groups):
+    for group in list(_groups[os.getpid()]):
         if group.is_led:
             group.kill()
-
-
-before_exit(_kill_what_is_left)
 
 
 def _has_living_member(group: int) -> bool:

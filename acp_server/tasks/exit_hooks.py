@@ -9,30 +9,26 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
 logger = logging.getLogger("acp_server.tasks")
 
-_functions: Final[list[Callable[[], object]]] = []
-_whose: int | None = None
-"""The process whose end it is. The end of a forked process is not meant."""
+_functions: Final[defaultdict[int, list[Callable[[], object]]]] = defaultdict(list)
+"""By the process that they were registered in: the end of another one, which was forked off, is not meant."""
 
 
 def before_exit(function: Callable[[], object]) -> None:
-    """Have `function` called right before the process ends. It may take a second, and may be called in any thread."""
-    global _whose
+    """Have `function` called right before this process ends. It may take a second, and may be called in any thread."""
     if not _functions:
         atexit.register(run_exit_hooks)
-        _whose = os.getpid()
-    _functions.append(function)
+    _functions[os.getpid()].append(function)
 
 
 def run_exit_hooks() -> None:
     """The process ends: call them. Never raises."""
-    if os.getpid() != _whose:
-        return
-    for function in _functions:
+    for function in _functions[os.getpid()]:
         try:
             function()
         except Exception:

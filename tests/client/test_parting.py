@@ -80,3 +80,57 @@ before_exit(lambda: print("two"))
     )
     assert done.stdout == "one\ntwo\n"
     assert "what was to be done before the end of the process has failed" in done.stderr
+
+
+START_ONE = """
+import os, sys
+import anyio
+from acp_server.processes.child import ChildProcess
+from acp_server.tasks.exit_hooks import run_exit_hooks
+
+async def start():
+    global process
+    process = await ChildProcess.start([sys.executable, "-S", "-c", sys.argv[1]])
+    print((await process.stream.receive()).decode(), flush=True)
+"""
+
+FORKS_FIRST = """
+worker = os.fork()
+if worker:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]))
+anyio.run(start)
+"""
+
+FORKS_BEHIND_IT = """
+async def main():
+    await start()
+    worker = os.fork()
+    if not worker:
+        run_exit_hooks()
+        os._exit(0)
+    os.waitpid(worker, 0)
+    print("and" if next(iter(_groups[os.getpid()])).is_led else "not", "led", flush=True)
+
+from acp_server.processes import _groups
+anyio.run(main)
+"""
+
+
+def started(code: str) -> list[str]:
+    """What a program says that forks, and that starts another one."""
+    command = [sys.executable, "-c", START_ONE + code, DEAF]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_a_worker_that_was_forked_off_behind_the_import_takes_its_own_along() -> None:
+    pids = started(FORKS_FIRST)
+    assert len(pids) == 2
+    gone(*map(int, pids))
+
+
+def test_the_end_of_a_worker_ends_no_process_of_its_parent() -> None:
+    *pids, still, _ = started(FORKS_BEHIND_IT)
+    assert still == "and"
+    gone(*map(int, pids))
