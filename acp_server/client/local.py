@@ -21,7 +21,7 @@ import anyio.abc
 import anyio.lowlevel
 import anyio.to_thread
 
-from acp_server.errors import InternalError, InvalidParams, ResourceNotFound
+from acp_server.errors import InternalError, InvalidParams, ResourceNotFound, UsageError
 from acp_server.peer.call import NAME
 from acp_server.processes.command import Command, CommandOutput, open_command
 from acp_server.schema import (
@@ -56,10 +56,14 @@ class LocalReader:
     """Reads the text files below `roots`, at most `most_bytes` of one at once.
 
     Answers -32602 for a path that is relative or outside of the roots (symbolic links are followed first), for what is
-    not a regular file of UTF-8 text, and for too much text. Answers -32002 for what does not exist.
+    not a regular file of UTF-8 text, and for too much text. Answers -32002 for what does not exist. Raises UsageError
+    for `roots` that are one path.
     """
 
     def __init__(self, roots: Iterable[str | os.PathLike[str]], *, most_bytes: int = MOST_BYTES) -> None:
+        if isinstance(roots, (str, os.PathLike)):
+            # Each character would be a folder, and the first one of a path is the whole disk.
+            raise UsageError(f"the folders are a list, as in [{os.fspath(roots)!r}], and not one path")
         self._roots = [Path(root).resolve() for root in roots]
         self._most_bytes = most_bytes
 

@@ -23,6 +23,7 @@ from acp_server.errors import (
     RpcError,
     SessionTaken,
     UnsupportedVersion,
+    UsageError,
 )
 from acp_server.peer.limits import Limits
 from acp_server.peer.outbound import OnResult
@@ -283,6 +284,8 @@ class RemoteAgent:
     ) -> dict[str, Any]:
         fields: dict[str, Any] = {"mcp_servers": list(mcp_servers)}
         needed = [MEMBER_CAPABILITIES["McpServer"].get(server.type or "stdio") for server in mcp_servers]
+        if isinstance(directories, (str, os.PathLike)):
+            raise UsageError(f"additional_directories is a list, as in [{os.fspath(directories)!r}], and not one path")
         if directories:
             fields["additional_directories"] = [absolute(directory) for directory in directories]
             needed.append("agentCapabilities.sessionCapabilities.additionalDirectories")

@@ -16,7 +16,7 @@ from acp_server.errors import CapabilityMissing, MalformedResponse, RpcError
 from acp_server.peer.peer import Peer
 from acp_server.schema.reading import read_result
 from acp_server.session.negotiation import ClientProfile
-from acp_server.session.terminal import Terminal
+from acp_server.session.terminal import Terminal, words_of
 
 if TYPE_CHECKING:
     from acp_server.schema.base import Model
@@ -140,6 +140,7 @@ class Client:
         from acp_server.schema.session import EnvVariable
 
         self._need(self.capabilities.terminal, "terminal/create", "terminal")
+        words = words_of(command, args)
         params = CreateTerminalRequest(session_id=self._session_id, command=command)
         if args:
             params.args = list(args)
@@ -152,7 +153,7 @@ class Client:
         turn = self._turn()
         result = await self.connection.request("terminal/create", params, on_late=self._release_late)
         created = read_result(CreateTerminalResponse, "terminal/create", result)
-        about = {"command": shlex.join([command, *args]), "cwd": cwd or self._session.cwd}
+        about = {"command": shlex.join(words), "cwd": cwd or self._session.cwd}
         return Terminal(self.connection, self._session_id, created.terminal_id, turn, about)
 
     def _turn(self) -> TurnRecord | None:

@@ -6,11 +6,11 @@ The command runs on the client's side; nothing is started here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from acp_server.errors import AcpError, RpcError
+from acp_server.errors import AcpError, RpcError, UsageError
 from acp_server.peer.peer import Peer
 from acp_server.schema.reading import read_result
 from acp_server.store.history import note
@@ -25,6 +25,13 @@ logger = logging.getLogger("acp_server.session")
 PATIENCE: Final = 0.5
 """Seconds that a client gets to answer a kill, and again a release, when a terminal is left. With a client that answers
 neither, this is what a cancelled turn waits for."""
+
+
+def words_of(command: str, args: Sequence[str]) -> list[str]:
+    """A command with its arguments. Raises UsageError for arguments that are one string."""
+    if isinstance(args, str):
+        raise UsageError(f"the arguments of a command are a list, as in [{args!r}], and not one string")
+    return [command, *args]
 
 
 class Terminal:

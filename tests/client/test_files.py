@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acp_server.client import LocalFiles
-from acp_server.errors import InternalError, InvalidParams, ResourceNotFound, RpcError
+from acp_server.errors import InternalError, InvalidParams, ResourceNotFound, RpcError, UsageError
 from acp_server.schema import ReadTextFileRequest, WriteTextFileRequest
 
 pytestmark = pytest.mark.anyio
@@ -140,3 +140,9 @@ async def test_what_may_not_be_read_is_an_error_without_the_path_of_the_server(r
 async def test_what_cannot_be_written_is_an_error(root: Path) -> None:
     with pytest.raises(InternalError, match="cannot be written"):
         await write(LocalFiles([root]), root / "three.txt" / "below", "x")
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_path_is_not_taken_for_its_characters_of_which_the_first_is_the_whole_disk(kind: type) -> None:
+    with pytest.raises(UsageError, match=r"a list, as in \['/project'\]"):
+        LocalFiles(kind("/project"))

@@ -203,6 +203,8 @@ async def test_paths_must_be_absolute() -> None:
         ):
             with pytest.raises(UsageError, match="absolute"):
                 await call()
+        with pytest.raises(UsageError, match=r"a list, as in \['/more'\]"):
+            await agent.new_session("/project", additional_directories="/more")
         assert len(peer.received) == 1
 
 

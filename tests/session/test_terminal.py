@@ -7,8 +7,9 @@ import anyio
 import pytest
 
 from acp_server import Agent, RpcError, Turn
-from acp_server.errors import MalformedResponse
+from acp_server.errors import MalformedResponse, UsageError
 from acp_server.session import terminal as module
+from acp_server.session.terminal import words_of
 from tests.peer.ends import until
 from tests.session.editor import CANCELLED, END_TURN, Editor, editing
 
@@ -39,6 +40,8 @@ def runner() -> tuple[Agent, list[Any]]:
             status = await terminal.wait_for_exit()
             outcomes.append((status.exit_code, status.signal))
             outcomes.append((await terminal.output()).output)
+            with pytest.raises(UsageError, match=r"a list, as in \['hello'\]"):
+                await turn.client.create_terminal("echo", "hello")
             if turn.text == "release":
                 await terminal.release()
                 await terminal.release()
@@ -374,3 +377,9 @@ async def test_output_says_whether_the_command_has_ended() -> None:
         assert seen[0] == ("so", False, None)
         assert (seen[1][0], seen[1][1], seen[1][2].signal) == ("all", True, "SIGKILL")
         assert editor.asked("terminal/").count("terminal/kill") == 1
+
+
+def test_arguments_that_are_one_string_are_refused() -> None:
+    assert words_of("echo", ["hello"]) == ["echo", "hello"]
+    with pytest.raises(UsageError, match=r"a list, as in \['hello'\], and not one string"):
+        words_of("echo", "hello")

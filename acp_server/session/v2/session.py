@@ -20,6 +20,7 @@ from acp_server.session import client as client_v1
 from acp_server.session import lifecycle as lifecycle_v1
 from acp_server.session.live_session import LiveSession
 from acp_server.session.setup import PlainSetup, check_size
+from acp_server.session.terminal import words_of
 from acp_server.session.v2 import forms
 from acp_server.session.v2.updates import Updates
 
@@ -59,9 +60,10 @@ class Client(client_v1.Client):
         session = cast("Session", self._session)
         if session.closed:
             raise SessionClosed
-        about = {"command": shlex.join([command, *args]), "cwd": cwd or session.cwd}
+        words = words_of(command, args)
+        about = {"command": shlex.join(words), "cwd": cwd or session.cwd}
         terminal = Terminal(self.connection, session.updates, session.terminals, session.id, self._turn(), about)
-        await terminal.start(command, args, env, output_byte_limit)
+        await terminal.start(words, env, output_byte_limit)
         return terminal
 
     def _question(self, tool_call: ToolCallUpdate, options: list[PermissionOption]) -> Model:

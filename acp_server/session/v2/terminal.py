@@ -65,9 +65,8 @@ class Terminal(v1.Terminal):
         self._terminals = terminals
         self._command: _Shown
 
-    async def start(self, command: str, args: Sequence[str], env: Mapping[str, str] | None, limit: int | None) -> None:
+    async def start(self, words: Sequence[str], env: Mapping[str, str] | None, limit: int | None) -> None:
         """Start a command in it. Raises InvalidParams."""
-        words = [command, *args]
         process = await _opened(words, self._about["cwd"], {**os.environ, **(env or {})})
         self._terminals[self.id] = self
         self._tell(**self._about, capabilities={"cancel": {}})

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from acp_server import Agent, InvalidParams, SessionClosed, Terminal, ToolContext, Turn
-from acp_server.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND
+from acp_server.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, UsageError
 from acp_server.schema import Terminal as Anchor
 from acp_server.schema import v2
 from tests.session.v2.editor import Editor, editing
@@ -37,6 +37,8 @@ class Shop:
             case "no such program":
                 with pytest.raises(InvalidParams, match="cannot be started: No such file"):
                     await turn.client.create_terminal("/no/such/program")
+                with pytest.raises(UsageError, match=r"a list, as in \['hello'\]"):
+                    await turn.client.create_terminal("echo", "hello")
             case "leave it":
                 self.terminals.append(await turn.client.create_terminal("sh", HANGS, cwd="/"))
             case "hang":
