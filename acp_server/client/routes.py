@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from typing import Any, Final, cast
 
 import anyio
 import anyio.lowlevel
 
-from acp_server.client.handlers import AskPermission, Handlers, PermissionAnswer
+from acp_server.client.handlers import AskPermission, Handlers
 from acp_server.errors import InternalError, InvalidParams, UsageError
 from acp_server.peer.call import Call, Follower, Handler, Notice, NoticeHandler, Register, Route, Routes
 from acp_server.peer.peer import Peer
-from acp_server.schema import PermissionOption, RequestPermissionRequest
+from acp_server.schema import PermissionOption, RequestPermissionRequest, RequestPermissionResponse
+from acp_server.schema.base import Model
 from acp_server.schema.methods import METHODS
 from acp_server.schema.reading import read
 from acp_server.tasks.cause import Cause
@@ -72,17 +74,28 @@ def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHan
 
 def _typed(name: str, answer: _Answer) -> Handler:
     async def handler(call: Call) -> Any:
-        result = await answer(read(METHODS[name].params_type, call.request.params))
-        return {} if result is None else result
+        result = await _awaited(name, answer(read(METHODS[name].params_type, call.request.params)))
+        if result is None:
+            return {}
+        if not isinstance(cast("object", result), (Model, dict)):
+            wanted = cast("type", METHODS[name].result_type).__name__
+            raise UsageError(f"the handler of {name} returned {result!r:.100}, and not a {wanted}")
+        return result
 
     return handler
 
 
 def _raw(answer: _Answer) -> Handler:
     async def handler(call: Call) -> Any:
-        return await answer(call.params)
+        return await _awaited(call.method, answer(call.params))
 
     return handler
+
+
+async def _awaited(method: str, pending: Any) -> Any:
+    if not isawaitable(pending):
+        raise UsageError(f"the handler of {method} is a plain function; write `async def`")
+    return await pending
 
 
 def _typed_notice(name: str, act: Callable[[Any], Awaitable[None] | None]) -> NoticeHandler:
@@ -169,7 +182,7 @@ class Questions:
 
     async def answer(self, call: Call, request: RequestPermissionRequest) -> Any:
         """Ask the program. Once the turn is being cancelled the answer is `cancelled`, whatever the program says."""
-        answer = await self._ask(request)
+        answer = await _awaited(call.method, self._ask(request))
         return _CANCELLED if call.cause is Cause.SESSION else _wire(answer)
 
     def cancel(self, session_id: str) -> None:
@@ -199,12 +212,17 @@ def _dismiss(call: Call) -> None:
     call.node.cancel(Cause.SESSION)
 
 
-def _wire(answer: PermissionAnswer) -> Any:
+def _wire(answer: Any) -> Any:
     if answer is None:
         return _CANCELLED
     if isinstance(answer, PermissionOption):
         return {"outcome": {"outcome": "selected", "optionId": answer.option_id}}
-    return answer
+    if isinstance(answer, RequestPermissionResponse):
+        return answer
+    raise UsageError(
+        f"the permission handler returned {answer!r:.100}; it returns one of `request.options`, a "
+        "RequestPermissionResponse, or None"
+    )
 
 
 class _LargeAnswers:

@@ -56,6 +56,19 @@ async def test_files_are_read_and_written_by_the_program() -> None:
         assert missing["error"] == {"code": -32002, "message": "no such note", "data": {"path": "/other"}}
 
 
+async def test_a_text_in_the_place_of_a_response_is_an_error_that_names_the_response(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Texts:
+        async def read_text_file(self, _request: ReadTextFileRequest, /) -> Any:
+            return "the text"
+
+    async with talking(Handlers(files=Texts())) as (_, peer):
+        answer = await peer.ask("fs/read_text_file", {"sessionId": SESSION, "path": "/note"})
+        assert answer["error"]["code"] == -32603
+    assert "the handler of fs/read_text_file returned 'the text', and not a ReadTextFileResponse" in caplog.text
+
+
 @pytest.mark.behaviour("A6")
 @pytest.mark.parametrize(
     "method",

@@ -185,3 +185,22 @@ async def test_a_handler_that_fails_approves_nothing_and_tells_nothing(caplog: p
         response = await peer.ask("session/request_permission", permission())
         assert response["error"] == {"code": -32603, "message": "Internal error"}
     assert "secret" in caplog.text
+
+
+def said_yes(_request: RequestPermissionRequest) -> PermissionAnswer:
+    return None
+
+
+async def named(_request: RequestPermissionRequest) -> str:
+    return "yes"
+
+
+@pytest.mark.parametrize(
+    ("handler", "words"), [(named, "one of `request.options`"), (said_yes, "write `async def`")], ids=["an id", "plain"]
+)
+async def test_a_handler_that_returns_something_else_is_told_what_to_return(
+    handler: object, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with talking(Handlers(permission=handler)) as (_, peer):  # pyright: ignore[reportArgumentType]
+        assert (await peer.ask("session/request_permission", permission()))["error"]["code"] == -32603
+    assert words in caplog.text
