@@ -98,6 +98,12 @@ class StandardIO:
         self.close()
         StandardIO._taken = False
 
+    def restore_stderr(self) -> None:
+        """Let standard error be what it was, also if it is one pipe with the output: nothing is sent any more, and what
+        has gone wrong is to be seen. No effect once closed."""
+        if self._stderr is not None:
+            os.dup2(self._stderr, 2)
+
     def close(self) -> None:
         """Let go of the private descriptors, so that the peer sees the end. Idempotent."""
         if self.input < 0:
@@ -107,6 +113,7 @@ class StandardIO:
         os.close(self.output)
         if self._stderr is not None:
             os.close(self._stderr)
+            self._stderr = None
         self.input = self.output = -1
 
     def _redirect(self) -> None:

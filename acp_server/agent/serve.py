@@ -144,10 +144,12 @@ def run(
         code = 128 + signal.SIGINT
     except BaseException as error:
         signals.release()
+        # No client is served any more, so standard error, which may be one pipe with the output, is for saying why.
         if isinstance(error, UsageError):
-            # No client was served, so standard error, which may be one pipe with the output, is for saying why.
             log.restore()
             standard_io.release()
+        else:
+            standard_io.restore_stderr()
         raise
     finally:
         standard_io.close()

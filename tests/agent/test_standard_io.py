@@ -184,3 +184,19 @@ def test_a_file_for_both_keeps_the_log(tmp_path: Path) -> None:
 
 def _plain(backend: str) -> list[str]:
     return [str(Path(__file__).parent / "processes" / "plain.py"), backend]
+
+
+def test_a_program_that_fails_says_why_also_where_both_are_one_pipe() -> None:
+    code = """
+import asyncio
+from acp_server import Agent
+async def main():
+    Agent("inside of another loop").run()
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, env=environment(), input=b"", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False
+    )
+    assert done.returncode == 1
+    assert b"Traceback" in done.stdout
