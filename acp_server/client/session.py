@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import anyio
 
@@ -47,6 +47,9 @@ OnUpdate: TypeAlias = Callable[[SessionUpdate], Awaitable[None] | None]
 
 Prompt: TypeAlias = str | Sequence[ContentBlock | str]
 """What the user says: text, or content blocks among which a string is a text block."""
+
+_CANCEL_TOOL_CALL: Final = "_tool_call/cancel"
+"""What agents of this package announce under `_meta` (see `acp_server.agent.handlers`)."""
 
 
 class RemoteSession:
@@ -139,10 +142,17 @@ class RemoteSession:
         """Have the agent cancel one tool call and go on with the turn (ACP v2, Cancellation).
 
         This returns when the agent has accepted it. The call has ended when an update gives it a final status, which
-        is another than cancelled if that came first. Raises CapabilityMissing in version 1, and InvalidParams for a
-        call that has ended or cannot be cancelled: those that can say so in `capabilities`.
+        is another than cancelled if that came first. Raises InvalidParams for a call that has ended or cannot be
+        cancelled: those that can say so in `capabilities`. In version 1, which has no such method, agents of this
+        package offer an extension; for all others, this raises CapabilityMissing there.
         """
-        await self._cancel_one("tool_call/cancel", {"toolCallId": tool_call_id})
+        what = {"toolCallId": tool_call_id}
+        told = self.agent.link.capabilities
+        if self.agent.link.v2 is None and told is not None and _CANCEL_TOOL_CALL in (told.meta or {}):
+            self._check_id()
+            await self.agent.link.request(_CANCEL_TOOL_CALL, {"sessionId": self.id, **what})
+        else:
+            await self._cancel_one("tool_call/cancel", what)
 
     async def cancel_terminal(self, terminal_id: str) -> None:
         """Have the agent end the command in one of its terminals and go on with the turn (ACP v2, Cancellation).

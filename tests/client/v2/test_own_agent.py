@@ -173,6 +173,20 @@ async def test_a_held_prompt_is_inserted_when_the_turn_is_over_that_a_tool_call_
             await session.cancel_tool_call(call)
 
 
+async def test_a_tool_call_is_cancelled_alone_on_version_1_by_an_extension(driven: Driven, tmp_path: Path) -> None:
+    async with driven(version=1) as agent:
+        heard = Heard()
+        session = await agent.new_session(tmp_path, on_update=heard)
+        async with session.prompt("work") as turn:
+            call = (await heard.until(sessionUpdate="tool_call"))["toolCallId"]
+            await heard.until(sessionUpdate="tool_call_update", toolCallId=call, status="in_progress")
+            await session.cancel_tool_call(call)
+            assert (await turn.wait()).stop_reason == "end_turn"
+        assert heard.said == "cancelled: stopped in the middle"
+        with pytest.raises(InvalidParams):
+            await session.cancel_tool_call(call)
+
+
 async def test_a_command_is_cancelled_alone(driven: Driven, tmp_path: Path) -> None:
     async with driven() as agent:
         heard = Heard()
