@@ -113,7 +113,8 @@ class RemoteAgent:
     ) -> InitializeResponse:
         """Agree on the version and tell each other what one can do (ACP, Initialization).
 
-        The capabilities follow from the handlers; `capabilities` adds those that have none, such as `session`. Raises
+        `client_info` names your program; without it this package is named. The capabilities follow from the handlers;
+        `capabilities` adds those that have none, such as `session`. Raises
         UnsupportedVersion if the agent speaks no version up to `version`, and RequestTimeout when an answer takes more
         than `timeout` seconds.
 
@@ -122,6 +123,10 @@ class RemoteAgent:
         its `protocol_version` says which one is spoken. An agent that speaks 2 uses no files and no terminals of the
         client's.
         """
+        if client_info is None:
+            from importlib.metadata import version as version_of
+
+            client_info = Implementation(name="acp_server", version=version_of("acp_server"))
         request = InitializeRequest(
             protocol_version=PROTOCOL_VERSION,
             client_capabilities=self.handlers.capabilities(capabilities),

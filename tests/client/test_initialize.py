@@ -5,6 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
+from acp_server import __version__
 from acp_server.client import Handlers, LocalFiles, LocalReader, LocalTerminals, RemoteAgent, UnsupportedVersion
 from acp_server.errors import CapabilityMissing, MalformedResponse, RequestTimeout
 from acp_server.schema import (
@@ -50,7 +51,8 @@ FILES = {"readTextFile": False, "writeTextFile": False}
 async def test_what_is_announced_follows_from_the_handlers(handlers: Handlers, announced: dict[str, Any]) -> None:
     async with talking(handlers) as (_, peer):
         (request,) = peer.all("initialize")
-        assert request["params"] == {"protocolVersion": 1, "clientCapabilities": announced}
+        own = {"name": "acp_server", "version": __version__}
+        assert request["params"] == {"protocolVersion": 1, "clientCapabilities": announced, "clientInfo": own}
 
 
 async def test_what_has_no_handler_is_announced_by_the_program() -> None:

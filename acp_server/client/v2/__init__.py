@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import ConnectionClosed, RpcError
@@ -33,9 +32,7 @@ def offer(request: InitializeRequest) -> dict[str, Any]:
         capabilities["auth"] = {"terminal": {}}
     if (elicitation := request.client_capabilities.elicitation) is not None:
         capabilities["elicitation"] = elicitation.to_wire()
-    # Version 2 wants a name.
-    info = told.get("clientInfo") or {"name": "acp_server", "version": version("acp_server")}
-    return {**told, "protocolVersion": 2, "info": info, "capabilities": capabilities}
+    return {**told, "protocolVersion": 2, "info": told["clientInfo"], "capabilities": capabilities}
 
 
 async def ask(

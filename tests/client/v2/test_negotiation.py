@@ -30,7 +30,7 @@ EDITOR = Implementation(name="editor", version="1")
 async def test_version_1_is_asked_for_unless_the_program_wants_2() -> None:
     async with talking() as (agent, peer):
         (request,) = peer.all("initialize")
-        assert request["params"].keys() == {"protocolVersion", "clientCapabilities"}
+        assert request["params"].keys() == {"protocolVersion", "clientCapabilities", "clientInfo"}
         assert agent.link.v2 is None
 
 
@@ -87,7 +87,7 @@ async def test_an_agent_that_refuses_is_asked_for_1_on_the_same_connection(code:
         async def refuse() -> None:
             await peer.refuse(await peer.expect_request("initialize"), code)
             again = await peer.expect_request("initialize")
-            assert again["params"].keys() == {"protocolVersion", "clientCapabilities"}
+            assert again["params"].keys() == {"protocolVersion", "clientCapabilities", "clientInfo"}
             await peer.respond(again, {"protocolVersion": 1})
 
         async with anyio.create_task_group() as group:
