@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
@@ -87,8 +87,25 @@ def test_users_of_their_own_need_root(tmp_path: Path, monkeypatch: pytest.Monkey
         Isolation(str(tmp_path), USERS)
 
 
+Agents = Callable[[], list[psutil.Process]]
+
+
+@pytest.fixture
+def agents() -> Agents:
+    """The agents of a gateway in this process. Children that were there before belong to other tests."""
+    before = psutil.Process().children()
+
+    def find() -> list[psutil.Process]:
+        there = [child for child in psutil.Process().children() if child not in before]
+        return [child for child in there if child.status() != psutil.STATUS_ZOMBIE]
+
+    return find
+
+
 @pytest.mark.anyio
-async def test_the_chats_of_two_names_have_processes_and_folders_of_their_own(api: Api, tmp_path: Path) -> None:
+async def test_the_chats_of_two_names_have_processes_and_folders_of_their_own(
+    api: Api, agents: Agents, tmp_path: Path
+) -> None:
     place = tmp_path / "agents"
     place.mkdir()
     async with api(agent=BUSY, isolation=Isolation(str(place))) as http:
@@ -109,7 +126,7 @@ async def test_the_chats_of_two_names_have_processes_and_folders_of_their_own(ap
 @by_root
 @pytest.mark.anyio
 async def test_an_agent_runs_as_the_user_of_its_name_and_cannot_read_what_is_another_one_s(
-    api: Api, shared: Path
+    api: Api, agents: Agents, shared: Path
 ) -> None:
     python = shutil.which("python3", path="/usr/bin:/bin")
     if python is None:
@@ -136,12 +153,6 @@ async def test_an_agent_runs_as_the_user_of_its_name_and_cannot_read_what_is_ano
 def other_groups(process: psutil.Process) -> list[str]:
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return next(line.split()[1:] for line in lines if line.startswith("Groups:"))
-
-
-def agents() -> list[psutil.Process]:
-    """The agents of a gateway in this process. The process that forks gateways is a child, too, and is left out."""
-    found = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
-    return [child for child in found if "tests.prefork" not in child.cmdline()]
 
 
 @pytest.mark.anyio
