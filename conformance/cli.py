@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from .options import options
+from .core.output import outlived
+from .options import ReportPath, options
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -31,13 +32,19 @@ def _tell_version(context: click.Context, _: click.Parameter, asked: bool) -> No
     context.exit()
 
 
-@click.group(context_settings=CONTEXT)
+class _Suite(click.Group):
+    def main(self, *args: Any, **extra: Any) -> Any:
+        with outlived():
+            return super().main(*args, **extra)
+
+
+@click.group(cls=_Suite, context_settings=CONTEXT)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_tell_version, help="Show it.")
 def main() -> None:
     """Judge any agent or client of the Agent Client Protocol, as a black box.
 
-    Exit code: 0 if no MUST failed, 1 if one did, 2 if something could not be run, 3 if the suite itself failed, 130
-    after Ctrl-C.
+    Exit code: 0 if no MUST failed, 1 if one did, 2 if something could not be run or written, 3 if the suite itself
+    failed, 130 after Ctrl-C.
     """
 
 
@@ -91,7 +98,7 @@ def client(**arguments: Any) -> None:
 )
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=ReportPath(),
     help="Where to write the profile; without it, on standard output.",
 )
 @click.option("--prompt", "prompts", multiple=True, metavar="TEXT", help="A further prompt to try. Repeatable.")

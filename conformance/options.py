@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -21,9 +22,23 @@ TIMEOUT = 10.0
 """Seconds for a whole case, where nothing else is asked for."""
 
 
+class ReportPath(click.Path):
+    """A file that is written at the end, which is refused at once if there is no folder for it."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See click.Path."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not path.parent.is_dir():
+            self.fail(f"cannot write {path}: there is no folder {path.parent}", param, ctx)
+        return path
+
+
 def options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that `agent` and `client` share: which cases, how long, and where the reports go."""
-    path = click.Path(dir_okay=False, path_type=Path)
+    path = ReportPath()
     for option in (
         click.option(
             "--protocol",

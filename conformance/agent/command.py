@@ -85,7 +85,10 @@ def init(
     if output is None:
         click.echo(text, nl=False)
     else:
-        output.write_text(text, "utf-8")
+        try:
+            output.write_text(text, "utf-8")
+        except OSError as error:
+            raise click.UsageError(f"cannot write {output}: {error.strerror}") from error
     if missing := [name for name in profiles.SITUATIONS if name not in watched.situations]:
         width = max(map(len, missing))
         lines = [f"  {name:{width}}  a turn that {profiles.SITUATIONS[name]}" for name in missing]
