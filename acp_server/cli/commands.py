@@ -96,7 +96,12 @@ def schema(directory: str, check: bool) -> int:
     """Write the protocol's types as JSON Schema into DIRECTORY (`protocol_schemas` without one)."""
     from acp_server.schema import export
 
-    return export.main(["--check", directory] if check else [directory])
+    try:
+        return export.main(["--check", directory] if check else [directory])
+    except OSError as error:
+        if error.filename is None:  # standard output
+            raise
+        raise UsageError(f"cannot {'read' if check else 'write'} {error.filename}: {error.strerror}") from None
 
 
 @commands.command()

@@ -1,5 +1,6 @@
 """The commands, and what is said of a wrong command line."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -120,3 +121,11 @@ def test_a_chat_that_looks_at_the_options_of_serve_leaves_them_as_they_are(
     assert main(["chat", "-p", "hi", str(agent), "extra", "words"]) == 2
     assert main(["serve", "-h"]) == 0
     assert capsys.readouterr().out.startswith("Usage: acp-server serve ")
+
+
+def test_schema_files_that_cannot_be_written_are_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["schema", str(tmp_path / "file" / "x")]) == 2
+    assert re.fullmatch(r"acp-server: cannot write .*: Not a directory\n", capsys.readouterr().err)
