@@ -237,6 +237,8 @@ def test_ctrl_c_before_there_is_a_turn_leaves(chats: Prefork) -> None:
     [
         (["--json"], "--json goes with -p or --sessions"),
         (["--yes", "--deny"], "--yes and --deny exclude each other"),
+        (["--continue", "--resume", "x"], "--continue and --resume exclude each other"),
+        (["--resume", "x", "--continue"], "--continue and --resume exclude each other"),
         (["-p", "hello", "--sessions"], "-p and --sessions exclude each other"),
     ],
 )

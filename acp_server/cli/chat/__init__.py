@@ -121,6 +121,8 @@ def chat(
     with _mistakes_as_json() if as_json else nullcontext():
         if yes and deny:
             raise UsageError("--yes and --deny exclude each other")
+        if last and resume is not None:
+            raise UsageError("--continue and --resume exclude each other")
         if prompt is not None and sessions:
             raise UsageError("-p and --sessions exclude each other")
         answer: Answer = "yes" if yes else "no" if deny else "ask"
