@@ -1,8 +1,17 @@
-"""`python -m acp_server`, where the console script is not installed."""
+"""The program: the console script `acp-server`, and `python -m acp_server`, where that is not installed."""
 
 import sys
 
-from acp_server.cli import main
+
+def main() -> int:
+    """Run the command line; its exit code. Ctrl-C ends it with 130, also while its modules are loaded."""
+    try:
+        from acp_server.cli import main
+
+        return main()
+    except KeyboardInterrupt:
+        return 130
+
 
 if __name__ == "__main__":
     sys.exit(main())

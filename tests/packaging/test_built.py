@@ -27,7 +27,7 @@ def test_the_wheel_has_every_file_of_the_package_and_its_console_script(wheel: z
     assert {name.split("/")[0] for name in names} - {"acp_server", "conformance"} == {"acp_server-0.1.0.dist-info"}
     scripts = ConfigParser()
     scripts.read_string(wheel.read("acp_server-0.1.0.dist-info/entry_points.txt").decode())
-    assert scripts["console_scripts"]["acp-server"] == "acp_server.cli:main"
+    assert scripts["console_scripts"]["acp-server"] == "acp_server.__main__:main"
 
 
 def test_the_sdist_has_what_a_build_needs_and_no_tests(tmp_path: Path) -> None:
