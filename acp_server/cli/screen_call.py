@@ -40,7 +40,8 @@ _MOST_CALLS: Final = 500
 """That are remembered, so that an update says only what has changed."""
 
 _OUTCOMES: Final = ("rejected", "cancelled")
-"""What `_meta.outcome` tells of a call that the protocol can only say `failed` of."""
+"""What `_meta` tells of a call that version 1 of the protocol can only say `failed` of: an agent in `outcome`, and a
+client of ours, of what came in version 2, in `acp_server.status`."""
 
 _KEPT: Final = 250
 """Lines at either end of what a command writes that are kept at least."""
@@ -112,7 +113,8 @@ class ShownCall:
         self.title = update.title or self.title
         if update.status:
             self.status = update.status
-            self._outcome = (update.meta or {}).get("outcome")
+            meta = update.meta or {}
+            self._outcome = meta.get("outcome", meta.get("acp_server.status"))
         self.arguments = self.arguments if update.raw_input is None else update.raw_input
         self.place = place_of(update.locations) or self.place
         self.contents = self.contents if update.content is None else update.content

@@ -103,6 +103,8 @@ def test_a_tool_call_has_a_line_for_each_status(written: list[str]) -> None:
     [
         ({"outcome": "rejected"}, "rejected", "yellow"),
         ({"outcome": "cancelled"}, "cancelled", "yellow"),
+        ({"acp_server.status": "cancelled"}, "cancelled", "yellow"),
+        ({"outcome": "rejected", "acp_server.status": "cancelled"}, "rejected", "yellow"),
         ({"outcome": "odd"}, "failed", "red"),
         ({"outcome": {}}, "failed", "red"),
         ({}, "failed", "red"),
