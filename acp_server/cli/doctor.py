@@ -1,12 +1,11 @@
 """`acp-server doctor`: says in words what would go wrong with an agent in an editor or in the ACP registry.
 
 The agent is started as they start it, and what is found is said at once, line by line (`Examination`). It is asked in
-plain JSON (`RawAgent`): a client of the library would hide what it forgives.
+plain JSON (`acp_server.cli.raw_agent`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -17,12 +16,12 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
 import anyio
-import anyio.abc
 import click
 
 from acp_server.agent.process import Signals
+from acp_server.cli.raw_agent import RawAgent, Silent, short
 from acp_server.cli.screen import Screen, use_standard_output
-from acp_server.cli.target import AgentCommand, agent_command, not_started
+from acp_server.cli.target import COMMAND, AgentCommand, agent_command, not_started
 from acp_server.errors import AUTH_REQUIRED, UsageError
 from acp_server.processes import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
@@ -83,6 +82,8 @@ class Examination:
         self.faults = 0
         self.agent_info: dict[str, Any] = {}
         """What the agent says of itself: `agentInfo` of its answer to `initialize`."""
+        self._session_can: dict[str, Any] = {}
+        """`sessionCapabilities` of that answer."""
         self._command = command
         self._timeout = timeout
         self._screen = screen
@@ -167,9 +168,11 @@ class Examination:
         else:
             self._note("no agentInfo: users do not see which agent and version they have")
         can = cast("dict[str, Any]", info.get("agentCapabilities") or {})
+        found = can.get("sessionCapabilities")
+        self._session_can = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
         if not can.get("loadSession"):
             self._note("no loadSession: editors cannot open a conversation again")
-        elif "list" not in (can.get("sessionCapabilities") or {}):
+        elif "list" not in self._session_can:
             self._note("no session/list: editors cannot show which conversations there are")
 
     async def _session(self, peer: RawAgent, home: str) -> None:
@@ -185,6 +188,22 @@ class Examination:
         result = answer.get("result")
         good = isinstance(result, dict) and isinstance(cast("dict[str, Any]", result).get("sessionId"), str)
         self._check(good, "session/new opens a session" if good else f"session/new: {short(error or result)}", "")
+
+        if good:
+            await self._forget(peer, cast("dict[str, Any]", result)["sessionId"])
+
+    async def _forget(self, peer: RawAgent, session: str) -> None:
+        """Leave nothing of the examination among the agent's sessions, if it can be asked for that."""
+        way = next((way for way in ("delete", "close") if self._session_can.get(way) is not None), None)
+        if way is None:
+            return
+        try:
+            answer = await peer.ask(f"session/{way}", {"sessionId": session})
+        except Silent as silent:
+            self._bad(f"session/{way}: {silent}")
+            return
+        if "error" in answer:
+            self._note(f"session/{way}: the session of this examination is left: {short(answer['error'])}")
 
     async def _end(self, peer: RawAgent) -> None:
         """An editor that quits closes the input, and kills nothing on some systems."""
@@ -213,7 +232,10 @@ class Examination:
 
     def _say_folder(self) -> None:
         """Files that are named by relative paths are not found, though a shell in this folder starts the agent."""
-        if files := [word for word in self._command.words[1:] if not os.path.isabs(word) and os.path.exists(word)]:
+        # What is served by a command of ours is a module there, or has its whole path.
+        first = len(COMMAND) + 1 if self._command.is_served_here else 1
+        words = self._command.words[first:]
+        if files := [word for word in words if not os.path.isabs(word) and os.path.exists(word)]:
             self._note(f"it is started in another folder, as editors do it: {files[0]} needs its whole path")
 
     def _check(self, good: bool, what: str, why_not: str) -> None:
@@ -271,78 +293,3 @@ _INITIALIZE: Final[dict[str, Any]] = {
         "_meta": {"terminal_output": True, "terminal-auth": True},
     },
 }
-
-
-_LONGEST_LINE: Final = 1 << 24
-
-
-class Silent(Exception):
-    """There is no answer; the text says what there is instead."""
-
-
-class RawAgent:
-    """A process that is asked one thing at a time."""
-
-    def __init__(self, process: anyio.abc.Process, timeout: float) -> None:
-        self.process = process
-        self._timeout = timeout
-        self._rest = b""
-        self._said = ""
-        self._asked = 0
-
-    async def listen(self) -> None:
-        """Keep the end of what the agent writes to standard error."""
-        assert self.process.stderr is not None
-        async for data in self.process.stderr:
-            self._said = (self._said + data.decode(errors="replace"))[-2_000:]
-
-    async def ask(self, method: str, params: Any) -> dict[str, Any]:
-        """Ask the agent: its answer as it came. Raises Silent if there is no answer."""
-        self._asked += 1
-        request = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
-        assert self.process.stdin is not None
-        try:
-            with anyio.fail_after(self._timeout):
-                await self.process.stdin.send(json.dumps(request).encode() + b"\n")
-                while True:
-                    answer = _message(await self._line())
-                    if answer.get("id") == self._asked and "method" not in answer:
-                        return answer
-        except TimeoutError:
-            raise Silent(self._with_last_words(f"no answer within {self._timeout:g} s")) from None
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
-            raise Silent(await self._died()) from None
-
-    async def _line(self) -> bytes:
-        assert self.process.stdout is not None
-        while b"\n" not in self._rest:
-            if len(self._rest) > _LONGEST_LINE:
-                raise Silent("standard output has a line without an end")
-            self._rest += await self.process.stdout.receive()
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line
-
-    async def _died(self) -> str:
-        with anyio.move_on_after(1):
-            await self.process.wait()
-        code = self.process.returncode
-        return self._with_last_words("it closed its output" if code is None else f"it ended with status {code}")
-
-    def _with_last_words(self, what: str) -> str:
-        return f"{what}; it said: {self._said.strip()}" if self._said.strip() else what
-
-
-def _message(line: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise Silent(f"standard output has a line that is not a message: {short(line.decode(errors='replace'))}")
-    return cast("dict[str, Any]", value)
-
-
-def short(value: Any) -> str:
-    """`value` as text, cut."""
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 200 else f"{text[:200]} ..."

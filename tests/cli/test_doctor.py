@@ -168,3 +168,54 @@ def test_a_signal_that_ends_the_doctor_ends_the_agent_and_leaves_no_folder(tmp_p
     assert (process.returncode, out, err.strip()) == (128 + number, b"", b"")
     assert not examined_one.is_running() or examined_one.status() == psutil.STATUS_ZOMBIE
     assert not list(place.iterdir())
+
+
+def test_a_file_of_the_command_that_serves_the_agent_is_not_taken_for_one_of_the_user_s(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in a checkout of this project.
+    (tmp_path / "acp_server").mkdir()
+    (tmp_path / "wrong.py").write_text("from acp_server import Agent\nagent = = 1\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor", "wrong.py"]) == 1
+    said = capsys.readouterr().out
+    assert "SyntaxError" in said
+    assert "whole path" not in said
+
+
+def test_a_program_that_says_everything_back_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    echo = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+    assert main(["doctor", sys.executable, "-c", echo]) == 1
+    assert "FAULT initialize: it says our own messages back" in capsys.readouterr().out
+
+
+KEEPS = (
+    SOUND
+    + """
+INFO["agentCapabilities"]["sessionCapabilities"] |= {ways}
+good = answer
+def answer(message):
+    if message["method"].startswith("session/"):
+        open({log!r}, "a").write(message["method"] + " " + message["params"].get("sessionId", "") + "\\n")
+    return good(message)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("ways", "asked"),
+    [
+        ({"delete": {}, "close": {}}, "session/new \nsession/delete s\n"),
+        ({"close": {}}, "session/new \nsession/close s\n"),
+        ({}, "session/new \n"),
+    ],
+    ids=["delete", "close", "neither"],
+)
+def test_the_examination_leaves_no_session_where_the_agent_can_forget_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ways: dict[str, object], asked: str
+) -> None:
+    log = tmp_path / "log"
+    source = KEEPS.replace("{ways}", repr(ways)).replace("{log!r}", repr(str(log)))
+    code, said = examined(tmp_path, source + RUN, capsys)
+    assert code == 0, said
+    assert log.read_text() == asked

@@ -1,0 +1,88 @@
+"""An agent that is asked in plain JSON, one thing at a time: a client of the library would hide what it forgives.
+
+It is started and ended elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, cast
+
+import anyio
+import anyio.abc
+
+_LONGEST_LINE: Final = 1 << 24
+
+
+class Silent(Exception):
+    """There is no answer; the text says what there is instead."""
+
+
+class RawAgent:
+    """A process that is asked one thing at a time."""
+
+    def __init__(self, process: anyio.abc.Process, timeout: float) -> None:
+        self.process = process
+        self._timeout = timeout
+        self._rest = b""
+        self._said = ""
+        self._asked = 0
+
+    async def listen(self) -> None:
+        """Keep the end of what the agent writes to standard error."""
+        assert self.process.stderr is not None
+        async for data in self.process.stderr:
+            self._said = (self._said + data.decode(errors="replace"))[-2_000:]
+
+    async def ask(self, method: str, params: Any) -> dict[str, Any]:
+        """Ask the agent: its answer as it came. Raises Silent if there is no answer."""
+        self._asked += 1
+        request = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
+        assert self.process.stdin is not None
+        try:
+            with anyio.fail_after(self._timeout):
+                await self.process.stdin.send(json.dumps(request).encode() + b"\n")
+                while True:
+                    answer = _message(await self._line())
+                    if answer == request:
+                        raise Silent("it says our own messages back, as `cat` does: it is not an agent")
+                    if answer.get("id") == self._asked and "method" not in answer:
+                        return answer
+        except TimeoutError:
+            raise Silent(self._with_last_words(f"no answer within {self._timeout:g} s")) from None
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            raise Silent(await self._died()) from None
+
+    async def _line(self) -> bytes:
+        assert self.process.stdout is not None
+        while b"\n" not in self._rest:
+            if len(self._rest) > _LONGEST_LINE:
+                raise Silent("standard output has a line without an end")
+            self._rest += await self.process.stdout.receive()
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    async def _died(self) -> str:
+        with anyio.move_on_after(1):
+            await self.process.wait()
+        code = self.process.returncode
+        return self._with_last_words("it closed its output" if code is None else f"it ended with status {code}")
+
+    def _with_last_words(self, what: str) -> str:
+        return f"{what}; it said: {self._said.strip()}" if self._said.strip() else what
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise Silent(f"standard output has a line that is not a message: {short(line.decode(errors='replace'))}")
+    return cast("dict[str, Any]", value)
+
+
+def short(value: Any) -> str:
+    """`value` as text, cut."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 200 else f"{text[:200]} ..."
