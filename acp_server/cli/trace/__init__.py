@@ -96,7 +96,7 @@ def _show(conversation: Conversation, found: list[Anomaly], full: bool) -> None:
     width = None if full else shutil.get_terminal_size(_ELSEWHERE).columns
     for row in rows(conversation, found):
         rest = one_line(row.rest)
-        if width is not None and len(row.text) + 2 + len(rest) > width:
+        if width is not None and not row.whole and len(row.text) + 2 + len(rest) > width:
             rest = rest[: max(0, width - len(row.text) - 5)] + "..."
         style: dict[str, Any] = {"fg": row.colour} if row.colour else {}
         screen.line(row.text, f"  {rest}" if rest else "", **style)
@@ -115,11 +115,12 @@ _COLOURS: Final[dict[Mark, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line. `rest` is what may be cut off."""
+    """One line. `rest` is what may be cut off, unless it is to be shown whole."""
 
     text: str
     rest: str = ""
     colour: str | None = None
+    whole: bool = False
 
 
 def rows(conversation: Conversation, found: Sequence[Anomaly]) -> Iterator[Row]:
@@ -129,4 +130,4 @@ def rows(conversation: Conversation, found: Sequence[Anomaly]) -> Iterator[Row]:
         yield Row(text, message.rest, _COLOURS.get(message.mark))
     for anomaly in found:
         t = conversation.messages[anomaly.message].t
-        yield Row(f"{t:9.3f} !!! {anomaly.what}: {anomaly.span.title}", anomaly.why, "red")
+        yield Row(f"{t:9.3f} !!! {anomaly.what}: {anomaly.span.title}", anomaly.why, "red", whole=True)

@@ -91,6 +91,7 @@ def test_what_is_wrong_comes_last() -> None:
         "    0.000 !!! never answered: #0 fs/read_text_file",
         "#0 fs/read_text_file has no answer in the recording",
         "red",
+        whole=True,
     )
 
 
@@ -167,6 +168,16 @@ def test_lines_are_cut_to_the_width_unless_they_are_wanted_in_full(
     assert second == "    1.000 --> short  {}"
     assert main(["trace", "--full", file]) == 0
     assert "x" * 100 in capsys.readouterr().out
+
+
+def test_what_is_wrong_is_never_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    talk = Recording()
+    talk.prompt(1)
+    assert main(["trace", str(talk.write(tmp_path / "ill"))]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].endswith(" has no answer in the recording")
 
 
 def test_what_a_message_contains_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
