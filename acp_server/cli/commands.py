@@ -309,7 +309,7 @@ def _value(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         table = cast("dict[str, Any]", value)
         if "=" not in str(param.metavar):
             raise TypeError("it is not a table")
-        value = [f"{key}={_text(each)}" for key, each in table.items()]
+        value = [f"{key}={_text(each, f'{key}: ')}" for key, each in table.items()]
     elif param.multiple:
         if not isinstance(value, list):
             raise TypeError("it has to be a list")
@@ -323,7 +323,7 @@ def _value(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, where: str = "") -> str:
     if not isinstance(value, str):
-        raise TypeError("it has to be a text")
+        raise TypeError(f"{where}it has to be a text")
     return value

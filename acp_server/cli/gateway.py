@@ -42,6 +42,8 @@ class _Store(click.Path):
         """See click.ParamType."""
         if isinstance(value, str) and value.startswith(("postgresql://", "postgres://")):
             return value
+        if isinstance(value, str) and re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", value):
+            self.fail(f"{value!r} is neither a file nor a database that is known: postgresql://...", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -230,6 +232,8 @@ def _settings(given: Mapping[str, Any]) -> GatewaySettings:
             raise UsageError(f"--allow-origin {origin!r}: expected one like https://example.org, with no path")
     if given["agent_users"] is not None and not given["isolate"]:
         raise UsageError("--agent-users is for the agents of each name of tokens: give --isolate too")
+    if given["node_url"] is not None and not isinstance(given["store"], str):
+        raise UsageError("--node-url is for gateways with one database: give --store postgresql://...")
     bots, agent = _bots(given["bots"]), given["agent"]
     cwd = os.path.abspath(given["cwd"])
     return GatewaySettings(

@@ -47,6 +47,7 @@ def test_a_file_gives_what_the_command_line_would(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("porf = 1", "'porf' is not an option"),
+        ("[bots]\n1 = 'true'\na = 1", "bots: a: it has to be a text"),
         ("[limits]\nchat = 1", "'limits.chat' is not an option"),
         ("chats = 1", "'chats' is not an option"),
         ("check = true", "'check' is not an option"),
@@ -124,3 +125,25 @@ def test_what_an_agent_says_of_itself_steers_no_terminal_and_forges_no_line_of_a
     assert all(line.startswith("    ") for line in more)
     assert "good" in "".join(more) + said
     assert all(line.isprintable() for line in [said, *more])
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--store", "mysql://x"], "neither a file nor a database that is known: postgresql://..."),
+        (
+            ["--node-url", "http://here:1"],
+            "--node-url is for gateways with one database: give --store postgresql://...",
+        ),
+        (["--node-url", "http://here:1", "--store", "file"], "--node-url is for gateways with one database"),
+    ],
+)
+def test_a_database_that_is_not_known_or_missing_is_refused(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gateway", *words]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_node_with_a_database_may_say_where_it_is() -> None:
+    assert _settings(given("--node-url", "http://here:1", "--store", "postgresql://x")).store == "postgresql://x"
