@@ -137,6 +137,13 @@ def test_the_exit_status_says_what_happened(chat: Chat, prompt: str, agent: str,
     assert "Traceback" not in done.stderr or prompt == "error"
 
 
+@pytest.mark.parametrize(("name", "hint"), [("locked", True), ("never", False)])
+def test_who_has_to_log_in_first_is_told_where_if_there_is_a_way(chat: Chat, name: str, hint: bool) -> None:
+    done = chat("-p", "hello", TALKER.replace(":agent", f":{name}"))
+    assert done.returncode == 5
+    assert ("start the chat without -p: it asks how to log in\n" in done.stderr) is hint
+
+
 def test_an_error_is_an_object_too(chat: Chat) -> None:
     (error,) = lines(chat("--json", "-p", "hi", "tests.cli.talker:locked"))
     assert error == {"type": "error", "message": "Authentication required (-32000)", "code": -32000}

@@ -17,7 +17,7 @@ from acp_server.cli.chat.user import Interrupts
 from acp_server.cli.screen import Screen
 from acp_server.client import LocalTerminals, RemoteAgent, RemoteTurn, allow_once, reject_once
 from acp_server.client.handlers import PermissionAnswer
-from acp_server.errors import AcpError
+from acp_server.errors import AcpError, AuthRequired
 from acp_server.schema import PermissionOption, RequestPermissionRequest
 
 
@@ -78,6 +78,8 @@ class OneShot:
         except AcpError as error:
             self._over(of_error(error))
             self._report.error(opening.without_last_words(error))
+            if isinstance(error, AuthRequired) and self._agent is not None and opening.ways_to_log_in(self._agent):
+                self._report.complain("acp-server: start the chat without -p: it asks how to log in")
 
     def _over(self, status: Exit) -> None:
         self._exit = Exit.CANCELLED if self._stops else status

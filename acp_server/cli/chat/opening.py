@@ -121,12 +121,17 @@ async def initialized(agent: RemoteAgent, wishes: Wishes) -> str:
     return "an agent without a name" if who is None else f"{who.title or who.name} {who.version}"
 
 
+def ways_to_log_in(agent: RemoteAgent) -> list[AuthMethodAgent]:
+    """The methods by which the agent itself logs the user in."""
+    methods = [] if agent.info is None else agent.info.auth_methods
+    return [method for method in methods if isinstance(method, AuthMethodAgent)]
+
+
 async def logged_in(
     agent: RemoteAgent, choose: Callable[[Sequence[str]], Awaitable[int | None]], error: AuthRequired
 ) -> None:
     """Have the agent log in by the method that the user chooses. Raises `error` if there is none."""
-    assert agent.info is not None
-    methods = [method for method in agent.info.auth_methods if isinstance(method, AuthMethodAgent)]
+    methods = ways_to_log_in(agent)
     chosen = await choose([method.name for method in methods]) if methods else None
     if chosen is None:
         raise error
