@@ -6,9 +6,10 @@ counts is made, with `Connection.limits`. Nothing is enforced here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
+from acp_server.errors import UsageError
 from acp_server.tasks.grace import DEFAULT_GRACE
 from acp_server.wire.batch import BATCH_BYTES
 from acp_server.wire.framing import DEFAULT_LINE_LIMIT
@@ -22,7 +23,8 @@ def _limit(default: Any, unit: Unit) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The bounds of a connection. `docs/limits.md` says what the peer gets at each of them.
+    """The bounds of a connection. `docs/limits.md` says what the peer gets at each of them. Raises UsageError for
+    anything but numbers from 0 on: whole ones, save for seconds.
 
     line (bytes): the longest message that is read.
     batches (bytes): the answers in batches that wait for a slow member.
@@ -81,6 +83,17 @@ class Limits:
     """Content (diffs, images ...) that is shown of one tool call; and output that waits to be shown. The last of it."""
     locations: int = _limit(1000, "number")
     """Places in files that are shown of one tool call: the last ones."""
+
+    def __post_init__(self) -> None:
+        """Raises UsageError, see the class."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if (type(value) is int and value >= 0) or (value is None and each.default is None):
+                continue
+            if each.metadata["unit"] != "seconds":
+                raise UsageError(f"Limits({each.name}=...) is a whole number from 0 on, and not {value!r}")
+            if not (isinstance(value, float) and value >= 0):
+                raise UsageError(f"Limits({each.name}=...) is a number of seconds from 0 on, and not {value!r}")
 
     @property
     def closing(self) -> float:
