@@ -70,6 +70,10 @@ def _known(kind: Any) -> str:
     raise UsageError(f"there is no kind of tool {kind!r}; {hint}")
 
 
+def _is_time(seconds: Any) -> bool:
+    return isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0
+
+
 class Tool(Generic[F]):
     """One tool. Calling it calls the function itself.
 
@@ -112,8 +116,14 @@ class Tool(Generic[F]):
     ) -> None:
         if not callable(function):
             raise UsageError(f"a tool is a function, not {type(function).__name__}")
-        if approval_timeout is not None and approval_timeout <= 0:
-            raise UsageError("approval_timeout must be more than 0 seconds")
+        if not (isinstance(approval, bool) or callable(approval)):
+            raise UsageError(f"approval is True, False, or a function that says what is asked, not {approval!r}")
+        switches = {"auto_approve": auto_approve, "asks_each_time": asks_each_time, "needs_editor": needs_editor}
+        for option, on in switches.items():
+            if not isinstance(on, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise UsageError(f"{option} is True or False, and not {on!r}")
+        if approval_timeout is not None and not _is_time(approval_timeout):
+            raise UsageError(f"approval_timeout must be more than 0 seconds, and not {approval_timeout!r}")
         if auto_approve and asks_each_time:
             raise UsageError("a tool that asks each time is not approved automatically")
         self.function: Final = function
