@@ -178,9 +178,16 @@ class Session:
         await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
-        """Offer slash commands to the client (ACP, Slash Commands); they replace those offered before."""
+        """Offer slash commands to the client (ACP, Slash Commands); they replace those offered before. Raises
+        UsageError for a name that is there twice, and for one with the slash, which clients put before it."""
         from acp_server.schema.updates import AvailableCommandsUpdate
 
+        names = [command.name for command in commands]
+        for name in names:
+            if not name or name.startswith("/"):
+                raise UsageError(f"a command has a name without the slash: {name.lstrip('/') or 'go'!r}, not {name!r}")
+            if names.count(name) > 1:
+                raise UsageError(f"there are two commands with the name {name!r}")
         await self.update(AvailableCommandsUpdate(available_commands=list(commands)))
 
     # -- its turns
