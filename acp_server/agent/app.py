@@ -138,8 +138,9 @@ class Agent:
         handlers.offer_tool_cancel(self._definition, self.find_session)
         return function
 
-    def method(self, name: str) -> Callable[[F], F]:
-        """Register a method of your own (ACP, Extensibility: names begin with `_`), or replace one of the protocol's.
+    def method(self, name: str, *, replace: bool = False) -> Callable[[F], F]:
+        """Register a method of your own (ACP, Extensibility: names begin with `_`). Raises UsageError for the name of
+        one of the protocol's, unless you `replace` that for every client, whose version says which form it expects.
 
         The function takes a `Call` and the method's parameters by name, checked against their annotations. It may offer
         `call.partial(...)` results for the case of a cancel; without one a cancelled request is answered -32800.
@@ -148,8 +149,9 @@ class Agent:
         it returns is the answer. If it takes longer than `Limits.grace` the request is answered without it, and what it
         still returns is dropped. At most 40 such functions run at once in one event loop; more wait their turn.
         """
-
         values.check_method(name)
+        if not replace:
+            values.check_own_method(name)
 
         def register(function: F) -> F:
             self._add_method(name, Route(handlers.method_handler(function)))
@@ -164,7 +166,6 @@ class Agent:
         quick. Notifications that the protocol acts on itself are acted on first, in any case. Nothing is ever answered;
         parameters that do not fit are logged, and so is what the handler raises.
         """
-
         values.check_method(name)
 
         def register(function: F) -> F:
@@ -219,8 +220,10 @@ class Agent:
         handlers.offer_tool_cancel(self._definition, self.find_session)
 
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
-        """Add a method table written for jsonrpcserver's async dispatcher: functions returning `Success` or `Error`."""
+        """Add a method table written for jsonrpcserver's async dispatcher: functions returning `Success` or `Error`.
+        Raises UsageError for the names of the protocol's methods."""
         for name, function in methods.items():
+            values.check_own_method(name)
             self._add_method(name, Route(foreign=function))
 
     # -- what the user can set
@@ -228,7 +231,7 @@ class Agent:
     def modes(self, *modes: SessionMode) -> None:
         """Offer modes (ACP, Session Modes); the first is where a session starts. A session handler may change what its
         session offers (`Session.settings`)."""
-        self._definition.modes.extend(values.modes_of(modes))
+        self._definition.modes.extend(values.modes_of(modes, self._definition.modes))
 
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
@@ -240,7 +243,7 @@ class Agent:
         """Offer config options (ACP, Session Config Options) with their defaults: `schema.SessionConfigSelect` and
         `SessionConfigBoolean`. Boolean ones are shown only to clients that support them; for others they have their
         defaults."""
-        self._definition.config_options.extend(values.options_of(options))
+        self._definition.config_options.extend(values.options_of(options, self._definition.config_options))
 
     def set_config_option(self, function: F) -> F:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
@@ -281,12 +284,9 @@ class Agent:
     ) -> None:
         """Offer a login that the client runs in an interactive terminal, by starting this program once more with `args`
         and `env` added (ACP, Terminal authentication); exit status 0 means success. Told only to clients that can."""
-        method = values.described({"type": "terminal", "id": id, "name": name}, description)
-        if args:
-            method["args"] = list(args)
-        if env:
-            method["env"] = dict(env)
-        self._definition.auth_methods.append(method)
+        method: dict[str, Any] = {"type": "terminal", "id": id, "name": name}
+        method |= ({"args": list(args)} if args else {}) | ({"env": dict(env)} if env else {})
+        self._definition.auth_methods.append(values.described(method, description))
 
     def logout(self, function: F) -> F:
         """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""

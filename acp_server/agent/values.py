@@ -28,10 +28,24 @@ def check_texts(name: Any, version: Any, title: Any) -> None:
 
 
 def check_method(name: Any) -> None:
-    """Raise UsageError unless a method can have this name."""
+    """Raise UsageError unless a method or a notification can have this name."""
     if not isinstance(name, str) or not name:
         given = "a function" if callable(name) else repr(name)
         raise UsageError(f'expected the name of a method, as in @agent.method("_mine"), got {given}')
+
+
+def check_own_method(name: str) -> None:
+    """Raise UsageError if the name is that of a method of the protocol, in any version of it."""
+    if name.startswith("_"):
+        return  # the protocol has none of those, nor ever will
+    from acp_server.schema.methods import METHODS
+    from acp_server.schema.v2.methods import METHODS as METHODS_V2
+
+    if name in METHODS or name in METHODS_V2:
+        raise UsageError(
+            f"{name} is a method of the protocol: give yours a name that begins with _, or say replace=True if yours "
+            "is to answer it for every client, in the protocol's form"
+        )
 
 
 def having(what: str, value: T, *methods: str) -> T:
@@ -58,23 +72,39 @@ def several(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
     raise UsageError(f"{what} must be a list of {'strings' if kind is str else 'numbers'}, and not {given!r}")
 
 
-def modes_of(values: tuple[SessionMode, ...]) -> tuple[SessionMode, ...]:
-    """`values`. Raises UsageError for anything that is not a mode."""
+def modes_of(values: tuple[SessionMode, ...], before: list[SessionMode]) -> tuple[SessionMode, ...]:
+    """`values`. Raises UsageError for anything that is not a mode, and for one whose id another has, here or among
+    those of `before`."""
     if values:
         from acp_server.schema.config_options import SessionMode
 
         _check_each(values, SessionMode, "a mode is a SessionMode")
+        _check_ids("modes", [mode.id for mode in (*before, *values)])
     return values
 
 
-def options_of(values: tuple[Option, ...]) -> tuple[Option, ...]:
-    """`values`. Raises UsageError for anything that is not a config option."""
+def options_of(values: tuple[Option, ...], before: list[Option]) -> tuple[Option, ...]:
+    """The same for config options, whose default has to be one of their values."""
     if values:
         from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect
+        from acp_server.session.settings import choices
 
         kinds = (SessionConfigSelect, SessionConfigBoolean)
         _check_each(values, kinds, "a config option is a SessionConfigSelect or a SessionConfigBoolean")
+        _check_ids("config options", [option.id for option in (*before, *values)])
+        for option in values:
+            given = choices(option)
+            if option.current_value not in given:
+                listed = ", ".join(map(repr, given)) or "none"
+                wrong = f"the current_value {option.current_value!r} of the config option {option.id!r}"
+                raise UsageError(f"{wrong} is not one of its values; there are: {listed}")
     return values
+
+
+def _check_ids(what: str, ids: list[str]) -> None:
+    twice = next((id for id in ids if ids.count(id) > 1), None)
+    if twice is not None:
+        raise UsageError(f"there are two {what} with the id {twice!r}; a client could not tell them apart")
 
 
 def described(method: dict[str, Any], description: str | None) -> dict[str, Any]:

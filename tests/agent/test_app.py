@@ -101,13 +101,13 @@ async def test_hooks_may_be_plain_async_or_callable_objects() -> None:
         assert order == ["plain", "object", "async"]
 
 
-async def test_a_method_of_ones_own_takes_the_place_of_the_protocols() -> None:
+async def test_a_method_of_ones_own_can_take_the_place_of_the_protocols() -> None:
     agent = Agent("replaces")
 
     @agent.prompt
     async def prompt(turn: Turn) -> None: ...
 
-    @agent.method("session/list")
+    @agent.method("session/list", replace=True)
     async def listing(call: Call, cwd: str | None = None) -> Any:
         return {"sessions": [], "mine": cwd}
 

@@ -8,6 +8,9 @@ import pytest
 
 from acp_server import Agent, MemoryStore, SessionApprovals
 from acp_server.errors import UsageError
+from acp_server.schema import SessionConfigBoolean, SessionConfigSelect, SessionConfigSelectOption, SessionMode
+from acp_server.schema.methods import METHODS
+from acp_server.schema.v2.methods import METHODS as METHODS_V2
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,46 @@ def test_what_is_no_mode_and_no_option_is_refused_when_it_is_offered() -> None:
         Agent("a").modes(wrong)
     with pytest.raises(UsageError, match=r"a config option is a SessionConfigSelect or .+, and not 'ask'"):
         Agent("a").config_options(wrong)
+
+
+SMALL = [SessionConfigSelectOption(value="small", name="Small"), SessionConfigSelectOption(value="big", name="Big")]
+MODEL = SessionConfigSelect(id="model", name="Model", current_value="small", options=SMALL)
+LOUD = SessionConfigBoolean(id="model", name="Loud", current_value=False)
+
+
+def test_a_config_option_whose_default_is_none_of_its_values_is_refused() -> None:
+    huge = SessionConfigSelect(id="m", name="M", current_value="huge", options=SMALL)
+    words = "the current_value 'huge' of the config option 'm' is not one of its values; there are: 'small', 'big'"
+    with pytest.raises(UsageError, match=words):
+        Agent("a").config_options(huge)
+    empty = SessionConfigSelect(id="m", name="M", current_value="huge", options=[])
+    with pytest.raises(UsageError, match="there are: none"):
+        Agent("a").config_options(empty)
+
+
+def test_two_modes_or_two_options_with_one_id_are_refused_also_one_after_the_other() -> None:
+    agent = Agent("a")
+    agent.config_options(MODEL)
+    with pytest.raises(UsageError, match="there are two config options with the id 'model'"):
+        agent.config_options(LOUD)
+    with pytest.raises(UsageError, match="there are two config options with the id 'model'"):
+        Agent("b").config_options(LOUD, MODEL)
+    ask = SessionMode(id="ask", name="Ask")
+    with pytest.raises(UsageError, match="there are two modes with the id 'ask'; a client could not tell them apart"):
+        agent.modes(ask, ask)
+    agent.modes(ask)
+    with pytest.raises(UsageError, match="there are two modes"):
+        agent.modes(ask)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS.keys() | METHODS_V2.keys()))
+def test_a_method_of_the_protocol_is_not_replaced_by_accident(name: str) -> None:
+    agent = Agent("a")
+    with pytest.raises(UsageError, match=r"is a method of the protocol: .+ begins with _, or say replace=True"):
+        agent.method(name)
+    with pytest.raises(UsageError, match="is a method of the protocol"):
+        agent.mount({name: lambda: None})  # pyright: ignore[reportArgumentType]
+    agent.method(name, replace=True)
 
 
 @pytest.mark.parametrize("decorator", ["method", "notification"])
