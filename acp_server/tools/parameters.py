@@ -13,13 +13,26 @@ from collections import abc
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, Union, cast, get_args, get_origin, get_type_hints
+from types import GenericAlias, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from acp_server.errors import InvalidParams, UsageError
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import PydanticUserError, TypeAdapter
     from pydantic_core import SchemaValidator
 
 _PLAIN: Final = frozenset({*(object, str, int, float, bool, bytes, type(None)), *(list, dict, tuple, set, frozenset)})
@@ -52,7 +65,7 @@ def is_plain(annotation: Any, inside: tuple[type[Any], ...] = ()) -> bool:
 def _is_plain_class(annotation: type[Any], inside: tuple[type[Any], ...]) -> bool:
     if annotation in _PLAIN or annotation in inside or annotation.__module__ in _HOMES:
         return True
-    if any(name.startswith("__pydantic") or name == "__get_pydantic_core_schema__" for name in dir(annotation)):
+    if _is_known_to_pydantic(annotation):
         return False
     if issubclass(annotation, Enum):
         return True
@@ -63,6 +76,28 @@ def _is_plain_class(annotation: type[Any], inside: tuple[type[Any], ...]) -> boo
     except Exception:
         return False  # pydantic may know more, or say what is wrong
     return all(is_plain(field, (*inside, annotation)) for field in fields.values())
+
+
+def _is_known_to_pydantic(annotation: type[Any]) -> bool:
+    return any(name.startswith("__pydantic") or name == "__get_pydantic_core_schema__" for name in dir(annotation))
+
+
+def _strangers(annotation: Any) -> Iterator[type[Any]]:
+    """The classes in a type of which JSON may have no values, as far as that is seen without pydantic."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Literal or origin is Annotated:
+        return
+    for arg in args:
+        yield from _strangers(arg)
+    if origin is None and isinstance(annotation, type) and not _is_plain_class(cast("type[Any]", annotation), ()):
+        made = cast("type[Any]", annotation)
+        has_form = is_typeddict(made) or dataclasses.is_dataclass(made) or issubclass(made, (str, int, float, tuple))
+        if not (has_form or _is_known_to_pydantic(annotation)):
+            yield made
+
+
+_OF_THE_CALL: Final = {"Turn": "turn", "Session": "session", "Client": "client", "Editor": "editor"}
+"""Classes of ours that a tool has by its call."""
 
 
 CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
@@ -119,7 +154,7 @@ class Parameters:
         try:
             schema = self._adapter.json_schema()
         except PydanticUserError as error:
-            raise UsageError(f"{name_of(self._function)}: {error.message}") from error
+            raise self._no_form(error) from error
         schema.pop("title", None)
         for parameter in cast("dict[str, Any]", schema.get("properties", {})).values():
             # Made of the name, which is there already.
@@ -171,16 +206,64 @@ class Parameters:
         try:
             return TypeAdapter(shape)
         except PydanticUserError as error:
-            raise UsageError(f"{name_of(self._function)}: {error.message}") from error
+            raise self._no_form(error) from error
+
+    def _no_form(self, error: PydanticUserError) -> UsageError:
+        """What to say of a type that has no schema: which parameter's it is, too."""
+        taken = self._taken
+        wrong = next((each for each in taken if not _has_schema(annotation_of(self._function, each))), None)
+        where = "" if wrong is None else f"the parameter {wrong.name}: "
+        return UsageError(f"{name_of(self._function)}: {where}{error.message}")
 
     EXTRA = "ignore"
     """What is done with names that the function does not have."""
 
 
 class StrictParameters(Parameters):
-    """The same where a name that the function does not have is a mistake: a model has made it up."""
+    """The same for a tool, whose arguments a model writes: a name that the function does not have was made up. A type
+    without a form in JSON is refused, at registration if it is known by then."""
 
     EXTRA = "forbid"
+
+    def __init__(self, function: Callable[..., Any], skip: Callable[[inspect.Parameter], bool]) -> None:
+        super().__init__(function, skip)
+        self._unknown: list[inspect.Parameter] = []
+        for parameter in self._taken:
+            if parameter.name == "self" and parameter.annotation is inspect.Parameter.empty:
+                name = name_of(function)
+                raise UsageError(f"{name} needs its object: register the method of one, agent.tool({name.lower()})")
+            try:
+                annotation = annotation_of(function, parameter)
+            except Exception:
+                self._unknown.append(parameter)  # it may still be defined, below the function
+                continue
+            self._check_form(parameter, annotation)
+
+    def check_types(self) -> None:
+        """See `Parameters.check_types`."""
+        for parameter in self._unknown:
+            self._check_form(parameter, annotation_of(self._function, parameter))
+
+    def _check_form(self, parameter: inspect.Parameter, annotation: Any) -> None:
+        for stranger in _strangers(annotation):
+            place = _OF_THE_CALL.get(stranger.__name__) if stranger.__module__.startswith("acp_server.") else None
+            if place is None and _has_schema(stranger):
+                continue
+            cure = f"call.{place} of a parameter `call: ToolContext`" if place else "a type that JSON can express"
+            problem = f"no model can write the {stranger.__name__} that the parameter {parameter.name} takes"
+            raise UsageError(f"{name_of(self._function)}: {problem}; use {cure} instead")
+
+
+def _has_schema(annotation: Any) -> bool:
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter
+
+    # Inside of another type, as a parameter is: a model by itself has a config of its own.
+    inside: Any = GenericAlias(list, (annotation,))
+    try:
+        TypeAdapter[Any](inside, config=ConfigDict(arbitrary_types_allowed=True)).json_schema()
+    except PydanticUserError:
+        return False
+    return True
 
 
 def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
