@@ -17,6 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from acp_server.errors import EncodeError, InvalidParams, UsageError
 from acp_server.safe_text import problems_of
+from acp_server.schema.content import TextContent
 from acp_server.tasks.generators import drain
 from acp_server.tasks.threads import in_loop
 from acp_server.tools.parameters import jsonable
@@ -48,6 +49,8 @@ class Output:
         elif _is_content(value):
             pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
             self.content = [as_content(piece) for piece in pieces]
+            texts = [text for piece in self.content if (text := _text_in(piece)) is not None]
+            self.message = "\n".join(texts) if texts else None
         elif value is not None:
             try:
                 raw = _expressed(value)
@@ -68,6 +71,12 @@ def _is_content(value: Any) -> bool:
 
     pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
     return any(isinstance(piece, Record) and hasattr(piece, "type") for piece in pieces)
+
+
+def _text_in(piece: Any) -> str | None:
+    """The text of text content, which a model is told."""
+    block = getattr(piece, "content", piece)
+    return block.text if isinstance(block, TextContent) else None
 
 
 def snapshot(value: Any) -> Any:
@@ -112,6 +121,8 @@ class Pieces:
         self._updates = updates
         self._is_over = is_over
         self._said: list[str] = []
+        self._apart = False
+        """Whether what was said last is a block of its own."""
         self._pause_at = 0.0
 
     async def stream(self, generator: AsyncGenerator[Any]) -> Output:
@@ -143,8 +154,16 @@ class Pieces:
 
     def _show(self, piece: Any) -> None:
         if isinstance(piece, str):
-            self._said.append(piece)
+            self._say(piece, apart=False)
+        elif (text := _text_in(piece)) is not None:
+            self._say(text, apart=True)
         self._context.progress(piece)
+
+    def _say(self, text: str, *, apart: bool) -> None:
+        if (apart or self._apart) and self._said and not self._said[-1].endswith("\n"):
+            self._said.append("\n")
+        self._said.append(text)
+        self._apart = apart
 
     @property
     def _is_due(self) -> bool:

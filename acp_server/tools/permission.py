@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import anyio
 
-from acp_server.errors import ConnectionClosed, ToolFailed
+from acp_server.errors import CapabilityMissing, ConnectionClosed, RpcError, ToolFailed
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, PermissionOption, ToolCallUpdate
 from acp_server.session.session import Session
@@ -85,14 +85,15 @@ class Permission:
 
     async def prepare(self, arguments: Mapping[str, Any], title: str, raw: Any) -> None:
         """Make the question. `raw`: the arguments as the model wrote them, as far as JSON can express them. Raises
-        ToolFailed if the request function fails: then the user cannot be asked."""
+        ToolFailed if the request function fails, or what it raises of our errors: then the user cannot be asked."""
         tool = self._tool
         if not callable(tool.approval):
             self._word(unexplained(title, raw), title, raw)
             return
         try:
             self._word(await self._requested(tool.approval, arguments), title, raw)
-        except (ToolFailed, ConnectionClosed):
+        except (ToolFailed, RpcError, CapabilityMissing, ConnectionClosed):
+            # The model is told of these as if the tool itself had raised them.
             raise
         except Exception as error:
             logger.exception("the approval request of %s failed, so it is not run", tool.name)
@@ -108,8 +109,8 @@ class Permission:
             asked = await ask(**passed)
         else:
             asked = await Threads.current().run(f"the approval request of {tool.name}", lambda: ask(**passed))
-            if inspect.isawaitable(asked):
-                asked = await asked
+        while inspect.isawaitable(asked):
+            asked = await asked
         if isinstance(asked, str):
             asked = Approval(asked)
         if not isinstance(asked, Approval):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 
-from acp_server.errors import ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
+from acp_server.errors import CapabilityMissing, ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import report_cancelled
 from acp_server.session.turn import LiveTurn
 from acp_server.store.records import ToolResult
@@ -170,7 +170,8 @@ class Execution(Job):
             value = tool.function(**arguments)
         else:
             value = await self._threads.run(tool.name, plainly)
-        if inspect.isawaitable(value):
+        while inspect.isawaitable(value):
+            # More than once where an async function returns what another one has to do.
             value = await value
         if yields_async(value):
             value = await pieces.stream(value)
@@ -216,6 +217,10 @@ class Execution(Job):
             words = f"The arguments do not fit: {problems_in(self._unfit)}"
         elif isinstance(error, RpcError):
             words = str(error.message) or _FAILED
+        elif isinstance(error, CapabilityMissing):
+            # Nothing else would tell the user why, and the model that it need not try again.
+            logger.warning("the tool %r failed: %s", self._tool.name, error)
+            words = f"The client cannot do what the tool needs: {error}"
         elif isinstance(error, ConnectionClosed):
             words = "The client is gone."
         else:

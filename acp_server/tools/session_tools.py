@@ -16,6 +16,7 @@ import anyio.lowlevel
 from acp_server.errors import UsageError
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause
+from acp_server.tools.parameters import name_of
 from acp_server.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class SessionTools:
         from acp_server.tools.runner import Execution
 
         if not isinstance(tool, (Tool, str)):
+            if callable(tool):
+                raise UsageError(f"{name_of(tool)} is not a tool of this agent: make it one, with @agent.tool")
             raise UsageError(f"a tool is called by its name, not by a {type(tool).__name__}")
         if id is not None and not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"the id of a tool call is text, not {type(id).__name__}")

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from acp_server.errors import SessionClosed, TurnEnded
+from acp_server.errors import SessionClosed, TurnEnded, UsageError
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, Diff, Terminal, ToolCall, ToolCallLocation, ToolCallProgress
 from acp_server.session.turn import Turn
@@ -276,9 +276,14 @@ class View:
 
 
 def as_content(piece: Any) -> ToolCallContent:
-    """Content of a tool call from what tools hand over: text, a content block, a `Diff`, a `Terminal`."""
+    """Content of a tool call from what tools hand over: text, a content block, a `Diff`, a `Terminal`. Raises
+    UsageError for anything else."""
     if isinstance(piece, str):
         return Content(content=TextContent(text=piece))
     if isinstance(piece, (Content, Diff, Terminal)):
         return piece
-    return Content(content=piece)
+    try:
+        return Content(content=piece)
+    except ValueError:
+        kind = type(piece).__name__
+        raise UsageError(f"a tool cannot show {kind}; expected text, content, a Diff or a Terminal") from None

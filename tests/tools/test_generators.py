@@ -164,7 +164,8 @@ async def test_a_plain_generators_text_is_shown_as_it_comes_and_is_the_result() 
         go_on.set()
         assert await editor.answer(prompt) == END_TURN
         assert text(shown(editor)[-1]) == ["a picture", "one two"]
-    assert (results[0].status, results[0].message, results[0].value) == ("completed", "one two", "one two")
+    assert (results[0].status, results[0].message) == ("completed", "one \na picture\ntwo")
+    assert results[0].value == results[0].message
     assert threads != [threading.get_ident()]
 
 

@@ -147,7 +147,7 @@ async def test_a_generators_text_is_shown_as_it_comes_and_is_the_result() -> Non
         go_on.set()
         assert await editor.answer(prompt) == END_TURN
         assert text(shown(editor)[-1]) == ["a picture", "one two"]
-    assert results[0].message == "one two"
+    assert results[0].message == "one \na picture\ntwo"
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
