@@ -19,7 +19,7 @@ from acp_server.peer.stream import Stream
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.routes import AgentSide
 from acp_server.session.state import not_found
-from acp_server.tools.tool import OfArguments, P, Q, Tool, Toolbox, ToolKind
+from acp_server.tools.tool import OfArguments, P, Q, Tool, Toolbox, ToolKind, made_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +94,7 @@ class Agent:
 
     # -- what the agent does
 
+    @values.bare
     def prompt(self, function: F) -> F:
         """Register what answers a user's message: an async generator or async function of one `Turn` (ACP, Prompt
         Turn).
@@ -112,6 +113,7 @@ class Agent:
         self._definition.prompt = handlers.behind_servers(handler) if self._connects else handler
         return function
 
+    @values.bare
     def steer(self, function: F) -> F:
         """Register what takes a message of the user's into the turn that runs: a function of the `Turn` and the
         `Message`, which hands it to whatever works on the turn. When it has returned, the message is part of the
@@ -123,6 +125,7 @@ class Agent:
         self._definition.steer = handlers.as_async(function, "steering handler", "turn", "message")
         return function
 
+    @values.bare
     def session(self, function: F) -> F:
         """Register a function of one `Session` that prepares each new, loaded or resumed one before the client may use
         it. There may be several; they are called in order.
@@ -206,7 +209,7 @@ class Agent:
         """
 
         def register(function: F) -> Tool[F]:
-            tool = Tool(function, **options)
+            tool = made_tool(function, options)
             self.add_tool(tool)
             return tool
 
@@ -215,8 +218,7 @@ class Agent:
     def add_tool(self, tool: Tool[Any]) -> None:
         """Register a tool that was made elsewhere. Raises UsageError if there is one of the same name."""
         self.tools.add(tool)
-        definition = self._definition
-        definition.auto_approve = definition.auto_approve or (bool(tool.approval) and tool.auto_approve)
+        self._definition.auto_approve |= bool(tool.approval) and tool.auto_approve
         handlers.offer_tool_cancel(self._definition, self.find_session)
 
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
@@ -233,6 +235,7 @@ class Agent:
         session offers (`Session.settings`)."""
         self._definition.modes.extend(values.modes_of(modes, self._definition.modes))
 
+    @values.bare
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
         raises, nothing changes. It need not be there: `Session.mode` tells the mode at any time."""
@@ -245,6 +248,7 @@ class Agent:
         defaults."""
         self._definition.config_options.extend(values.options_of(options, self._definition.config_options))
 
+    @values.bare
     def set_config_option(self, function: F) -> F:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
         raises, nothing changes. It need not be there: `Session.config` tells the value at any time."""
@@ -288,6 +292,7 @@ class Agent:
         method |= ({"args": list(args)} if args else {}) | ({"env": dict(env)} if env else {})
         self._definition.auth_methods.append(values.described(method, description))
 
+    @values.bare
     def logout(self, function: F) -> F:
         """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""
         self._definition.logout = handlers.as_async(function, "logout handler", "call")
@@ -300,7 +305,7 @@ class Agent:
         that has a parameter of an unknown type."""
         self.tools.check_types()
         side = AgentSide(self._definition)
-        connection = side.connect(stream, limits)
+        connection = side.connect(stream, values.limits_of(limits))
         self._sides[connection] = side
 
         async def forget() -> None:

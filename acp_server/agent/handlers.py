@@ -63,7 +63,12 @@ def session_handler(function: Callable[..., Any]) -> SessionHandler:
             value = await session.enter(_held(made))
             if value is not None:
                 session.data = value
+        elif made is not None and not warned:
+            warned.append(True)
+            what = f"the session handler {name_of(function)} returned a {type(made).__name__}, which has no effect"
+            logger.warning("%s: yield it, or set session.data", what)
 
+    warned: list[bool] = []
     prepare.__qualname__ = name_of(function)
     return prepare
 

@@ -24,6 +24,7 @@ from acp_server.agent.ending import Children, Deadline, Ending, exit_now, outlas
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
 from acp_server.agent.process import Signals, StandardIO
+from acp_server.agent.values import limits_of
 from acp_server.errors import UsageError
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
@@ -73,7 +74,7 @@ async def serve_stdio(agent: Servable, *, limits: Limits | None = None, record: 
     0: the client is gone. 1: reading or writing failed. 128 + the signal's number. A handler's SystemExit has its own.
     Raises UsageError if standard input or output is closed, or `record` cannot be written.
     """
-    limits = limits or Limits()
+    limits = limits_of(limits)
     ending = Ending(limits)
     signals = Signals(ending.alarm)
     with StandardIO() as standard_io, UnblockedLog():
@@ -105,6 +106,7 @@ def run(
 
     In a program that is only loaded (see `capture_run`) nothing is served, and it raises SystemExit.
     """
+    limits = None if limits is None else limits_of(limits)
     if (load := _captured.get()) is not None:
         load.stop(agent, backend=backend, limits=limits, record=record)
     backend = backend or "asyncio"
@@ -112,6 +114,7 @@ def run(
         raise UsageError(f"there is no backend {backend!r}: asyncio and trio are supported")
     if backend == "trio" and importlib.util.find_spec("trio") is None:
         raise UsageError("the backend trio is not installed: pip install 'acp-server[trio]'")
+    _check_no_loop()
     standard_io = standard_io or StandardIO()
     # For good: what is logged at the very end does not wait either.
     log = UnblockedLog()
@@ -156,6 +159,17 @@ def run(
         ending.through(code)
     outlast(code)
     return code
+
+
+def _check_no_loop() -> None:
+    import sniffio
+
+    try:
+        sniffio.current_async_library()
+    except sniffio.AsyncLibraryNotFoundError:
+        return
+    instead = "await serve_stdio(agent), or serve(agent, stream)"
+    raise UsageError(f"agent.run() makes an event loop of its own, and one runs here: {instead} instead")
 
 
 class _Program:

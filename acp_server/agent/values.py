@@ -6,16 +6,19 @@ Nothing is imported for it that an author's program has not imported by then. Wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from acp_server.errors import UsageError
+from acp_server.peer.limits import Limits
 
 if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.settings import Option
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Callable[..., Any])
 
 
 def check_texts(name: Any, version: Any, title: Any) -> None:
@@ -46,6 +49,26 @@ def check_own_method(name: str) -> None:
             f"{name} is a method of the protocol: give yours a name that begins with _, or say replace=True if yours "
             "is to answer it for every client, in the protocol's form"
         )
+
+
+def bare(register: M) -> M:
+    """A decorator that takes nothing but the function. Raises UsageError where it is called without one."""
+
+    @wraps(register)
+    def checked(agent: Any, *args: Any, **options: Any) -> Any:
+        if not args:
+            name = register.__name__
+            raise UsageError(f"@agent.{name} takes nothing but its function: write it without parentheses")
+        return register(agent, *args, **options)
+
+    return cast("M", checked)
+
+
+def limits_of(limits: Limits | None) -> Limits:
+    """`limits`, or the default ones. Raises UsageError for anything else."""
+    if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"limits are Limits(...), and not {limits!r}")
+    return limits or Limits()
 
 
 def having(what: str, value: T, *methods: str) -> T:

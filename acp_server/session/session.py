@@ -133,7 +133,8 @@ class Session:
         return self.settings.mode
 
     def config(self, config_id: str) -> str | bool | None:
-        """The current value of a config option (ACP, Session Config Options); None if there is no such option."""
+        """The current value of a config option (ACP, Session Config Options); None if there is no such option: sessions
+        may differ in theirs, and what asks may be shared by agents."""
         return self.settings.value(config_id)
 
     # -- what the agent tells the client outside of a turn

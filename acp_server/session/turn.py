@@ -185,8 +185,10 @@ class Turn(TurnUpdates):
             raise UsageError(f"a turn has {_NOTES} pairs of meta data at most")
         for key, value in notes.items():
             if not (_fits(key, _LONGEST_KEY) and _fits(value, _LONGEST_VALUE)):
+                given = f"a {type(key).__name__} with a {type(value).__name__}"
                 raise UsageError(
-                    f"meta data has keys of 1 to {_LONGEST_KEY} characters and values of 1 to {_LONGEST_VALUE}"
+                    f"meta data is text, keys of 1 to {_LONGEST_KEY} characters and values of 1 to {_LONGEST_VALUE}; "
+                    f"this is {given}"
                 )
         self.record.meta_data = dict(notes)
 

@@ -17,7 +17,7 @@ from acp_server.errors import UsageError
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause
 from acp_server.tools.parameters import name_of
-from acp_server.tools.tool import Tool
+from acp_server.tools.tool import Tool, made_tool
 
 if TYPE_CHECKING:
     from acp_server.session.session import Session
@@ -96,7 +96,7 @@ class SessionTools:
                 raise UsageError(f"{tool.name} is a tool already, and has its own options")
             made = cast("Tool[Any]", tool)
         else:
-            made = Tool(tool, **options)
+            made = made_tool(tool, options)
         if made.name in self:
             raise UsageError(f"there are two tools named {made.name}")
         self._own[made.name] = made

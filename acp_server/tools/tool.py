@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, get_args
 
 from acp_server.errors import UsageError
 from acp_server.tools.parameters import RULE, StrictParameters, annotation_of, is_name, name_of
@@ -181,6 +181,19 @@ class Tool(Generic[F]):
     def read(self, arguments: Any) -> dict[str, Any]:
         """Arguments from a model, checked. Raises InvalidParams, whose data lists each problem."""
         return self._parameters.read(arguments)
+
+
+def made_tool(function: F, options: dict[str, Any]) -> Tool[F]:
+    """A tool with these options. Raises UsageError for an option that tools do not have, and as `Tool`."""
+    known = list(cast("Any", Tool).__init__.__kwdefaults__)
+    unknown = next((option for option in options if option not in known), None)
+    if unknown is not None:
+        import difflib
+
+        near = difflib.get_close_matches(unknown, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+        raise UsageError(f"a tool has no option {unknown!r}; {hint}")
+    return Tool(function, **options)
 
 
 def context_parameter(function: Callable[..., Any]) -> str | None:
