@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 
 from acp_server.client.handlers import AskPermission, Handlers
-from acp_server.errors import InternalError, InvalidParams, UsageError
+from acp_server.errors import InternalError, InvalidParams, MethodNotFound, UsageError
 from acp_server.peer.call import Call, Follower, Handler, Notice, NoticeHandler, Register, Route, Routes
 from acp_server.peer.peer import Peer
 from acp_server.schema import PermissionOption, RequestPermissionRequest, RequestPermissionResponse
@@ -44,7 +44,7 @@ def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHan
             params = questions.translate(params, f"permission-{call.request.id}")
         return await questions.answer(call, read(RequestPermissionRequest, params))
 
-    requests: dict[str, Handler] = {"session/request_permission": permission}
+    requests: dict[str, Handler] = {"session/request_permission": permission, "initialize": _sent_back}
     answers: dict[str, _Answer | None] = {
         "fs/read_text_file": getattr(handlers.files, "read_text_file", None),
         "fs/write_text_file": getattr(handlers.files, "write_text_file", None),
@@ -70,6 +70,11 @@ def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHan
     for name, act in handlers.notifications.items():
         routes.on_notice(name, Notice(_raw_notice(act)))
     return routes
+
+
+async def _sent_back(_call: Call) -> None:
+    # A program like `cat` sends this back as well, and so it is what `initialize` raises.
+    raise MethodNotFound("The program sends back what it is sent, so it is not an agent")
 
 
 def _typed(name: str, answer: _Answer) -> Handler:

@@ -6,8 +6,16 @@ import anyio
 import pytest
 
 from acp_server import __version__
-from acp_server.client import Handlers, LocalFiles, LocalReader, LocalTerminals, RemoteAgent, UnsupportedVersion
-from acp_server.errors import CapabilityMissing, MalformedResponse, RequestTimeout
+from acp_server.client import (
+    Handlers,
+    LocalFiles,
+    LocalReader,
+    LocalTerminals,
+    RemoteAgent,
+    UnsupportedVersion,
+    connect_agent,
+)
+from acp_server.errors import CapabilityMissing, MalformedResponse, MethodNotFound, RequestTimeout
 from acp_server.schema import (
     ClientCapabilities,
     ClientSessionCapabilities,
@@ -17,6 +25,7 @@ from acp_server.schema import (
     McpServerHttp,
     NoticeCapabilities,
 )
+from acp_server.testing import memory_pair
 from tests.client.talking import SESSION, talking
 
 pytestmark = pytest.mark.anyio
@@ -176,3 +185,18 @@ async def test_requests_may_be_in_flight_together_and_are_answered_in_any_order(
             for name in ("_c", "_a", "_b"):
                 await peer.respond(requests[name], name.upper())
         assert results == {"_a": "_A", "_b": "_B", "_c": "_C"}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_program_that_sends_back_what_it_is_sent_is_named_as_that(version: Any) -> None:
+    here, there = memory_pair()
+
+    async def echo() -> None:
+        while data := await there.receive():
+            await there.send(data)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(echo)
+        async with connect_agent(here) as agent:
+            with pytest.raises(MethodNotFound, match="sends back what it is sent, so it is not an agent"):
+                await agent.initialize(version=version)
