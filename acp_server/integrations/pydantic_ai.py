@@ -244,14 +244,17 @@ class SessionToolset:
 
 
 def _told(result: ToolResult, library: Any) -> Any:
+    value: Any = result.value if result.ok else None
+    shown = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
+    if any(getattr(piece, "type", "") in _MEDIA for piece in shown):
+        return [_piece(piece, library) for piece in shown]
     if result.message is not None:
         return cut(result.message)
-    if result.status != "completed":
-        return "It was cancelled."
-    value: Any = result.value
-    shown = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
-    pieces = [_piece(piece, library) for piece in shown]
-    return pieces if any(pieces) else "It is done."
+    return "It is done." if result.ok else "It was cancelled."
+
+
+_MEDIA: Final = ("image", "audio")
+"""Content that is more to a model than its text."""
 
 
 def _piece(piece: Any, library: Any) -> Any:
@@ -259,6 +262,6 @@ def _piece(piece: Any, library: Any) -> Any:
     if isinstance(piece, str):
         return cut(piece)
     kind = getattr(piece, "type", "")
-    if kind in ("image", "audio"):
+    if kind in _MEDIA:
         return library.BinaryContent(data=base64.b64decode(piece.data), media_type=piece.mime_type)
     return cut(piece.text) if kind == "text" else ""
