@@ -51,7 +51,7 @@ class SessionStore(Protocol):
         ...
 
     async def delete(self, session_id: str) -> None:
-        """Forget the session. No error if there is none."""
+        """Forget the session. No effect if the store does not have it."""
         ...
 
 
