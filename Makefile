@@ -78,16 +78,17 @@ docs: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict $(ARGS)
 	@! grep -rl --include='*.html' '<p>```' build/site || { echo "docs: these pages have blocks that are not shown as code" >&2; exit 1; }
 
+# The suite has a copy of its own: it is a distribution by itself.
 schema: $(READY)
-	@$(BIN)/acp-server schema $(ARGS)
+	@$(BIN)/acp-server schema $(ARGS) protocol_schemas conformance/acp_conformance/core/schemas
 
 conformance: $(READY)
-	@$(BIN)/python -m conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory
-	@$(BIN)/python -m conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory --backend trio
+	@$(BIN)/python -m acp_conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory
+	@$(BIN)/python -m acp_conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory --backend trio
 
 # The suite as one file, for people who have an interpreter and nothing else.
 one-file: $(READY)
-	@$(BIN)/python packaging/acp-conformance/one_file/build.py build/acp-conformance.pyz
+	@$(BIN)/python conformance/one_file/build.py build/acp-conformance.pyz
 
 coverage: $(READY) $(NODE_READY)
 	@$(BIN)/coverage erase
@@ -125,7 +126,7 @@ clean:
 	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODES:package-lock.json=node_modules) $(ACPX)
 
 # pip takes half of a minute. It is what remains where uv does not find the index that pip is told of.
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml conformance/pyproject.toml
 	@set -eu; python=; \
 	for name in $(CANDIDATES); do \
 		if "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then python=$$name; break; fi; \
@@ -137,8 +138,8 @@ $(READY): requirements.lock pyproject.toml
 	install='$(UV)'; \
 	$(PIP) --no-deps --require-hashes -r $(VENV)/uv.txt && $$install --require-hashes -r requirements.lock \
 		|| { install='$(PIP)'; $$install --require-hashes -r requirements.lock; }; \
-	$$install --no-deps --no-build-isolation -e .; \
-	$(BIN)/python -m compileall -q acp_server
+	$$install --no-deps --no-build-isolation -e . -e ./conformance; \
+	$(BIN)/python -m compileall -q acp_server conformance/acp_conformance
 	@touch $@
 
 %/node_modules/.ready: %/package-lock.json

@@ -119,7 +119,7 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 if not TYPE_CHECKING:  # To type checkers the imports above say the same.
     __all__ = [*_MODULE_OF]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:

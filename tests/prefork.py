@@ -169,8 +169,8 @@ class Prefork:
     async def start(
         self, command: Sequence[str], *, env: Mapping[str, str], grace: float = 1.0, cwd: str | None = None
     ) -> AsyncIterator[Any]:
-        """Stands in for `conformance.core.process.spawn`."""
-        from conformance.core.process import Process, ended_with
+        """Stands in for `acp_conformance.core.process.spawn`."""
+        from acp_conformance.core.process import Process, ended_with
 
         process = Process(cast("subprocess.Popen[bytes]", self.popen(command, env={**os.environ, **env}, cwd=cwd)))
         async with ended_with(process, grace):

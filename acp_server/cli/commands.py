@@ -90,14 +90,14 @@ def commands() -> None:
 
 
 @commands.command()
-@click.argument("directory", type=click.Path(file_okay=False), default="protocol_schemas")
+@click.argument("directories", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(file_okay=False))
 @click.option("--check", is_flag=True, help="Write nothing; fail if a file is stale.")
-def schema(directory: str, check: bool) -> int:
-    """Write the protocol's types as JSON Schema into DIRECTORY (`protocol_schemas` without one)."""
+def schema(directories: tuple[str, ...], check: bool) -> int:
+    """Write the protocol's types as JSON Schema into each DIRECTORY (`protocol_schemas` without one)."""
     from acp_server.schema import export
 
     try:
-        return export.main(["--check", directory] if check else [directory])
+        return export.main([*(["--check"] if check else []), *(directories or ("protocol_schemas",))])
     except OSError as error:
         if error.filename is None:  # standard output
             raise

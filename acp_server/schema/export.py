@@ -1,6 +1,6 @@
 """Writes the types of this package as JSON Schema 2020-12, for validators that are not Python.
 
-    python -m acp_server.schema.export [--check] DIRECTORY
+    python -m acp_server.schema.export [--check] DIRECTORY...
 
 Each version of the protocol has a folder. `DIRECTORY/v1/schema.json` has every type under `$defs`; as a whole it
 describes any one message. `DIRECTORY/v1/methods.json` names the types of the parameters and the result of each
@@ -271,12 +271,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Exit status 1 if `--check` finds a stale file, which it names on standard error."""
     parser = argparse.ArgumentParser(prog="python -m acp_server.schema.export", description="Write the JSON Schemas.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is stale")
-    parser.add_argument("directory", type=Path, help="where the files are, such as protocol_schemas")
+    parser.add_argument("directories", type=Path, nargs="+", help="where the files are, such as protocol_schemas")
     options = parser.parse_args(arguments)
     if not options.check:
-        write(options.directory)
+        for directory in options.directories:
+            write(directory)
         return 0
-    found = stale(options.directory)
+    found = [path for directory in options.directories for path in stale(directory)]
     for path in found:
         sys.stderr.write(f"stale: {path}\n")
     return 1 if found else 0

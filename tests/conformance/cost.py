@@ -7,7 +7,7 @@ import atexit
 import resource
 import sys
 
-from conformance.cli import main
+from acp_conformance.cli import main
 
 
 def tell() -> None:

@@ -12,17 +12,17 @@ from typing import Any, cast
 
 import anyio
 
+from acp_conformance.core.process import Process, Start
 from acp_server import Agent
 from acp_server.tasks.cause import Cause
 from acp_server.testing import FaultyStream, memory_pair
-from conformance.core.process import Process, Start
 
 NOT_IN_MEMORY = ("closing/*",)
 """The cases that are about the process."""
 
 
 class InMemory:
-    """A connection to one agent, with the face of a `conformance.core.process.Process`."""
+    """A connection to one agent, with the face of a `acp_conformance.core.process.Process`."""
 
     pid = 0
     stderr = ""
@@ -91,7 +91,7 @@ class InMemory:
 
 
 def starting(make: Callable[[], Agent]) -> Start:
-    """Stands in for `conformance.core.process.spawn`: each conversation has a fresh agent."""
+    """Stands in for `acp_conformance.core.process.spawn`: each conversation has a fresh agent."""
 
     @asynccontextmanager
     async def start(

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import anyio
 
-from conformance.core.process import Process, Start, ended_with
+from acp_conformance.core.process import Process, Start, ended_with
 
 NOT_IN_A_HOST = ("closing",)
 """The groups of cases that are about the process."""
@@ -59,7 +59,7 @@ class Hosted(Process):
 
 @contextmanager
 def node_host(folder: Path) -> Iterator[Start]:
-    """Stands in for `conformance.core.process.spawn`, for commands `node FILE`. `folder`: where its socket is to be."""
+    """Replaces `acp_conformance.core.process.spawn` for commands `node FILE`. `folder`: where its socket is."""
     path = str(folder / "host")
     numbers = itertools.count()
 

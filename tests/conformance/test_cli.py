@@ -13,10 +13,12 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from conformance.agent import cases as agent_cases
-from conformance.cli import main
-from conformance.core.process import MARK
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.cli import main
+from acp_conformance.core.process import MARK
 from tests.conformance.subjects import HOSTILE, command
+
+SUITE = (sys.executable, "-m", "acp_conformance")
 
 
 def invoke(*arguments: str) -> Result:
@@ -181,7 +183,7 @@ def test_a_run_that_is_interrupted_takes_its_agents_with_it_and_leaves_its_repor
     report = tmp_path / "run.json"
     # It answers nothing: the first verdict comes when that is certain.
     options = ["--json", str(report), "--case", "closing", "--case", "initialize", "--timeout", "2"]
-    arguments = [sys.executable, "-m", "conformance", "agent", *options, "--", *command("os.write(2, b'x');" + body)]
+    arguments = [*SUITE, "agent", *options, "--", *command("os.write(2, b'x');" + body)]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert process.stdout is not None

@@ -7,10 +7,10 @@ import anyio
 import psutil
 import pytest
 
-from conformance.agent import cases as agent_cases
-from conformance.agent.run import AgentRun
-from conformance.core.process import MARK
-from conformance.core.result import Run, Verdict
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.core.process import MARK
+from acp_conformance.core.result import Run, Verdict
 from tests.conformance.subjects import FLOODS_STDERR, HOSTILE, command
 
 SOME = ("initialize/answers", "envelope/long-line", "envelope/json-lines", "sessions/new", "closing/exits")

@@ -11,13 +11,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.agent import profile
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.core import tables
+from acp_conformance.core.result import Run, Verdict
+from acp_conformance.report.terminal import Terminal
 from acp_server import workspace
-from conformance.agent import cases as agent_cases
-from conformance.agent import profile
-from conformance.agent.run import AgentRun
-from conformance.core import tables
-from conformance.core.result import Run, Verdict
-from conformance.report.terminal import Terminal
 from tests.conformance.in_memory import NOT_IN_MEMORY, from_file, starting
 from tests.prefork import RUNTIME, Prefork, prefork
 

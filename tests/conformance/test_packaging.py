@@ -31,7 +31,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def judge(installed: Path, *command: str) -> subprocess.CompletedProcess[str]:
     # Dependencies come from this environment; the packages of the source tree do not: `-P` and another folder.
-    program = f"import sys; sys.path.insert(0, {str(installed)!r}); from conformance.cli import main; main()"
+    program = f"import sys; sys.path.insert(0, {str(installed)!r}); from acp_conformance.cli import main; main()"
     words = [sys.executable, "-P", "-c", program, "agent", "--case", "ids/zero", "--case", "schema/results"]
     return subprocess.run(
         [*words, "--", *command], cwd=installed, capture_output=True, text=True, timeout=60, check=False

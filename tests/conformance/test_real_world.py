@@ -22,14 +22,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from conformance.agent import cases as agent_cases
-from conformance.agent import profile
-from conformance.agent.profile import Profile
-from conformance.agent.run import AgentRun
-from conformance.agent.v2 import cases as v2_cases
-from conformance.core.case import Case
-from conformance.core.process import Start, spawn
-from conformance.core.result import CaseResult, Run, Verdict
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.agent import profile
+from acp_conformance.agent.profile import Profile
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.agent.v2 import cases as v2_cases
+from acp_conformance.core.case import Case
+from acp_conformance.core.process import Start, spawn
+from acp_conformance.core.result import CaseResult, Run, Verdict
 from tests.conformance.node_host import NOT_IN_A_HOST, node_host
 from tests.conformance.report import runs
 from tests.prefork import Prefork, prefork

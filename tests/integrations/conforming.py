@@ -3,12 +3,12 @@
 import sys
 from typing import Any
 
-from conformance.agent import cases as agent_cases
-from conformance.agent import profile
-from conformance.agent.profile import Profile, Situation
-from conformance.agent.run import AgentRun
-from conformance.core.result import Verdict
-from conformance.report.terminal import Terminal
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.agent import profile
+from acp_conformance.agent.profile import Profile, Situation
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.core.result import Verdict
+from acp_conformance.report.terminal import Terminal
 from tests.conformance.in_memory import NOT_IN_MEMORY, starting
 from tests.integrations import contract
 from tests.integrations.model_server import HANG, ModelServer, Refusal, model_server, tool_call

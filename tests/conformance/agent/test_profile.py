@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.agent.profile import INCLUDED, Situation, load
-from conformance.core.tables import ProfileError, names
+from acp_conformance.agent.profile import INCLUDED, Situation, load
+from acp_conformance.core.tables import ProfileError, names
 
 GOOD = """
 name = "mine"

@@ -13,13 +13,13 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from conformance.agent.cases import load
-from conformance.agent.run import AgentRun
-from conformance.agent.subject import Agent
-from conformance.core.case import CHOICE, MUST, SHOULD, Case, Registry, fail
-from conformance.core.process import Process
-from conformance.core.result import CaseResult, Run, Verdict
-from conformance.report.terminal import Terminal
+from acp_conformance.agent.cases import load
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.agent.subject import Agent
+from acp_conformance.core.case import CHOICE, MUST, SHOULD, Case, Registry, fail
+from acp_conformance.core.process import Process
+from acp_conformance.core.result import CaseResult, Run, Verdict
+from acp_conformance.report.terminal import Terminal
 from tests.conformance.fuzz.agent import Over, SmallAgent, error
 from tests.conformance.fuzz.agents import PROFILE, InMemory
 
@@ -256,7 +256,7 @@ def test_an_answer_after_the_suite_has_given_up_is_slow_and_breaks_no_rule() -> 
 
 def test_every_wait_follows_from_the_time_that_the_first_start_took(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(monotonic=iter(range(0, 10_000, 29)).__next__)
-    monkeypatch.setattr("conformance.agent.probe.time", clock)
+    monkeypatch.setattr("acp_conformance.agent.probe.time", clock)
     patience: list[tuple[float, float]] = []
 
     async def looks(agent: Agent) -> None:

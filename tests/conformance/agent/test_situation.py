@@ -8,13 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from conformance.agent import situation
-from conformance.agent.cases import load
-from conformance.agent.profile import SITUATIONS, Profile
-from conformance.agent.run import AgentRun
-from conformance.agent.subject import Agent
-from conformance.agent.v2 import cases as v2
-from conformance.core.result import CaseResult, Verdict
+from acp_conformance.agent import situation
+from acp_conformance.agent.cases import load
+from acp_conformance.agent.profile import SITUATIONS, Profile
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.agent.subject import Agent
+from acp_conformance.agent.v2 import cases as v2
+from acp_conformance.core.result import CaseResult, Verdict
 from tests.conformance.agent.test_run import BACKENDS, Started
 from tests.conformance.fuzz.agent import Over, SmallAgent, chunk, error, result
 from tests.conformance.fuzz.agents import PROFILE
@@ -115,7 +115,7 @@ def test_a_situation_is_tried_once_however_many_cases_need_it(monkeypatch: pytes
         tried.append(name)
         return await situation.missing(agent, name, version)
 
-    monkeypatch.setattr("conformance.agent.run.missing", missing)
+    monkeypatch.setattr("acp_conformance.agent.run.missing", missing)
     assert len(judge(Answers, "permission")) > 20
     assert tried == ["permission"]
 

@@ -13,15 +13,15 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
-from conformance.agent import profile
-from conformance.agent.cases import load
-from conformance.agent.launch import open_agent
-from conformance.agent.profile import Situation
-from conformance.agent.run import AgentRun
-from conformance.agent.watch import GREETING, UNKNOWN, Turn, Watched, as_toml, watch
-from conformance.cli import main
-from conformance.core.process import Process
-from conformance.core.result import Verdict
+from acp_conformance.agent import profile
+from acp_conformance.agent.cases import load
+from acp_conformance.agent.launch import open_agent
+from acp_conformance.agent.profile import Situation
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.agent.watch import GREETING, UNKNOWN, Turn, Watched, as_toml, watch
+from acp_conformance.cli import main
+from acp_conformance.core.process import Process
+from acp_conformance.core.result import Verdict
 from tests.conformance.fuzz.agent import SmallAgent, update
 from tests.conformance.fuzz.agents import InMemory
 

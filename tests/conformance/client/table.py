@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.client import cases, profile
-from conformance.client.pace import Pace
-from conformance.client.run import run
-from conformance.client.stage import Setting
-from conformance.core.process import Start, spawn
-from conformance.core.result import CaseResult
+from acp_conformance.client import cases, profile
+from acp_conformance.client.pace import Pace
+from acp_conformance.client.run import run
+from acp_conformance.client.stage import Setting
+from acp_conformance.core.process import Start, spawn
+from acp_conformance.core.result import CaseResult
 
 FOLDER = Path(__file__).parents[1] / "faulty_clients"
 

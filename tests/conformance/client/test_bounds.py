@@ -8,12 +8,12 @@ import anyio
 import psutil
 import pytest
 
-from conformance.client.pace import Pace
-from conformance.client.registry import client_cases
-from conformance.client.run import run
-from conformance.client.stage import Setting
-from conformance.core.case import Verdict
-from conformance.core.result import Run
+from acp_conformance.client.pace import Pace
+from acp_conformance.client.registry import client_cases
+from acp_conformance.client.run import run
+from acp_conformance.client.stage import Setting
+from acp_conformance.core.case import Verdict
+from acp_conformance.core.result import Run
 
 from .table import PROFILE, command, judged
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client import profile
-from conformance.core.case import Verdict
+from acp_conformance.client import profile
+from acp_conformance.core.case import Verdict
 from tests.prefork import RUNTIME, Prefork, prefork
 
 from .table import PLAYED, PROFILE, WHOLE_RUN, judged

@@ -1,4 +1,4 @@
-"""`python -m conformance client`: once as a process, and the rest by what that calls."""
+"""`python -m acp_conformance client`: once as a process, and the rest by what that calls."""
 
 import json
 import subprocess
@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from conformance.cli import main
+from acp_conformance.cli import main
 
 from .table import FOLDER
+
+SUITE = (sys.executable, "-m", "acp_conformance")
 
 
 def conformance(*arguments: str) -> Result:
@@ -20,7 +22,7 @@ def conformance(*arguments: str) -> Result:
 def test_a_run_is_shown_and_written_and_its_exit_code_is_that_of_the_run(tmp_path: Path) -> None:
     clean = [sys.executable, str(FOLDER), "clean", "--line={agent}"]
     done = subprocess.run(
-        [sys.executable, "-m", "conformance", "client", "--case", "ids", "--json", tmp_path / "run.json", "--", *clean],
+        [*SUITE, "client", "--case", "ids", "--json", tmp_path / "run.json", "--", *clean],
         capture_output=True,
         text=True,
         timeout=50,

@@ -11,10 +11,10 @@ from functools import partial
 import anyio
 import pytest
 
-from conformance.client.registry import client_cases
-from conformance.core.case import Level, Verdict
-from conformance.core.process import Start
-from conformance.core.result import CaseResult
+from acp_conformance.client.registry import client_cases
+from acp_conformance.core.case import Level, Verdict
+from acp_conformance.core.process import Start
+from acp_conformance.core.result import CaseResult
 from tests.prefork import Prefork, prefork
 
 from .table import FAULTS, FOLDER, PLAYED, SEEN, SLOW, UNBOUNDED, UNUSUAL, WHOLE_RUN, command, judged

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.to_thread import run_sync
 
-from conformance.client.link import Gone, Link, Links, listen
+from acp_conformance.client.link import Gone, Link, Links, listen
 
 pytestmark = pytest.mark.anyio
 

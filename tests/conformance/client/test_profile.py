@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client import profile
-from conformance.core import tables
-from conformance.core.tables import ProfileError
+from acp_conformance.client import profile
+from acp_conformance.core import tables
+from acp_conformance.core.tables import ProfileError
 
 
 def test_without_a_profile_a_client_prompts_by_itself_and_nothing_is_typed() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client.program import expand
+from acp_conformance.client.program import expand
 
 AGENT = ["/usr/bin/python", "-I", "a judge.py"]
 

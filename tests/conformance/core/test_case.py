@@ -5,9 +5,20 @@ from types import ModuleType
 
 import pytest
 
-from conformance.agent import cases as agent_cases
-from conformance.agent.profile import SITUATIONS
-from conformance.core.case import MUST, SHOULD, Level, Outcome, Registry, Verdict, choice, fail, not_applicable, skip
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.agent.profile import SITUATIONS
+from acp_conformance.core.case import (
+    MUST,
+    SHOULD,
+    Level,
+    Outcome,
+    Registry,
+    Verdict,
+    choice,
+    fail,
+    not_applicable,
+    skip,
+)
 
 
 def registry() -> Registry:

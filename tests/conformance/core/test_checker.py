@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from conformance.core.checker import Checker
-from conformance.core.schema import NotJson, announced, errors_of, parse, same_id
+from acp_conformance.core.checker import Checker
+from acp_conformance.core.schema import NotJson, announced, errors_of, parse, same_id
 
 UPDATE = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hi"}}
 

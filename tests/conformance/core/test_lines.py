@@ -2,8 +2,8 @@
 
 import pytest
 
-from conformance.core import lines
-from conformance.core.lines import MAX_TRANSCRIPT, Framer, TooLong, Transcript
+from acp_conformance.core import lines
+from acp_conformance.core.lines import MAX_TRANSCRIPT, Framer, TooLong, Transcript
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])

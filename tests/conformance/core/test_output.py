@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from conformance.cli import main
-from conformance.core.output import outlived
-from conformance.report import jsonfile
+from acp_conformance.cli import main
+from acp_conformance.core.output import outlived
+from acp_conformance.report import jsonfile
 from tests.conformance.report.runs import every_verdict
 from tests.conformance.subjects import command
 
@@ -41,7 +41,7 @@ NAMES = ["help", "list", "kept", "broken", "compare", "table"]
 def ended(arguments: list[str], output: int) -> tuple[int, str]:
     """The exit code with this output, and what was said on standard error."""
     done = subprocess.run(
-        [sys.executable, "-m", "conformance", *arguments],
+        [sys.executable, "-m", "acp_conformance", *arguments],
         stdout=output,
         stderr=subprocess.PIPE,
         text=True,

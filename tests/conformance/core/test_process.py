@@ -6,7 +6,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from conformance.core.process import Process, spawn
+from acp_conformance.core.process import Process, spawn
 
 pytestmark = pytest.mark.anyio
 WAITS = [sys.executable, "-c", "input()"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from conformance.core.result import SUITE, TEXT_LIMIT, CaseResult, Level, Run, Verdict, shorten
+from acp_conformance.core.result import SUITE, TEXT_LIMIT, CaseResult, Level, Run, Verdict, shorten
 
 
 def result(verdict: Verdict) -> CaseResult:

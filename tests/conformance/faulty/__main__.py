@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import anyio
 
-from conformance.agent import cases as agent_cases
-from conformance.agent import profile
-from conformance.agent.run import AgentRun
-from conformance.core.case import Case
-from conformance.core.result import Verdict
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.agent import profile
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.core.case import Case
+from acp_conformance.core.result import Verdict
 
 from .test_faults import CHOICES, COMMAND, HERE, SECONDS_OF_A_CASE
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from conformance.agent import cases as agent_cases
-from conformance.agent import profile
-from conformance.agent.run import AgentRun
-from conformance.core.case import Case, Level, Registry
-from conformance.core.process import Start
-from conformance.core.result import Run, Verdict
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.agent import profile
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.core.case import Case, Level, Registry
+from acp_conformance.core.process import Start
+from acp_conformance.core.result import Run, Verdict
 from tests.prefork import Prefork, prefork
 
 HERE = Path(__file__).parent

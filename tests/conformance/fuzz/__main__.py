@@ -5,7 +5,7 @@ from collections import Counter
 
 import anyio
 
-from conformance.core.result import Verdict
+from acp_conformance.core.result import Verdict
 
 from . import agents, clients
 

@@ -11,11 +11,11 @@ from typing import cast
 import anyio
 import anyio.lowlevel
 
-from conformance.agent.cases import load
-from conformance.agent.profile import Profile, Situation
-from conformance.agent.run import AgentRun
-from conformance.core.process import Process
-from conformance.core.result import Run
+from acp_conformance.agent.cases import load
+from acp_conformance.agent.profile import Profile, Situation
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.core.process import Process
+from acp_conformance.core.result import Run
 
 from .agent import SITUATIONS, Over, SmallAgent
 from .mutate import lines
@@ -26,7 +26,7 @@ NOT_IN_MEMORY = "closing"
 
 
 class InMemory:
-    """One conversation with an agent, with the face of a `conformance.core.process.Process`."""
+    """One conversation with an agent, with the face of a `acp_conformance.core.process.Process`."""
 
     pid = 2**22 + 1  # no process has it
     stderr = "\x1b[2J said on standard error \udce4"

@@ -1,6 +1,6 @@
 """Clients in memory that write anything: a small correct one behind a mutation, each seed another one.
 
-Its agent is no process: the client connects to the suite in its place, as `conformance.client.judge` does.
+Its agent is no process: the client connects to the suite in its place, as `acp_conformance.client.judge` does.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import anyio
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from conformance.client import profile
-from conformance.client.cases import load
-from conformance.client.pace import Pace
-from conformance.client.run import run
-from conformance.client.stage import Setting
-from conformance.core.process import Process
-from conformance.core.result import Run
+from acp_conformance.client import profile
+from acp_conformance.client.cases import load
+from acp_conformance.client.pace import Pace
+from acp_conformance.client.run import run
+from acp_conformance.client.stage import Setting
+from acp_conformance.core.process import Process
+from acp_conformance.core.result import Run
 
 from .client import SmallClient
 from .mutate import lines
@@ -41,7 +41,7 @@ _HEADER = struct.Struct(">cI")
 
 
 class InMemory:
-    """One client with the face of a `conformance.core.process.Process`."""
+    """One client with the face of a `acp_conformance.core.process.Process`."""
 
     pid = 2**22 + 1  # no process has it
     stderr = "\x1b[2J said on standard error \udce4"

@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from conformance.core.result import Run, Verdict
-from conformance.report import html, jsonfile, junit
-from conformance.report.terminal import Terminal
+from acp_conformance.core.result import Run, Verdict
+from acp_conformance.report import html, jsonfile, junit
+from acp_conformance.report.terminal import Terminal
 from tests.conformance.fuzz import agents, clients
 
 AT_ONCE = 300

@@ -8,7 +8,7 @@ import anyio
 import httpx
 import pytest
 
-from conformance.agent import profile
+from acp_conformance.agent import profile
 from tests.conformance.public.__main__ import HERE
 from tests.conformance.public.agents import AGENTS
 from tests.conformance.public.model import app, reply

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from conformance.core.result import CaseResult, Level, Line, Run, Verdict
+from acp_conformance.core.result import CaseResult, Level, Line, Run, Verdict
 
 HOSTILE = (
     "<script>alert(1)</script> </details></style>\"' onload=x &amp; ]]> --> \x1b[2J\x1b]0;title\x07 \x00\x08\x7f"

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from conformance.core.result import CaseResult, Verdict
-from conformance.report.compare import Comparison, compare, show
+from acp_conformance.core.result import CaseResult, Verdict
+from acp_conformance.report.compare import Comparison, compare, show
 from tests.conformance.report.runs import hostile, result, run
 
 

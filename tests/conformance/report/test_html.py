@@ -9,12 +9,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from conformance.agent import cases as agent_cases
-from conformance.agent.v2 import cases as v2_cases
-from conformance.core.result import Line, Run, Verdict
-from conformance.report import html
-from conformance.report.links import link_to
-from conformance.report.words import PROBLEMS, printable
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.agent.v2 import cases as v2_cases
+from acp_conformance.core.result import Line, Run, Verdict
+from acp_conformance.report import html
+from acp_conformance.report.links import link_to
+from acp_conformance.report.words import PROBLEMS, printable
 from tests.conformance.report.runs import HOSTILE, every_verdict, hostile, line, result, run
 
 VOID = {"meta", "input"}

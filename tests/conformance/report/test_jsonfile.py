@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.core.result import Run
-from conformance.report import jsonfile
+from acp_conformance.core.result import Run
+from acp_conformance.report import jsonfile
 from tests.conformance.report.runs import every_verdict, hostile, result, run
 
 

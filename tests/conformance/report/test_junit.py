@@ -2,8 +2,8 @@
 
 from xml.etree import ElementTree as ET
 
-from conformance.core.result import Verdict
-from conformance.report import junit
+from acp_conformance.core.result import Verdict
+from acp_conformance.report import junit
 from tests.conformance.report.runs import HOSTILE, every_verdict, hostile, line, result, run
 
 

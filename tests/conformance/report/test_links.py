@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance.agent import cases as agent_cases
-from conformance.client import cases as client_cases
-from conformance.report.links import link_to
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.client import cases as client_cases
+from acp_conformance.report.links import link_to
 
 ACP = "https://agentclientprotocol.com"
 

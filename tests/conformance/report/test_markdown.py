@@ -2,8 +2,8 @@
 
 import re
 
-from conformance.core.result import Verdict
-from conformance.report import markdown
+from acp_conformance.core.result import Verdict
+from acp_conformance.report import markdown
 from tests.conformance.report.runs import every_verdict, hostile, result, run
 
 

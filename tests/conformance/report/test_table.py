@@ -5,8 +5,8 @@ import unicodedata
 
 import pytest
 
-from conformance.core.result import Verdict
-from conformance.report import table
+from acp_conformance.core.result import Verdict
+from acp_conformance.report import table
 from tests.conformance.report.runs import hostile, result, run
 
 FIRST = run(result("ids/a", Verdict.FAIL, "no"), result("ids/b"), result("turns/c", Verdict.WARN))

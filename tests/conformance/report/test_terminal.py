@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from conformance.core.result import Run, Verdict
-from conformance.report.terminal import Terminal
-from conformance.report.words import columns
+from acp_conformance.core.result import Run, Verdict
+from acp_conformance.report.terminal import Terminal
+from acp_conformance.report.words import columns
 from tests.conformance.report.runs import HOSTILE, every_verdict, hostile, result, run
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")

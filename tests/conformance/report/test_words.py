@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from conformance.report.words import (
+from acp_conformance.report.words import (
     clipped,
     columns,
     counted,

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 import anyio
 
-from conformance.core.process import Process, Start
+from acp_conformance.core.process import Process, Start
 
 
 class Agent(Protocol):
@@ -25,7 +25,7 @@ Write = Callable[[Any], None]
 
 
 class Lines:
-    """One agent, with the face of a `conformance.core.process.Process`."""
+    """One agent, with the face of a `acp_conformance.core.process.Process`."""
 
     pid = 0
     stderr = ""
@@ -84,7 +84,7 @@ class Lines:
 
 
 def starting(make: Callable[[Write], Agent]) -> Start:
-    """Stands in for `conformance.core.process.spawn`: each conversation has a fresh agent."""
+    """Stands in for `acp_conformance.core.process.spawn`: each conversation has a fresh agent."""
 
     @asynccontextmanager
     async def start(

@@ -7,14 +7,14 @@ from typing import Any
 import anyio
 import pytest
 
-from conformance.client import profile
-from conformance.client.pace import Pace
-from conformance.client.run import run
-from conformance.client.stage import Setting
-from conformance.client.v2 import cases
-from conformance.core.case import Case
-from conformance.core.result import Level, Run, Verdict
-from conformance.report.words import subject_of
+from acp_conformance.client import profile
+from acp_conformance.client.pace import Pace
+from acp_conformance.client.run import run
+from acp_conformance.client.stage import Setting
+from acp_conformance.client.v2 import cases
+from acp_conformance.core.case import Case
+from acp_conformance.core.result import Level, Run, Verdict
+from acp_conformance.report.words import subject_of
 from tests.conformance.client.test_clients import OURS
 from tests.conformance.v2.clients.clean import Clean
 from tests.conformance.v2.clients.faults import ALSO_CAUGHT, CAUGHT_BY

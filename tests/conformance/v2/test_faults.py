@@ -9,11 +9,11 @@ from functools import partial
 import anyio
 import pytest
 
-from conformance.agent.profile import Profile, Situation
-from conformance.agent.run import AgentRun
-from conformance.agent.v2 import cases
-from conformance.core.case import Case
-from conformance.core.result import Level, Run, Verdict
+from acp_conformance.agent.profile import Profile, Situation
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.agent.v2 import cases
+from acp_conformance.core.case import Case
+from acp_conformance.core.result import Level, Run, Verdict
 from tests.conformance.v2.clean import Clean
 from tests.conformance.v2.faults import cancelling, messages, opening, prompts, sessions
 from tests.conformance.v2.lines import starting

@@ -6,13 +6,13 @@ from typing import Any
 import anyio
 import pytest
 
+from acp_conformance.agent import cases as agent_cases
+from acp_conformance.agent import profile
+from acp_conformance.agent.run import AgentRun
+from acp_conformance.agent.v2 import cases
+from acp_conformance.core.result import Verdict
+from acp_conformance.report.words import subject_of
 from acp_server import workspace
-from conformance.agent import cases as agent_cases
-from conformance.agent import profile
-from conformance.agent.run import AgentRun
-from conformance.agent.v2 import cases
-from conformance.core.result import Verdict
-from conformance.report.words import subject_of
 from tests.conformance.in_memory import from_file, starting
 from tests.conformance.v2 import lines
 from tests.conformance.v2.clean import Clean

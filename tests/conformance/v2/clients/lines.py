@@ -15,8 +15,8 @@ import anyio
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from conformance.client.link import PROGRAM
-from conformance.core.process import Process, Start
+from acp_conformance.client.link import PROGRAM
+from acp_conformance.core.process import Process, Start
 
 HEADER = struct.Struct(">cI")
 
@@ -36,7 +36,7 @@ class Client(Protocol):
 
 
 class Lines:
-    """One client, with the face of a `conformance.core.process.Process`."""
+    """One client, with the face of a `acp_conformance.core.process.Process`."""
 
     pid = 0
     stderr = ""
@@ -131,7 +131,7 @@ class Lines:
 
 
 def starting(make: Callable[[Lines], Client]) -> Start:
-    """Stands in for `conformance.core.process.spawn`: each case has a fresh client."""
+    """Stands in for `acp_conformance.core.process.spawn`: each case has a fresh client."""
 
     @asynccontextmanager
     async def start(

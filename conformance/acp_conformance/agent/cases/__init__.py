@@ -1,0 +1,43 @@
+"""The cases for agents, a file a group."""
+
+from __future__ import annotations
+
+import sys
+
+from acp_conformance.agent.registry import agent_cases
+from acp_conformance.core.case import Registry
+
+GROUPS = (
+    "initialize",
+    "envelope",
+    "ids",
+    "bad_input",
+    "bad_input_survived",
+    "gating",
+    "sessions",
+    "sessions_known",
+    "session_settings",
+    "session_pages",
+    "session_servers",
+    "turns",
+    "legal_input",
+    "session_cancel",
+    "cancel_request",
+    "cancel_ignored",
+    "nested",
+    "nested_cancelled",
+    "permission",
+    "permission_cancelled",
+    "cancel_edges",
+    "terminals",
+    "batch",
+    "ordering",
+    "closing",
+    "schema",
+)
+"""The modules in the order in which their cases are run and reported."""
+
+
+def load() -> Registry:
+    """The registry with every case for agents in it."""
+    return agent_cases.load(sys.modules[__name__], GROUPS)

@@ -1,0 +1,197 @@
+"""Initialization: versions, capabilities, who the agent is."""
+
+from __future__ import annotations
+
+from acp_conformance.agent.exchange import code_of
+from acp_conformance.agent.registry import case
+from acp_conformance.agent.subject import AUTH_REQUIRED, VERSION, Agent, Pending
+from acp_conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable, skip
+
+SOURCE = "ACP v1"
+SECTION = "Initialization"
+NEGOTIATION = "Initialization, Version Negotiation"
+CAPABILITIES = "Initialization, Capabilities"
+UNSUPPORTED_VERSION = -32022
+
+
+async def _version(pending: Pending) -> int:
+    result = await pending.result()
+    version = result.get("protocolVersion") if isinstance(result, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool):
+        fail(f"protocolVersion is not an integer: {version!r}")
+    return version
+
+
+@case("initialize/answers", level=MUST, source=SOURCE, section=SECTION)
+async def answers(agent: Agent) -> None:
+    """The initialize request is answered with a result."""
+    if not isinstance(await (await agent.ask_initialize()).result(), dict):
+        fail("the result is not an object")
+
+
+@case("initialize/same-version", level=MUST, source=SOURCE, section=NEGOTIATION)
+async def same_version(agent: Agent) -> None:
+    """The version that the client asks for is answered, if the agent speaks it."""
+    version = await _version(await agent.ask_initialize())
+    if version != VERSION:
+        fail(f"asked for version {VERSION}, it answers {version}")
+
+
+@case("initialize/newer-version", level=MUST, source=SOURCE, section=NEGOTIATION)
+async def newer_version(agent: Agent) -> None:
+    """A client of a version that does not exist yet is answered with the latest version that the agent speaks."""
+    version = await _version(await agent.ask_initialize(version=65535))
+    if not 0 <= version < 65535:
+        fail(f"it agrees to version {version}")
+
+
+@case("initialize/newer-version-then-works", level=MUST, source=SOURCE, section=NEGOTIATION)
+async def newer_version_then_works(agent: Agent) -> None:
+    """After an answer with another version, a client that speaks that one goes on as usual."""
+    version = await _version(await agent.ask_initialize(version=65535))
+    if version != VERSION:
+        choice(f"it speaks version {version}")
+    agent.initialized = {}
+    await agent.session()
+
+
+@case("initialize/older-version", level=MUST, source=SOURCE, section=NEGOTIATION)
+async def older_version(agent: Agent) -> None:
+    """A version that the agent does not speak is answered with the latest version that it speaks, not with an error.
+
+    Agents that speak version 2, too, refuse it as that has it, and name the versions that they speak.
+    """
+    pending = await agent.ask_initialize(version=0)
+    answer = await pending.answer()
+    refused = answer.get("error")
+    if isinstance(refused, dict) and refused.get("code") == UNSUPPORTED_VERSION:
+        known = (refused.get("data") or {}).get("supported")
+        if known == [1, 2]:
+            choice("refused as version 2 has it, for it speaks 1 and 2")
+    await _version(pending)
+
+
+@case("initialize/version-as-text", level=CHOICE, source=SOURCE, section=SECTION)
+async def version_as_text(agent: Agent) -> None:
+    """A protocolVersion that is a string is refused or read leniently."""
+    answer = await (await agent.ask_initialize(version="1")).answer()
+    choice(f"refused with {code_of(answer)}" if "error" in answer else "read leniently")
+
+
+@case("initialize/missing-version", level=CHOICE, source=SOURCE, section=SECTION)
+async def missing_version(agent: Agent) -> None:
+    """A protocolVersion that is missing is refused or read leniently."""
+    answer = await (await agent.ask_initialize(version=None)).answer()
+    choice(f"refused with {code_of(answer)}" if "error" in answer else "read leniently")
+
+
+@case("initialize/no-capabilities", level=MUST, source=SOURCE, section=CAPABILITIES)
+async def no_capabilities(agent: Agent) -> None:
+    """A client need not list capabilities: what it leaves out is unsupported."""
+    pending = await agent.request(
+        "initialize", {"protocolVersion": VERSION, "clientInfo": {"name": "a", "version": "1"}}
+    )
+    await pending.result()
+
+
+@case("initialize/no-client-info", level=MUST, source=SOURCE, section="Initialization, Implementation Information")
+async def no_client_info(agent: Agent) -> None:
+    """A client need not say which program it is."""
+    await (await agent.ask_initialize(clientInfo=None)).result()
+
+
+@case("initialize/null-members", level=MUST, source=SOURCE, section="Schema, InitializeRequest")
+async def null_members(agent: Agent) -> None:
+    """Members that the schema lets be null may be null."""
+    params = {"protocolVersion": VERSION, "clientCapabilities": {"_meta": None}, "clientInfo": None, "_meta": None}
+    await (await agent.request("initialize", params)).result()
+
+
+@case("initialize/unknown-capabilities", level=MUST, source=SOURCE, section=CAPABILITIES)
+async def unknown_capabilities(agent: Agent) -> None:
+    """An agent does not refuse a client for capabilities that it does not know."""
+    capabilities = {"fs": {"readTextFile": True, "watch": {}}, "telepathy": {"range": 5}, "teleport": True}
+    await (await agent.ask_initialize(capabilities=capabilities)).result()
+
+
+@case("initialize/meta", level=MUST, source=SOURCE, section="Extensibility, The _meta Field")
+async def meta(agent: Agent) -> None:
+    """`_meta` is taken on the parameters and on the objects inside them."""
+    mark = {"conformance.example/mark": [1, {"deep": None}], "traceparent": "00-80e1-7a08-01"}
+    pending = await agent.ask_initialize(
+        capabilities={"_meta": mark, "fs": {"_meta": mark}},
+        clientInfo={"name": "acp-conformance", "version": "1", "_meta": mark},
+        _meta=mark,
+    )
+    await pending.result()
+
+
+@case("initialize/unknown-members", level=MUST, source=SOURCE, section="Extensibility, The _meta Field")
+async def unknown_members(agent: Agent) -> None:
+    """An agent does not refuse a client for members of a later revision: all names are reserved for it."""
+    await (await agent.ask_initialize(ofALaterRevision={"a": 1})).result()
+
+
+@case("initialize/agent-info", level=SHOULD, source=SOURCE, section="Initialization, Implementation Information")
+async def agent_info(agent: Agent) -> None:
+    """The agent says its name and its version."""
+    info = (await agent.initialize()).get("agentInfo")
+    if not isinstance(info, dict) or not info.get("name") or not info.get("version"):
+        fail(f"agentInfo is {info!r}")
+
+
+@case("initialize/capabilities-listed", level=SHOULD, source=SOURCE, section=SECTION)
+async def capabilities_listed(agent: Agent) -> None:
+    """The agent answers with the capabilities that it supports."""
+    if not isinstance((await agent.initialize()).get("agentCapabilities"), dict):
+        fail("there are no agentCapabilities")
+
+
+@case("initialize/twice", level=CHOICE, source=SOURCE, section=SECTION)
+async def twice(agent: Agent) -> None:
+    """A second initialize is answered, with a result or an error."""
+    await agent.initialize()
+    answer = await (await agent.ask_initialize()).answer()
+    choice(f"refused with {code_of(answer)}" if "error" in answer else "answered again")
+
+
+@case("initialize/session-first", level=CHOICE, source=SOURCE, section=SECTION)
+async def session_first(agent: Agent) -> None:
+    """A session asked for before initialize is refused or made."""
+    answer = await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
+    choice(f"refused with {code_of(answer)}" if "error" in answer else "made")
+
+
+AUTHENTICATION = "Authentication"
+
+
+async def _ways(agent: Agent) -> list[str]:
+    """The ids of the ways to log in that the agent offers."""
+    result = await (await agent.ask_initialize()).result()
+    offered = result.get("authMethods") if isinstance(result, dict) else None
+    ways = [str(each.get("id")) for each in offered or () if isinstance(each, dict)]
+    if not ways:
+        not_applicable("it offers no way to log in")
+    return ways
+
+
+@case("initialize/authenticates", level=MUST, source=SOURCE, section=AUTHENTICATION)
+async def authenticates(agent: Agent) -> None:
+    """The way to log in that the profile names is offered, and sessions can be made after it."""
+    way = agent.profile.authenticate
+    if way is None:
+        await _ways(agent)
+        skip("the profile names no way to log in ([setup] authenticate)")
+    if way not in (ways := await _ways(agent)):
+        fail(f"it offers {', '.join(ways)}, and not {way}")
+    await (await agent.request("authenticate", {"methodId": way})).result()
+    answer = await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
+    if code_of(answer) == AUTH_REQUIRED:
+        fail("after authenticate, session/new still wants the user to authenticate")
+
+
+@case("initialize/unknown-authentication", level=SHOULD, source=SOURCE, section=AUTHENTICATION)
+async def unknown_authentication(agent: Agent) -> None:
+    """A way to log in that was not offered is refused."""
+    await _ways(agent)
+    await (await agent.request("authenticate", {"methodId": "conformance-no-such-way"})).error()

@@ -1,0 +1,124 @@
+"""Leave that a turn asks for when it is cancelled: the turn ends, and its tool does not run."""
+
+from __future__ import annotations
+
+from acp_conformance.agent.cases.permission import SOURCE, asked, does_not_run, option
+from acp_conformance.agent.cases.session_cancel import at_once, ends_cancelled
+from acp_conformance.agent.registry import case
+from acp_conformance.agent.subject import Agent
+from acp_conformance.core.case import MUST, SHOULD, fail
+
+CANCELLATION = "Prompt Turn, Cancellation"
+
+
+@case(
+    "permission/cancelled-turn-ends",
+    level=MUST,
+    source=SOURCE,
+    section=CANCELLATION,
+    behaviours=["F8", "F1"],
+    needs="permission",
+    shared=True,
+)
+async def a_cancelled_turn_ends(agent: Agent) -> None:
+    """A turn that is cancelled while it asks is answered `cancelled`, once the question is answered so."""
+    session = await agent.session()
+    prompt, _ = await asked(agent, session)
+    await agent.cancel(session)
+    await ends_cancelled(prompt)
+
+
+@case(
+    "permission/cancelled-turn-by-error",
+    level=MUST,
+    source=SOURCE,
+    section="Cancellation, Example: Cascading Cancellation Flow",
+    behaviours=["F8", "C13"],
+    needs="permission",
+)
+async def a_cancelled_turn_ends_with_an_error_too(agent: Agent) -> None:
+    """The same if the client answers the withdrawn question with the error -32800."""
+    session = await agent.session()
+    prompt, request = await asked(agent, session)
+    await agent.cancel(session, answer_permissions=False)
+    await agent.fence()
+    if not request.answered:
+        await request.refuse(-32800, "Request cancelled")
+    await ends_cancelled(prompt)
+
+
+@case(
+    "permission/cancelled-does-not-run",
+    level=MUST,
+    source=SOURCE,
+    section=CANCELLATION,
+    behaviours=["F9"],
+    needs="permission",
+    shared=True,
+)
+async def what_is_cancelled_does_not_run(agent: Agent) -> None:
+    """The tool of a turn that is cancelled while it asks does not run."""
+    session = await agent.session()
+    prompt, request = await asked(agent, session)
+    await agent.cancel(session)
+    await does_not_run(agent, prompt, request)
+
+
+@case(
+    "permission/late-leave",
+    level=SHOULD,
+    source=SOURCE,
+    section=CANCELLATION,
+    behaviours=["F9", "E12"],
+    needs="permission",
+    shared=True,
+)
+async def late_leave_is_void(agent: Agent) -> None:
+    """Leave that comes behind the cancel does not make the tool run."""
+    agent.yields_to_cancel = False
+    session = await agent.session()
+    prompt, request = await asked(agent, session)
+    leave = option(request, "allow")
+    await at_once(
+        agent, {"method": "session/cancel", "params": {"sessionId": session}}, {"id": request.id, "result": leave}
+    )
+    await does_not_run(agent, prompt, request)
+
+
+@case(
+    "permission/late-leave-turn",
+    level=MUST,
+    source=SOURCE,
+    section=CANCELLATION,
+    behaviours=["F8", "E12"],
+    needs="permission",
+)
+async def late_leave_leaves_the_turn_cancelled(agent: Agent) -> None:
+    """Leave that comes behind the cancel does not keep the turn from ending `cancelled`."""
+    agent.yields_to_cancel = False
+    session = await agent.session()
+    prompt, request = await asked(agent, session)
+    leave = option(request, "allow")
+    await at_once(
+        agent, {"method": "session/cancel", "params": {"sessionId": session}}, {"id": request.id, "result": leave}
+    )
+    await ends_cancelled(prompt)
+
+
+@case(
+    "permission/withdrawn",
+    level=SHOULD,
+    source="RFD request-cancellation",
+    section="FAQ, How should implementations handle cascading cancellation?",
+    behaviours=["F8", "C1"],
+    needs="permission",
+)
+async def withdraws_the_question(agent: Agent) -> None:
+    """The question is withdrawn when its turn is cancelled."""
+    session = await agent.session()
+    prompt, request = await asked(agent, session)
+    await agent.cancel(session, answer_permissions=False)
+    await agent.wait_for(lambda: request.withdrawals or prompt.answers or None, "$/cancel_request for the question")
+    await agent.settle()
+    if not request.withdrawals:
+        fail("the question was left standing when its turn was cancelled")

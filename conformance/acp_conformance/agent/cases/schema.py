@@ -1,0 +1,51 @@
+"""The shape of every message that the agent ever sent in this run, held against the published schema."""
+
+from __future__ import annotations
+
+from acp_conformance.agent.observed import Observed
+from acp_conformance.agent.registry import case
+from acp_conformance.core.case import MUST
+
+ACP = "ACP v1"
+
+
+@case("schema/results", level=MUST, source=ACP, section="Schema", whole_run=True)
+async def results(observed: Observed) -> None:
+    """Every result has the shape that its method's has."""
+    observed.forbid("result")
+
+
+@case("schema/requests", level=MUST, source=ACP, section="Schema", whole_run=True)
+async def requests(observed: Observed) -> None:
+    """The parameters of every request and notification to the client have the shape that its method's have."""
+    observed.forbid("request")
+
+
+@case("schema/updates", level=MUST, source=ACP, section="Schema, SessionUpdate", whole_run=True)
+async def updates(observed: Observed) -> None:
+    """Every session/update is of a kind that exists, and has its shape."""
+    observed.forbid("update")
+
+
+@case("schema/absolute-paths", level=MUST, source=ACP, section="Overview, Argument requirements", whole_run=True)
+async def absolute_paths(observed: Observed) -> None:
+    """Every file path is absolute."""
+    observed.forbid("absolute-path")
+
+
+@case("schema/line-numbers", level=MUST, source=ACP, section="Overview, Argument requirements", whole_run=True)
+async def line_numbers(observed: Observed) -> None:
+    """Line numbers begin with 1."""
+    observed.forbid("line-number")
+
+
+@case("schema/sessions", level=MUST, source=ACP, section="Session Setup, Session ID", whole_run=True)
+async def sessions(observed: Observed) -> None:
+    """Every session that the agent names was made by the agent, or named by the client."""
+    observed.forbid("session")
+
+
+@case("schema/custom-members", level=MUST, source=ACP, section="Extensibility, The _meta Field", whole_run=True)
+async def custom_members(observed: Observed) -> None:
+    """Parameters, results and updates have no members of the agent's own: those go into `_meta`."""
+    observed.forbid("extra-member")

@@ -1,0 +1,348 @@
+"""`session/cancel`: the turn stops and its prompt is answered `cancelled`; nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from acp_conformance.agent.cases.turns import stop_reason
+from acp_conformance.agent.exchange import code_of
+from acp_conformance.agent.registry import case
+from acp_conformance.agent.subject import Agent, Pending, prompt_params
+from acp_conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
+
+SOURCE = "ACP v1"
+SECTION = "Prompt Turn, Cancellation"
+NOTIFICATION = ("JSON-RPC 2.0", "4.1 Notification")
+
+
+async def at_once(agent: Agent, *messages: Mapping[str, object]) -> None:
+    """Send messages in one write, so that an agent most likely reads them in one piece."""
+    await agent.raw(b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages))
+
+
+async def running(agent: Agent, session: str, situation: str = "hang") -> Pending:
+    """A prompt whose turn is under way."""
+    prompt = await agent.prompt(session, situation)
+    await agent.said_something(prompt)
+    return prompt
+
+
+async def cancelled(agent: Agent, situation: str = "hang") -> tuple[str, Pending]:
+    """The session and the prompt of a turn that was under way when it was cancelled."""
+    session = await agent.session()
+    prompt = await running(agent, session, situation)
+    await agent.cancel(session)
+    return session, prompt
+
+
+async def ends_cancelled(prompt: Pending) -> None:
+    """The prompt is answered with the stop reason `cancelled`, or the case fails."""
+    reason = stop_reason(await prompt.result())
+    if reason != "cancelled":
+        fail(f"the stop reason is {reason!r} instead of 'cancelled'", at=prompt.position)
+
+
+async def is_answered_once(agent: Agent, prompt: Pending) -> None:
+    """The prompt, which has an answer, gets no other one, or the case fails."""
+    await agent.settle()
+    if len(prompt.answers) != 1:
+        fail(f"{len(prompt.answers)} answers to one prompt")
+
+
+async def says_no_more(agent: Agent, session: str, prompt: Pending) -> None:
+    """The turn reports nothing behind its answer, or the case fails."""
+    await agent.settle()
+    if late := agent.spoken(session, since=prompt.position or 0):
+        fail(f"{len(late)} updates after the answer, the first is {late[0].kind}", at=late[0].position)
+
+
+async def no_answer_to_a_notification(agent: Agent) -> None:
+    """Nothing with the id null has come, and nothing comes, or the case fails."""
+    await agent.settle()
+    if answers := agent.null_answers():
+        fail(f"a notification was answered: {str(answers[0])[:200]}")
+
+
+@case(
+    "session-cancel/answers-cancelled",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["F1"],
+    needs="hang",
+    shared=True,
+)
+async def answers_cancelled(agent: Agent) -> None:
+    """A cancelled turn is answered with the stop reason `cancelled`."""
+    _, prompt = await cancelled(agent)
+    await ends_cancelled(prompt)
+
+
+@case(
+    "session-cancel/no-error", level=MUST, source=SOURCE, section=SECTION, behaviours=["F2"], needs="hang", shared=True
+)
+async def is_no_error(agent: Agent) -> None:
+    """A cancelled turn is not answered with an error."""
+    _, prompt = await cancelled(agent)
+    await prompt.result()
+
+
+@case(
+    "session-cancel/answers-once", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["A1", "F4"], needs="hang"
+)
+async def answers_once(agent: Agent) -> None:
+    """A cancelled turn is answered exactly once."""
+    _, prompt = await cancelled(agent)
+    await prompt.answer()
+    await is_answered_once(agent, prompt)
+
+
+@case(
+    "session-cancel/nothing-after-the-answer",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["F5", "B16"],
+    needs="hang",
+)
+async def says_nothing_after_the_answer(agent: Agent) -> None:
+    """What a cancelled turn still reports comes before its answer."""
+    session, prompt = await cancelled(agent)
+    await prompt.answer()
+    await agent.pause()  # the end of its input may keep an agent from saying what it was about to say
+    await says_no_more(agent, session, prompt)
+
+
+@case(
+    "session-cancel/nothing-after-a-slow-stop",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["F5", "F22"],
+    needs="stubborn",
+)
+async def says_nothing_after_a_slow_stop(agent: Agent) -> None:
+    """A turn that is slow to stop reports nothing after its answer either."""
+    session, prompt = await cancelled(agent, "stubborn")
+    await prompt.answer()
+    await says_no_more(agent, session, prompt)
+
+
+@case("session-cancel/slow-stop", level=MUST, source=SOURCE, section=SECTION, behaviours=["F1"], needs="stubborn")
+async def a_slow_stop_is_cancelled_too(agent: Agent) -> None:
+    """A turn that is slow to stop is answered `cancelled`."""
+    _, prompt = await cancelled(agent, "stubborn")
+    await ends_cancelled(prompt)
+
+
+@case(
+    "session-cancel/is-not-answered",
+    level=MUST,
+    source=NOTIFICATION[0],
+    section=NOTIFICATION[1],
+    behaviours=["A5"],
+    needs="hang",
+)
+async def is_not_answered(agent: Agent) -> None:
+    """The notification session/cancel itself is not answered."""
+    _, prompt = await cancelled(agent)
+    await prompt.answer()
+    await agent.fence()
+    await no_answer_to_a_notification(agent)
+
+
+@case(
+    "session-cancel/other-session",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["F6", "B9"],
+    needs="hang",
+)
+async def leaves_other_sessions(agent: Agent) -> None:
+    """The turns of other sessions run on."""
+    session, other = await agent.session(), await agent.session()
+    prompt, beside = await running(agent, session), await running(agent, other)
+    await agent.cancel(session)
+    await prompt.answer()
+    await agent.fence()
+    if beside.answers:
+        fail(f"the turn of another session was answered as well: {str(beside.answers[0])[:200]}", at=beside.position)
+    await agent.cancel(other)
+    await beside.answer()
+
+
+@case(
+    "session-cancel/session-lives",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["F7"],
+    needs=["hang", "quick"],
+    shared=True,
+)
+async def session_lives(agent: Agent) -> None:
+    """After a cancelled turn the session takes the next prompt."""
+    session, prompt = await cancelled(agent)
+    await prompt.answer()
+    after = await agent.prompt(session, "quick")
+    if stop_reason(await after.result()) == "cancelled":
+        fail("the next turn ended as cancelled, too")
+
+
+@case(
+    "session-cancel/again",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["F1", "F7"],
+    needs="hang",
+    shared=True,
+)
+async def cancels_again(agent: Agent) -> None:
+    """A later turn of the same session can be cancelled as well."""
+    session = await agent.session()
+    first = await running(agent, session)
+    await agent.cancel(session)
+    await first.answer()
+    second = await running(agent, session)
+    await agent.cancel(session)
+    await ends_cancelled(second)
+
+
+@case(
+    "session-cancel/right-behind",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["E8", "B3"],
+    needs="hang",
+    shared=True,
+)
+async def takes_effect_right_behind_the_prompt(agent: Agent) -> None:
+    """A cancel in the same write as its prompt takes effect."""
+    session = await agent.session()
+    id = agent.new_id()
+    prompt = agent.expect(id, "session/prompt")
+    params = prompt_params(session, agent.text_of("hang"))
+    await at_once(
+        agent,
+        {"id": id, "method": "session/prompt", "params": params},
+        {"method": "session/cancel", "params": {"sessionId": session}},
+    )
+    await ends_cancelled(prompt)
+
+
+@case("session-cancel/twice", level=MUST, source=SOURCE, section=SECTION, behaviours=["B8", "A1"], needs="hang")
+async def twice_is_once(agent: Agent) -> None:
+    """Cancelled twice, a turn is answered once."""
+    session = await agent.session()
+    prompt = await running(agent, session)
+    await at_once(agent, *2 * [{"method": "session/cancel", "params": {"sessionId": session}}])
+    await prompt.answer()
+    await is_answered_once(agent, prompt)
+
+
+@case(
+    "session-cancel/twice-while-stopping",
+    level=MUST,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["B8", "F1"],
+    needs="stubborn",
+)
+async def twice_while_stopping(agent: Agent) -> None:
+    """A second cancel while the turn stops changes nothing: it is answered `cancelled`."""
+    session, prompt = await cancelled(agent, "stubborn")
+    await agent.cancel(session)
+    await ends_cancelled(prompt)
+
+
+@case(
+    "session-cancel/too-late",
+    level=SHOULD,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["E9"],
+    needs=["quick", "hang"],
+    shared=True,
+)
+async def too_late_is_void(agent: Agent) -> None:
+    """A cancel that comes after the turn does not hit the next one."""
+    session = await agent.session()
+    await (await agent.prompt(session, "quick")).answer()
+    await agent.cancel(session)
+    prompt = await running(agent, session)
+    await agent.fence()
+    if prompt.answers:
+        fail(f"the next turn was ended by an earlier cancel: {str(prompt.answers[0])[:200]}", at=prompt.position)
+
+
+@case(
+    "session-cancel/next-prompt-at-once",
+    level=SHOULD,
+    source=SOURCE,
+    section=SECTION,
+    behaviours=["E10", "E9"],
+    needs="hang",
+    shared=True,
+)
+async def spares_the_next_prompt(agent: Agent) -> None:
+    """A cancel does not hit the prompt that comes right behind it."""
+    session = await agent.session()
+    first = await running(agent, session)
+    await agent.notify("session/cancel", {"sessionId": session})
+    second = await agent.prompt(session, "hang")
+    await first.answer()
+    await agent.wait_for(
+        lambda: second.answers or agent.spoken(session, since=second.since) or None,
+        "the next turn, or its refusal",
+    )
+    await agent.fence()
+    if second.answers and "error" not in second.answers[0]:
+        fail(f"the prompt behind the cancel was ended by it: {str(second.answers[0])[:200]}", at=second.position)
+
+
+@case(
+    "session-cancel/no-turn",
+    level=MUST,
+    source=NOTIFICATION[0],
+    section=NOTIFICATION[1],
+    behaviours=["E9", "A5"],
+)
+async def ignores_an_idle_session(agent: Agent) -> None:
+    """A cancel for a session without a turn is ignored."""
+    session = await agent.session()
+    await agent.notify("session/cancel", {"sessionId": session})
+    await agent.fence()
+    await no_answer_to_a_notification(agent)
+
+
+@case(
+    "session-cancel/bad-params",
+    level=MUST,
+    source=NOTIFICATION[0],
+    section=NOTIFICATION[1],
+    behaviours=["F15", "A5"],
+)
+async def ignores_bad_params(agent: Agent) -> None:
+    """A cancel whose parameters do not fit is not answered and ends nothing."""
+    await agent.initialize()
+    for params in ({}, {"sessionId": 7}, {"sessionId": None}, ["session"]):
+        await agent.notify("session/cancel", params)
+    await agent.notify("session/cancel")
+    await agent.fence()
+    await no_answer_to_a_notification(agent)
+
+
+@case("session-cancel/as-request", level=CHOICE, source=SOURCE, section=SECTION, behaviours=["L1"], needs="hang")
+async def as_a_request(agent: Agent) -> None:
+    """What session/cancel does when it is sent as a request is left open."""
+    session = await agent.session()
+    prompt = await running(agent, session)
+    wrong = await agent.request("session/cancel", {"sessionId": session})
+    answer = await wrong.answer()
+    await agent.fence()
+    how = f"refused with the code {code_of(answer)}" if "error" in answer else "answered"
+    choice(f"it is {how}, and the turn {'is cancelled' if prompt.answers else 'runs on'}")

@@ -1,0 +1,178 @@
+"""A case's conversation with its subject: requests and notifications either way, over a channel of lines.
+
+What the subject asks is answered by a well-behaved editor (`agent.editor`) unless the case has taken that method over
+with `on` or `hold`. So a case awaits only what its rule is about.
+
+What only agents know (sessions, prompts) is in `subject`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from acp_conformance.core.checker import Checker
+from acp_conformance.core.process import Process
+from acp_conformance.core.schema import JsonId, same_id
+
+from .channel import Channel
+from .editor import HOLD, Editor, Refuse
+from .exchange import Incoming, Pending, Received
+
+
+class Conversation(Channel):
+    """One conversation with one fresh process."""
+
+    def __init__(
+        self, process: Process, checker: Checker, editor: Editor, *, patience: float, start_patience: float
+    ) -> None:
+        super().__init__(process, checker, patience=patience, start_patience=start_patience)
+        self.editor = editor
+        self.requests: list[Incoming] = []
+        """The subject's requests, in order."""
+        self.yields_to_cancel = True
+        """Whether a held request that the subject withdraws is answered with -32800 at once."""
+        self._handlers: dict[str, Callable[[Incoming], object]] = {}
+        self._seen: dict[str | None, int] = {}
+        self._before = 0
+        """How many requests of the subject earlier cases in the same process have met."""
+        self._asked: list[Pending] = []
+        self._next_id = 1
+
+    def begin_case(self) -> int:
+        """See `Channel.begin_case`: what the client was told to leave unanswered, and what it was asked, is over."""
+        self.let_go()
+        self.yields_to_cancel = True
+        self.editor.commands_end = True
+        self._seen.clear()
+        self._before = len(self.requests)
+        return super().begin_case()
+
+    # Sending.
+
+    async def request(self, method: str, params: object = None, *, id: JsonId | None = None) -> Pending:
+        """Send a request; its handle, at once. `params` None sends none; without `id` a new integer is taken."""
+        if id is None:
+            id, self._next_id = self._next_id, self._next_id + 1
+        pending = self._pending(id, method)
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": id, "method": method}
+        await self.send(message if params is None else {**message, "params": params})
+        return pending
+
+    async def notify(self, method: str, params: object = None) -> None:
+        """Send a notification. `params` None sends none."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        await self.send(message if params is None else {**message, "params": params})
+
+    def expect(self, id: JsonId, method: str = "a message") -> Pending:
+        """A handle for the answers that come from now on to the request `id`, however that is sent."""
+        self.checker.expect(id)
+        return self._pending(id, method)
+
+    def new_id(self) -> int:
+        """An id that no request had, for messages that are put together by hand."""
+        id, self._next_id = self._next_id, self._next_id + 1
+        return id
+
+    def wants_login(self, method: str, error: object) -> bool:
+        """Whether an error only says that the user has to authenticate first; an agent's conversation knows."""
+        return False
+
+    # Awaiting.
+
+    async def next_request(self, method: str | None = None, *, within: float | None = None) -> Incoming:
+        """The next request of the subject, of this method if one is given, that was not returned before.
+
+        It may have been answered already, by the editor or a handler; to answer it yourself, `hold` its method first.
+        """
+
+        def find() -> Incoming | None:
+            for request in self.requests[self._seen.get(method, self._before) :]:
+                if method in (None, request.method):
+                    return request
+            return None
+
+        found = await self.wait_for(find, f"a request {method or 'of the subject'}", within=within)
+        self._seen[method] = self.requests.index(found) + 1
+        return found
+
+    async def next_null_answer(self, *, within: float | None = None, since: int = 0) -> dict[str, Any]:
+        """The first response with the id null from position `since` on, which is how unreadable input is answered."""
+        return await self.wait_for(
+            lambda: next(iter(self.null_answers(since)), None), "an error with the id null", within=within
+        )
+
+    def null_answers(self, since: int = 0) -> list[dict[str, Any]]:
+        """The responses with the id null from position `since` on."""
+        return Pending(self, None, "", since).answers
+
+    def unasked(self, since: int = 0) -> list[Received]:
+        """The lines from position `since` on that are neither calls nor the one answer to a request of ours."""
+        owed = {pending.position for pending in self._asked}
+        return [
+            entry
+            for entry in self.received[since:]
+            if entry.position not in owed and not (isinstance(entry.message, dict) and "method" in entry.message)
+        ]
+
+    async def next_array(self, *, within: float | None = None, since: int = 0) -> list[Any]:
+        """The first line from position `since` on that is an array: the answer to a batch."""
+        return await self.wait_for(
+            lambda: next((entry.message for entry in self.received[since:] if isinstance(entry.message, list)), None),
+            "an array of answers",
+            within=within,
+        )
+
+    # Answering.
+
+    def on(self, method: str, handler: Callable[[Incoming], object]) -> None:
+        """Answer this method by `handler(request)`: it returns the result, or `HOLD`, or raises `Refuse`."""
+        self._handlers[method] = handler
+
+    def hold(self, *methods: str) -> None:
+        """Leave requests of these methods unanswered: take them with `next_request` and answer them when you like."""
+        for method in methods:
+            self._handlers[method] = lambda _request: HOLD
+
+    def let_go(self) -> None:
+        """Answer all methods by the editor again. What is held stays so."""
+        self._handlers.clear()
+
+    def held(self, method: str | None = None) -> Sequence[Incoming]:
+        """The requests, of this method if one is given, that have no answer yet."""
+        return [each for each in self.requests[self._before :] if not each.answered and method in (None, each.method)]
+
+    def take(self, message: Any, position: int) -> None:
+        """See `Channel.take`: serve requests, and note which are withdrawn."""
+        for each in message if isinstance(message, list) else [message]:
+            match each:
+                case {"method": str(method), "id": int() | str() | None as id}:
+                    request = Incoming(self, id, method, each.get("params"), position)
+                    self.requests.append(request)
+                    self._serve(request)
+                case {"method": "$/cancel_request", "params": {"requestId": id}}:
+                    self._withdraw(id, position)
+                case _:
+                    pass
+
+    def _serve(self, request: Incoming) -> None:
+        handler = self._handlers.get(request.method, self.editor.handle)
+        try:
+            result = handler(request)
+        except Refuse as refusal:
+            request.refuse_now(refusal.code, refusal.message)
+            return
+        if result is not HOLD:
+            request.answer_now(result)
+
+    def _withdraw(self, id: object, position: int) -> None:
+        for request in self.requests:
+            if same_id(request.id, id):
+                request.withdrawals.append(position)
+                if not request.answered and self.yields_to_cancel:
+                    request.refuse_now(-32800, "Request cancelled")
+
+    def _pending(self, id: JsonId, method: str) -> Pending:
+        pending = Pending(self, id, method, len(self.received))
+        self._asked.append(pending)
+        return pending

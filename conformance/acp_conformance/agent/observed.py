@@ -1,0 +1,60 @@
+"""What cases of the whole run judge: all that the background check of every message has found."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+
+from acp_conformance.core.case import Outcome, Verdict, fail
+from acp_conformance.core.result import Line
+from acp_conformance.core.violation import Rule, Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """What the background check saw in one conversation."""
+
+    name: str
+    messages: int
+    violations: Sequence[Violation]
+    transcript: Sequence[Line]
+    protocol: int = 1
+    """The version of the protocol that it was about."""
+    agreed: bool = False
+    """Whether the agent answered that version."""
+
+
+@dataclass
+class Observed:
+    """What cases of the whole run judge."""
+
+    conversations: list[Conduct] = field(default_factory=list)
+    exhibit: Sequence[Line] = ()
+    """The transcript of the conversation that broke the rule."""
+    guilty: str = ""
+    """The line in it."""
+    failed: Container[str] = ()
+    """The ids of the cases that have failed."""
+
+    def forbid(self, *rules: Rule, protocol: int = 1, told_by: Container[str] = ()) -> None:
+        """Fail if any message of any conversation on this version of the protocol broke one of these rules.
+
+        A later version than 1 is not judged where the agent never agreed on it. What a case of `told_by` has failed
+        for in its own conversation is not told again.
+        """
+        if protocol != 1 and not any(each.agreed for each in self.conversations if each.protocol == protocol):
+            raise Outcome(Verdict.UNREACHED, f"it did not answer {protocol}", root="v2-negotiation/answers")
+        found = [
+            (conduct, violation)
+            for conduct in self.conversations
+            for violation in conduct.violations
+            if violation.rule in rules and conduct.protocol == protocol
+        ]
+        told = [each.name for each, _ in found if each.name in told_by and each.name in self.failed]
+        if found and len(told) == len(found):
+            raise Outcome(Verdict.UNREACHED, "all that was seen of it is told there", root=told[0])
+        if found:
+            conduct, violation = found[0]
+            self.exhibit, self.guilty = conduct.transcript, violation.line
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            fail(f"{violation.what}, in {conduct.name}: {violation.line[:300]}{more}")

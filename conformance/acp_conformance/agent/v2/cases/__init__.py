@@ -1,0 +1,27 @@
+"""The cases for agents of version 2, a file a group."""
+
+from __future__ import annotations
+
+import sys
+
+from acp_conformance.agent.v2.registry import v2_cases
+from acp_conformance.core.case import Registry
+
+GROUPS = (
+    "negotiation",
+    "prompts",
+    "updates",
+    "cancel",
+    "one_cancel",
+    "held",
+    "closing",
+    "permission",
+    "sessions",
+    "whole",
+)
+"""The modules in the order in which their cases are run and reported."""
+
+
+def load() -> Registry:
+    """The registry with every case for agents of version 2 in it."""
+    return v2_cases.load(sys.modules[__name__], GROUPS)

@@ -1,0 +1,99 @@
+"""session/close and session/delete, of a session that works and of others."""
+
+from __future__ import annotations
+
+from acp_conformance.agent.subject import Agent, prompt_params
+from acp_conformance.agent.v2.registry import SOURCE, case
+from acp_conformance.agent.v2.steps import (
+    LIFE,
+    NOT_FOUND,
+    begin,
+    nothing_follows,
+    refused,
+    session_of,
+    short,
+    states,
+    working,
+)
+from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable
+from acp_conformance.core.schema import announced
+
+SECTION = "Session close"
+DELETE = "Session delete"
+
+
+async def _ends_first(agent: Agent, method: str, session: str) -> int:
+    """Send it while the session works: idle precedes the answer, whose position is returned."""
+    ending = await agent.request(method, {"sessionId": session})
+    await ending.result()
+    answered = ending.position or 0
+    if not any(update.position < answered for update in states(agent, session, "idle")):
+        fail(f"{method} was answered before the session was idle", at=ending.position)
+    return answered
+
+
+async def _can_delete(agent: Agent) -> None:
+    if not announced((await begin(agent)).get("capabilities") or {}, "session.delete"):
+        not_applicable("it does not announce session.delete")
+
+
+@case("v2-closing/close", level=MUST, source=SOURCE, section=SECTION, needs="hang", after=LIFE)
+async def close(agent: Agent) -> None:
+    """session/close ends the work: idle precedes its answer, and nothing of the session follows."""
+    session = await working(agent)
+    await nothing_follows(agent, session, await _ends_first(agent, "session/close", session))
+
+
+@case("v2-closing/reason", level=MUST, source=SOURCE, section=SECTION, needs="hang", after="v2-closing/close")
+async def reason(agent: Agent) -> None:
+    """Work that a close ends has the reason cancelled."""
+    session = await working(agent)
+    await _ends_first(agent, "session/close", session)
+    idle = states(agent, session, "idle")[0]
+    if (found := idle.body.get("stopReason")) != "cancelled":
+        fail(f"the stopReason is {short(found)}", at=idle.position)
+
+
+@case("v2-closing/closed-is-gone", level=SHOULD, source=SOURCE, section=SECTION)
+async def closed_is_gone(agent: Agent) -> None:
+    """A prompt for a session that was closed is refused with -32002."""
+    session = await session_of(agent)
+    await (await agent.request("session/close", {"sessionId": session})).result()
+    await refused(agent, "session/prompt", prompt_params(session, "hello"), NOT_FOUND)
+
+
+@case("v2-closing/other-session", level=MUST, source=SOURCE, section=SECTION, needs="hang", after=LIFE)
+async def other_session(agent: Agent) -> None:
+    """To close one session leaves the work of the others as it is."""
+    session, other = await working(agent), await working(agent)
+    await (await agent.request("session/close", {"sessionId": session})).result()
+    await agent.fence()
+    if ended := states(agent, other, "idle"):
+        fail("the work of another session was ended as well", at=ended[0].position)
+
+
+@case("v2-closing/unknown", level=SHOULD, source=SOURCE, section=SECTION)
+async def unknown(agent: Agent) -> None:
+    """To close a session that does not exist succeeds."""
+    await begin(agent)
+    await (await agent.request("session/close", {"sessionId": "no-such-session"})).result()
+
+
+@case("v2-closing/delete", level=SHOULD, source=SOURCE, section=DELETE, needs="hang", after=LIFE)
+async def delete(agent: Agent) -> None:
+    """session/delete ends the work as a close does, and nothing of the session follows its answer."""
+    await _can_delete(agent)
+    session = await working(agent)
+    await nothing_follows(agent, session, await _ends_first(agent, "session/delete", session))
+
+
+@case("v2-closing/deleted-is-gone", level=MUST, source=SOURCE, section=DELETE)
+async def deleted_is_gone(agent: Agent) -> None:
+    """A session that was deleted is not listed any more."""
+    await _can_delete(agent)
+    session = await session_of(agent)
+    await (await agent.request("session/delete", {"sessionId": session})).result()
+    listed = await (await agent.request("session/list", {})).result()
+    sessions = listed.get("sessions") if isinstance(listed, dict) else None
+    if any(isinstance(each, dict) and each.get("sessionId") == session for each in sessions or ()):
+        fail(f"it is listed: {short(session)}")

@@ -1,0 +1,105 @@
+"""A second prompt while work is under way: an agent may hold it until it is inserted."""
+
+from __future__ import annotations
+
+from acp_conformance.agent.subject import Agent, Pending
+from acp_conformance.agent.v2.registry import SOURCE, case
+from acp_conformance.agent.v2.steps import (
+    CANCELLED,
+    LIFE,
+    PERMISSION,
+    ends,
+    prompt,
+    question,
+    reached,
+    session_of,
+    short,
+    states,
+    work,
+)
+from acp_conformance.core.case import CHOICE, MUST, choice, fail, not_applicable
+
+SECTION = "Prompt lifecycle, Second prompts"
+
+
+async def _held(agent: Agent, session: str, situation: str = "quick") -> Pending:
+    """A second prompt, which the agent holds; else the case does not apply."""
+    second = await prompt(agent, session, situation)
+    await agent.fence()
+    await agent.pause()
+    if second.answers:
+        not_applicable(f"it does not hold a second prompt: {short(second.answers[0])}")
+    return second
+
+
+async def _ended(second: Pending) -> None:
+    """The held prompt is answered once, with -32800, or the case fails."""
+    await second.error(CANCELLED)
+    if len(second.answers) != 1:
+        fail(f"{len(second.answers)} answers to one prompt")
+
+
+@case("v2-held/how", level=CHOICE, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
+async def how(agent: Agent) -> None:
+    """What becomes of a prompt while work is under way is left open."""
+    session = await session_of(agent)
+    await work(agent, session)
+    second = await prompt(agent, session, "quick")
+    await agent.fence()
+    await agent.pause()
+    if not second.answers:
+        choice("it is held")
+    choice("it is refused" if "error" in second.answers[0] else "it is inserted into the work that is under way")
+
+
+@case("v2-held/cancel", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
+async def cancel(agent: Agent) -> None:
+    """session/cancel also ends the prompts that are held: they are answered -32800."""
+    session = await session_of(agent)
+    await work(agent, session)
+    second = await _held(agent, session)
+    await agent.notify("session/cancel", {"sessionId": session})
+    await ends(agent, session, "cancelled")
+    await _ended(second)
+
+
+@case("v2-held/close", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
+async def close(agent: Agent) -> None:
+    """session/close ends the prompts that are held before it is answered: -32800."""
+    session = await session_of(agent)
+    await work(agent, session)
+    second = await _held(agent, session)
+    closing = await agent.request("session/close", {"sessionId": session})
+    await closing.result()
+    await _ended(second)
+    if (second.position or 0) > (closing.position or 0):
+        fail("the prompt was answered behind the close", at=second.position)
+
+
+@case("v2-held/withdrawn", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
+async def withdrawn(agent: Agent) -> None:
+    """$/cancel_request withdraws a prompt that is held (-32800), and the work before it goes on."""
+    session = await session_of(agent)
+    await work(agent, session)
+    second = await _held(agent, session)
+    await agent.cancel_request(second)
+    await _ended(second)
+    await agent.fence()
+    if ended := states(agent, session, "idle"):
+        fail("the work before it was ended", at=ended[0].position)
+
+
+@case("v2-held/inserted", level=MUST, source=SOURCE, section=SECTION, needs=("permission", "quick"), after=LIFE)
+async def inserted(agent: Agent) -> None:
+    """A prompt that was held is answered when it is inserted, and its work ends with an idle of its own."""
+    session = await session_of(agent)
+    asked = await question(agent, session)
+    second = await _held(agent, session)
+    agent.let_go()
+    agent.hold(PERMISSION)
+    await asked.answer({"outcome": {"outcome": "cancelled"}})
+    result = await second.result()
+    if not isinstance(result, dict) or not isinstance(result.get("messageId"), str):
+        fail(f"the result is {short(result)}", at=second.position)
+    since = second.position or 0
+    await reached(agent, session, "idle", since=since)

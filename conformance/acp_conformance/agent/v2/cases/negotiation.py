@@ -1,0 +1,176 @@
+"""Agreeing on version 2, and what a connection of it refuses."""
+
+from __future__ import annotations
+
+from acp_conformance.agent.subject import Agent, Pending
+from acp_conformance.agent.v2.registry import SOURCE, case
+from acp_conformance.agent.v2.steps import (
+    ANSWERS,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED,
+    agree,
+    begin,
+    hello,
+    is_code,
+    not_of_version_1,
+    refused,
+    short,
+)
+from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable
+
+SECTION = "Initialization"
+MESSAGES = "Transports"
+
+
+@case("v2-negotiation/answers", level=MUST, source=SOURCE, section=SECTION)
+async def answers(agent: Agent) -> None:
+    """An agent that speaks version 2 answers 2 to a client that asks for 2."""
+    await agree(agent)
+
+
+@case("v2-negotiation/says-who", level=MUST, source=SOURCE, section=SECTION)
+async def says_who(agent: Agent) -> None:
+    """The answer to initialize has the name and the version of the agent."""
+    info = (await agree(agent)).get("info")
+    if not (isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(info.get("version"), str)):
+        fail(f"info is {short(info)}")
+
+
+@case("v2-negotiation/highest", level=MUST, source=SOURCE, section=SECTION)
+async def highest(agent: Agent) -> None:
+    """A client that speaks a later version, too, is answered with the highest that the agent speaks."""
+    result = await (await agent.request("initialize", hello(65535))).result()
+    version = result.get("protocolVersion") if isinstance(result, dict) else None
+    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version < 65535:
+        fail(f"the answer to 65535 is {short(version)}")
+    if version == 1:
+        await agree(agent)  # it speaks no higher one, or it would have said so
+        fail("65535 is answered 1, and 2 is answered 2")
+
+
+@case("v2-negotiation/lenient-above", level=SHOULD, source=SOURCE, section=SECTION)
+async def lenient_above(agent: Agent) -> None:
+    """What a client of a later version says of itself is taken as far as it can be understood."""
+    await agree(agent, {**hello(65535), "info": 7, "capabilities": {"elicitation": "yes"}})
+
+
+@case("v2-negotiation/strict", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
+async def strict(agent: Agent) -> None:
+    """A client of version 2 that does not say who it is is refused with -32602."""
+    await refused(agent, "initialize", {"protocolVersion": 2, "capabilities": {}}, INVALID_PARAMS)
+
+
+@case("v2-negotiation/none-in-common", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
+async def none_in_common(agent: Agent) -> None:
+    """Without a version in common initialize is refused with -32022, and data that says what is supported."""
+    error = await refused(agent, "initialize", hello(0), UNSUPPORTED)
+    data = error.get("data")
+    if not isinstance(data, dict) or data.get("requested") != 0:
+        fail(f"data is {short(data)}")
+    if not isinstance(data.get("supported"), list) or 2 not in data["supported"]:
+        fail(f"supported is {short(data.get('supported'))}")
+
+
+@case("v2-negotiation/another-try", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
+async def another_try(agent: Agent) -> None:
+    """After an initialize that was refused the connection is open for another one."""
+    await (await agent.request("initialize", hello(0))).error()
+    await agree(agent)
+
+
+@case("v2-negotiation/no-higher", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
+async def no_higher(agent: Agent) -> None:
+    """A client that asks for version 1 is not answered with a higher one."""
+    params = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "acp-conformance", "version": "1"}}
+    answer = await (await agent.request("initialize", params)).answer()
+    if is_code(answer, UNSUPPORTED):
+        return
+    result = answer.get("result")
+    if not isinstance(result, dict) or result.get("protocolVersion") != 1:
+        fail(f"the answer is {short(answer)}")
+
+
+@case("v2-negotiation/nothing-before", level=MUST, source=SOURCE, section=SECTION)
+async def nothing_before(agent: Agent) -> None:
+    """On a connection that becomes one of version 2 no request is served before initialize: -32600."""
+    early = await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
+    if is_code(early, INVALID_REQUEST):
+        await agree(agent)
+        return
+    opened = await (await agent.request("initialize", hello())).answer()
+    if is_code(opened, INVALID_REQUEST):
+        not_applicable("a request before initialize makes the connection one of version 1")
+    not_of_version_1(opened.get("result"))
+    fail(f"the answer is {short(early)}, and initialize is answered with {short(opened)}")
+
+
+@case("v2-negotiation/notifications-before", level=MUST, source=SOURCE, section=SECTION)
+async def notifications_before(agent: Agent) -> None:
+    """Notifications before initialize are ignored."""
+    await agent.notify("session/cancel", {"sessionId": "none"})
+    await agree(agent)
+    if found := agent.null_answers():
+        fail(f"a notification was answered: {short(found[0])}")
+
+
+@case("v2-negotiation/not-again", level=SHOULD, source=SOURCE, section=SECTION)
+async def not_again(agent: Agent) -> None:
+    """Once another request was made, initialize is refused with -32600: a connection speaks one version for ever."""
+    await begin(agent)
+    await (await agent.request("session/list", {})).answer()
+    await refused(agent, "initialize", hello(), INVALID_REQUEST)
+
+
+@case("v2-negotiation/batches", level=MUST, source=SOURCE, section=MESSAGES)
+async def batches(agent: Agent) -> None:
+    """An empty array is answered by one -32600 with the id null."""
+    await agree(agent)
+    since = len(agent.received)
+    await agent.raw(b"[]\n")
+    _is_refusal(await agent.null_answer(since=since))
+
+
+@case("v2-negotiation/filled-batches", level=MUST, source=SOURCE, section=MESSAGES)
+async def filled_batches(agent: Agent) -> None:
+    """An array of requests is answered by one -32600 with the id null, and none of them is served."""
+    await agree(agent)
+    since = len(agent.received)
+    asked: list[Pending] = [agent.expect(id, "session/list") for id in ("first", "second")]
+    await agent.send([{"jsonrpc": "2.0", "id": each.id, "method": each.method, "params": {}} for each in asked])
+    _is_refusal(await agent.null_answer(since=since))
+    if served := [each for each in asked if each.answers]:
+        fail(f"a request of the array was answered: {short(served[0].answers[0])}", at=served[0].position)
+
+
+@case("v2-negotiation/null-id", level=MUST, source=SOURCE, section=MESSAGES)
+async def null_id(agent: Agent) -> None:
+    """A request with the id null is refused with -32600."""
+    await _refuses_id(agent, None)
+
+
+@case("v2-negotiation/fraction-id", level=MUST, source=SOURCE, section=MESSAGES)
+async def fraction_id(agent: Agent) -> None:
+    """A request whose id is a fraction is refused with -32600 and the id null."""
+    await _refuses_id(agent, 1.5)
+
+
+@case("v2-negotiation/gone-methods", level=MUST, source=SOURCE, section="Methods")
+async def gone_methods(agent: Agent) -> None:
+    """The methods that version 2 no longer has are not found: -32601."""
+    await agree(agent)
+    for method in ("session/load", "session/set_mode", "authenticate"):
+        await refused(agent, method, {}, METHOD_NOT_FOUND)
+
+
+async def _refuses_id(agent: Agent, id: object) -> None:
+    await agree(agent)
+    since = len(agent.received)
+    await agent.send({"jsonrpc": "2.0", "id": id, "method": "session/list", "params": {}})
+    _is_refusal(await agent.null_answer(since=since))
+
+
+def _is_refusal(answer: object) -> None:
+    if not is_code(answer, INVALID_REQUEST):
+        fail(f"the answer is {short(answer)}")

@@ -1,0 +1,122 @@
+"""Asking the user: what is asked, the state meanwhile, and what is taken as leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from acp_conformance.agent.exchange import Incoming
+from acp_conformance.agent.subject import Agent
+from acp_conformance.agent.v2.registry import SOURCE, case
+from acp_conformance.agent.v2.steps import LIFE, ends, question, reached, session_of, short, states, tool_calls
+from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable
+
+SECTION = "Permission requests"
+
+
+async def _question(agent: Agent) -> tuple[str, Incoming]:
+    session = await session_of(agent)
+    return session, await question(agent, session)
+
+
+def _options(asked: Incoming) -> list[dict[str, Any]]:
+    options = asked.params.get("options") if isinstance(asked.params, dict) else None
+    if not isinstance(options, list) or not options or not all(isinstance(each, dict) for each in options):
+        fail(f"the options are {short(options)}", at=asked.position)
+    return options
+
+
+@case("v2-permission/title", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
+async def title(agent: Agent) -> None:
+    """A question has a title, and options with ids that differ."""
+    _, asked = await _question(agent)
+    if not isinstance(asked.params, dict) or not isinstance(asked.params.get("title"), str):
+        fail(f"the parameters are {short(asked.params)}", at=asked.position)
+    ids = [each.get("optionId") for each in _options(asked)]
+    if len({str(id) for id in ids}) != len(ids):
+        fail(f"the ids of the options are {short(ids)}", at=asked.position)
+
+
+@case("v2-permission/subject", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
+async def subject(agent: Agent) -> None:
+    """What a question is about is told as its subject, not as a toolCall beside it."""
+    _, asked = await _question(agent)
+    found = asked.params.get("subject") if isinstance(asked.params, dict) else None
+    if isinstance(asked.params, dict) and "toolCall" in asked.params:
+        fail("it has a toolCall, as in version 1", at=asked.position)
+    if found is not None and not (isinstance(found, dict) and isinstance(found.get("type"), str)):
+        fail(f"the subject is {short(found)}", at=asked.position)
+
+
+@case("v2-permission/requires-action", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
+async def requires_action(agent: Agent) -> None:
+    """While all work waits for the user the state is requires_action, and running once the user has answered."""
+    session, asked = await _question(agent)
+    await agent.fence()
+    since = (await reached(agent, session, "requires_action")).position
+    await asked.answer({"outcome": {"outcome": "selected", "optionId": _options(asked)[0].get("optionId")}})
+    await reached(agent, session, "idle", since=since)
+    if not states(agent, session, "running", since=since):
+        fail("it is not running between the answer and its end")
+
+
+@case("v2-permission/withdrawn", level=MUST, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
+async def withdrawn(agent: Agent) -> None:
+    """session/cancel, behind which the client answers cancelled, ends work that waits for the user as cancelled."""
+    session, asked = await _question(agent)
+    await agent.notify("session/cancel", {"sessionId": session})
+    if not asked.answered:
+        await asked.answer({"outcome": {"outcome": "cancelled"}})
+    await ends(agent, session, "cancelled")
+
+
+@case("v2-permission/says-so", level=SHOULD, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
+async def says_so(agent: Agent) -> None:
+    """A question that a session/cancel makes void is withdrawn by $/cancel_request."""
+    session, asked = await _question(agent)
+    await agent.notify("session/cancel", {"sessionId": session})
+    await asked.withdrawn()
+
+
+@case("v2-permission/late", level=MUST, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
+async def late(agent: Agent) -> None:
+    """An answer that comes behind the end of the work resumes nothing."""
+    session, asked = await _question(agent)
+    agent.yields_to_cancel = False
+    await agent.notify("session/cancel", {"sessionId": session})
+    await agent.fence()
+    await agent.pause()
+    if not (idle := states(agent, session, "idle")):
+        not_applicable("its work ends with the answer that the client owes")
+    behind = idle[-1].position
+    await asked.answer({"outcome": {"outcome": "selected", "optionId": _options(asked)[0].get("optionId")}})
+    await agent.fence()
+    await agent.pause()
+    if begun := states(agent, session, "running", "requires_action", since=behind):
+        fail(f"it is {begun[0].body['state']} again", at=begun[0].position)
+
+
+@case("v2-permission/not-offered", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
+async def not_offered(agent: Agent) -> None:
+    """An option that was not offered allows nothing."""
+    await _no_leave(agent, "selected", "no-such-option")
+
+
+@case("v2-permission/unknown-outcome", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
+async def unknown_outcome(agent: Agent) -> None:
+    """An outcome that is not known allows nothing."""
+    await _no_leave(agent, "_later", None)
+
+
+async def _no_leave(agent: Agent, outcome: str, option: str | None) -> None:
+    """Answer so, with the first option where none is given: the tool call must not be completed."""
+    session, asked = await _question(agent)
+    found = asked.params.get("subject") if isinstance(asked.params, dict) else None
+    call = found.get("toolCall") if isinstance(found, dict) else None
+    id = call.get("toolCallId") if isinstance(call, dict) else None
+    if not isinstance(id, str):
+        not_applicable("it asks about something else than a tool call")
+    chosen = option or _options(asked)[0].get("optionId")
+    await asked.answer({"outcome": {"outcome": outcome, "optionId": chosen}})
+    await reached(agent, session, "idle", since=asked.position)
+    if tool_calls(agent, session).get(id, {}).get("status") == "completed":
+        fail(f"the tool call {short(id)} was completed")

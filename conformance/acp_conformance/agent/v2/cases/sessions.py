@@ -1,0 +1,207 @@
+"""Making, listing and resuming sessions, their options, and logging in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from acp_conformance.agent.subject import Agent, Update
+from acp_conformance.agent.v2.registry import SOURCE, case
+from acp_conformance.agent.v2.steps import (
+    INVALID_PARAMS,
+    LIFE,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    begin,
+    is_code,
+    prompt,
+    reached,
+    refused,
+    run,
+    said,
+    session_of,
+    short,
+)
+from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable
+
+SETUP = "Session setup"
+RESUME = "Session resume"
+STATE = "v2-sessions/resume-state"
+OPTIONS = "Config options"
+AUTH = "Authentication"
+START = {"type": "start"}
+
+
+@case("v2-sessions/relative-cwd", level=MUST, source=SOURCE, section=SETUP)
+async def relative_cwd(agent: Agent) -> None:
+    """A working directory that is not absolute is refused with -32602."""
+    await begin(agent)
+    await refused(agent, "session/new", {"cwd": "some/folder"}, INVALID_PARAMS)
+
+
+@case("v2-sessions/list", level=MUST, source=SOURCE, section="Session list")
+async def list_them(agent: Agent) -> None:
+    """session/list, which every agent with sessions has, lists sessions with their ids and directories."""
+    await session_of(agent)
+    result = await (await agent.request("session/list", {})).result()
+    sessions = result.get("sessions") if isinstance(result, dict) else None
+    if not isinstance(sessions, list):
+        fail(f"the result is {short(result)}")
+    for each in sessions:
+        if not (isinstance(each, dict) and isinstance(each.get("sessionId"), str) and isinstance(each.get("cwd"), str)):
+            fail(f"a session is {short(each)}")
+
+
+async def _resumed(agent: Agent, session: str, replay: Mapping[str, Any] | None) -> list[Update]:
+    """Close the session and resume it: what comes before the answer."""
+    await (await agent.request("session/close", {"sessionId": session})).result()
+    params: dict[str, Any] = {"sessionId": session, "cwd": str(agent.cwd)}
+    resuming = await agent.request("session/resume", params if replay is None else {**params, "replayFrom": replay})
+    await resuming.result()
+    return [each for each in agent.updates(session, since=resuming.since) if each.position < (resuming.position or 0)]
+
+
+@case(STATE, level=MUST, source=SOURCE, section=RESUME, needs="quick", after=LIFE)
+async def resume_state(agent: Agent) -> None:
+    """A session that is resumed says its state before the answer, and behind what it replays."""
+    session = await session_of(agent)
+    await run(agent, session, "quick")
+    told = await _resumed(agent, session, START)
+    if not (said := [each for each in told if each.kind == "state_update"]):
+        fail("no state_update came before the answer")
+    replayed = [each for each in told if "message" in each.kind]
+    if replayed and replayed[-1].position > said[-1].position:
+        fail("messages are replayed behind the state", at=replayed[-1].position)
+
+
+@case("v2-sessions/replay", level=MUST, source=SOURCE, section=RESUME, needs="stream", after=STATE)
+async def replay(agent: Agent) -> None:
+    """replayFrom start replays what the agent has said, under the same ids and before the answer."""
+    session = await session_of(agent)
+    live = said(await run(agent, session, "stream"))
+    again = said(await _resumed(agent, session, START))
+    for id, text in live.items():
+        if again.get(id) != text:
+            fail(f"the message {short(id)} was {short(text)} and is replayed as {short(again.get(id))}")
+
+
+@case("v2-sessions/no-replay", level=MUST, source=SOURCE, section=RESUME, needs="quick", after=STATE)
+async def no_replay(agent: Agent) -> None:
+    """Without replayFrom nothing is replayed."""
+    session = await session_of(agent)
+    await run(agent, session, "quick")
+    if told := [each for each in await _resumed(agent, session, None) if "message" in each.kind]:
+        fail(f"{told[0].kind} is replayed", at=told[0].position)
+
+
+@case(
+    "v2-sessions/resumed-lives",
+    level=MUST,
+    source=SOURCE,
+    section=RESUME,
+    needs="quick",
+    after=STATE,
+)
+async def resumed_lives(agent: Agent) -> None:
+    """A session that was resumed takes prompts."""
+    session = await session_of(agent)
+    await run(agent, session, "quick")
+    await _resumed(agent, session, None)
+    since = len(agent.received)
+    await (await prompt(agent, session, "quick")).result()
+    await reached(agent, session, "idle", since=since)
+
+
+@case("v2-sessions/unknown-cursor", level=MUST, source=SOURCE, section=RESUME)
+async def unknown_cursor(agent: Agent) -> None:
+    """A replayFrom of a type that the agent does not know is refused with -32602."""
+    session = await session_of(agent)
+    params = {"sessionId": session, "cwd": str(agent.cwd), "replayFrom": {"type": "_from-the-middle"}}
+    await refused(agent, "session/resume", params, INVALID_PARAMS)
+
+
+@case("v2-sessions/resume-unknown", level=MUST, source=SOURCE, section=RESUME)
+async def resume_unknown(agent: Agent) -> None:
+    """To resume a session that does not exist is refused with -32002."""
+    await begin(agent)
+    params = {"sessionId": "no-such-session", "cwd": str(agent.cwd)}
+    await refused(agent, "session/resume", params, NOT_FOUND)
+
+
+async def _select(agent: Agent) -> tuple[str, dict[str, Any], list[str]]:
+    """A session, an option of it, and the values that can be selected."""
+    session = await session_of(agent)
+    for option in agent.new_session.get("configOptions") or ():
+        if isinstance(option, dict) and option.get("type") == "select":
+            entries = [each.get("options", [each]) for each in option.get("options") or ()]
+            return session, option, [value["value"] for values in entries for value in values]
+    return not_applicable("it has no option to select a value for")
+
+
+def _set(session: str, option: object, value: object) -> dict[str, Any]:
+    return {"sessionId": session, "configId": option, "type": "id", "value": value}
+
+
+@case("v2-options/set", level=MUST, source=SOURCE, section=OPTIONS)
+async def set_option(agent: Agent) -> None:
+    """An option is set to each value that it offers, and the answer has it as the current one."""
+    session, option, values = await _select(agent)
+    for value in values:
+        asked = await agent.request("session/set_config_option", _set(session, option["configId"], value))
+        result = await asked.result()
+        found = result.get("configOptions") if isinstance(result, dict) else None
+        now = [each for each in found or () if isinstance(each, dict) and each.get("configId") == option["configId"]]
+        if not now or now[0].get("currentValue") != value:
+            fail(f"the options behind it are {short(found)}", at=asked.position)
+
+
+@case("v2-options/unknown-value", level=MUST, source=SOURCE, section=OPTIONS)
+async def unknown_value(agent: Agent) -> None:
+    """A value that an option does not offer is refused with -32602."""
+    session, option, _ = await _select(agent)
+    params = _set(session, option["configId"], "no-such-value")
+    await refused(agent, "session/set_config_option", params, INVALID_PARAMS)
+
+
+@case("v2-options/unknown", level=MUST, source=SOURCE, section=OPTIONS)
+async def unknown_option(agent: Agent) -> None:
+    """An option that does not exist is refused with -32602."""
+    session, _, values = await _select(agent)
+    params = _set(session, "no-such-option", values[0])
+    await refused(agent, "session/set_config_option", params, INVALID_PARAMS)
+
+
+async def _login(agent: Agent) -> list[Mapping[str, Any]]:
+    """Begin: the ways to log in."""
+    methods = (await begin(agent)).get("authMethods")
+    if not methods:
+        not_applicable("it has no way to log in")
+    return methods
+
+
+@case("v2-auth/login", level=MUST, source=SOURCE, section=AUTH)
+async def login(agent: Agent) -> None:
+    """Each way to log in has an id, and where there is one there are auth/login and auth/logout."""
+    for each in await _login(agent):
+        if not isinstance(each, dict) or not isinstance(each.get("methodId"), str):
+            fail(f"a way to log in is {short(each)}")
+    for method in ("auth/login", "auth/logout"):
+        asked = await agent.request(method, {"methodId": "no-such-way"} if method == "auth/login" else {})
+        if is_code(await asked.answer(), METHOD_NOT_FOUND):
+            fail(f"{method} is not there", at=asked.position)
+
+
+@case("v2-auth/unknown-way", level=MUST, source=SOURCE, section=AUTH)
+async def unknown_way(agent: Agent) -> None:
+    """A way to log in that was not offered is refused with -32602."""
+    await _login(agent)
+    await refused(agent, "auth/login", {"methodId": "no-such-way"}, INVALID_PARAMS)
+
+
+@case("v2-auth/no-way", level=SHOULD, source=SOURCE, section=AUTH)
+async def no_way(agent: Agent) -> None:
+    """An agent that offers no way to log in has neither auth/login nor auth/logout."""
+    if (await begin(agent)).get("authMethods"):
+        not_applicable("it offers a way to log in")
+    await refused(agent, "auth/login", {"methodId": "any"}, METHOD_NOT_FOUND)
+    await refused(agent, "auth/logout", {}, METHOD_NOT_FOUND)

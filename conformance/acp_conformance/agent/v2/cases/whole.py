@@ -1,0 +1,54 @@
+"""The messages that the agent sent on version 2 in this run, held against JSON-RPC and the schema of version 2."""
+
+from __future__ import annotations
+
+from acp_conformance.agent.observed import Observed
+from acp_conformance.agent.v2.registry import SOURCE, case
+from acp_conformance.core.case import MUST
+from acp_conformance.core.violation import Rule
+
+
+def _rule(id: str, title: str, *rules: Rule, section: str) -> None:
+    """A case that holds if no message on version 2 breaks any of `rules`."""
+
+    async def judge(observed: Observed) -> None:
+        observed.forbid(*rules, protocol=2)
+
+    judge.__doc__ = title
+    case(id, level=MUST, source=SOURCE, section=section, whole_run=True)(judge)
+
+
+_rule(
+    "v2-envelope/messages",
+    "Every line is one message of JSON-RPC 2.0, and never a batch.",
+    *("utf-8", "json", "newline", "batch", "message", "version", "kind", "id-type", "params-structured"),
+    section="Transports",
+)
+_rule("v2-envelope/error-objects", "Every error has an integer code and a message.", "error-object", section="Errors")
+_rule(
+    "v2-envelope/answers",
+    "Every response answers a request that was made, and each request is answered once.",
+    *("unasked-answer", "answered-twice"),
+    section="Transports",
+)
+_rule("v2-envelope/own-ids", "A request does not take the id of an open request.", "reused-id", section="Transports")
+_rule("v2-schema/results", "Every result has the shape that its method's has.", "result", section="Schema")
+_rule(
+    "v2-schema/requests",
+    "The parameters of every request and notification to the client have the shape that its method's have.",
+    "request",
+    section="Schema",
+)
+_rule("v2-schema/updates", "Every session/update has the shape of its kind.", "update", section="Schema")
+_rule(
+    "v2-gating/methods",
+    "Methods are those of version 2, or begin with an underscore, and are sent to the side that they are for.",
+    *("method-name", "direction"),
+    section="Extensibility",
+)
+_rule(
+    "v2-gating/announced",
+    "The client is asked only for what it has announced.",
+    "capability",
+    section="Initialization",
+)

@@ -1,0 +1,208 @@
+"""The steps that cases of version 2 share: agreeing on it, prompting, and what a session says of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from acp_conformance.agent.exchange import Incoming, code_of
+from acp_conformance.agent.subject import Agent, Pending, Update, prompt_params
+from acp_conformance.core.case import Outcome, Verdict, belongs_to, fail
+
+ANSWERS = "v2-negotiation/answers"
+LIFE = "v2-prompts/states"
+
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+NOT_FOUND = -32002
+UNSUPPORTED = -32022
+CANCELLED = -32800
+
+PERMISSION = "session/request_permission"
+FINAL = ("completed", "failed", "cancelled")
+"""The states of a tool call after which nothing of it changes."""
+
+
+def hello(version: object = 2) -> dict[str, Any]:
+    """The parameters of `initialize`, for this version."""
+    return {"protocolVersion": version, "info": {"name": "acp-conformance", "version": "1"}, "capabilities": {}}
+
+
+async def agree(agent: Agent, params: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """Initialize with version 2: the result. An agent that answers 1 is not judged by a case of version 2."""
+    asked = hello() if params is None else params
+    agent.version = 2
+    agent.checker.client_capabilities = asked.get("capabilities") or {}
+    agent.on(PERMISSION, _allow)  # the editor has the forms of version 1
+    agent.hold("elicitation/create")
+    result = await (await agent.request("initialize", asked)).result()
+    answered = result.get("protocolVersion") if isinstance(result, dict) else None
+    not_of_version_1(result)
+    if answered != 2 or isinstance(answered, bool):
+        version = asked.get("protocolVersion")
+        root = ANSWERS if version == 2 else ""
+        raise Outcome(Verdict.FAIL, f"the answer to {version} is {answered!r}"[:200], root=root)
+    agent.initialized = result
+    return result
+
+
+def not_of_version_1(result: object) -> None:
+    """End the case if this result of `initialize` is that of an agent of version 1."""
+    if isinstance(result, dict) and result.get("protocolVersion") == 1:
+        raise Outcome(Verdict.UNREACHED, "it answered 1", root=ANSWERS)
+
+
+async def begin(agent: Agent) -> Mapping[str, Any]:
+    """Agree on version 2, and log in as the profile has it: the result of `initialize`."""
+    result = await agree(agent)
+    method = agent.profile.authenticate
+    offered = result.get("authMethods")
+    if isinstance(offered, list) and any(isinstance(each, dict) and each.get("methodId") == method for each in offered):
+        with belongs_to("v2-auth/login"):
+            await (await agent.request("auth/login", {"methodId": method})).result()
+    return result
+
+
+async def session_of(agent: Agent, **params: object) -> str:
+    """A new session, after agreeing on version 2 if that was not done: its id."""
+    if agent.initialized is None:
+        await begin(agent)
+    result = await (await agent.request("session/new", {"cwd": str(agent.cwd), **params})).result()
+    session = result.get("sessionId") if isinstance(result, dict) else None
+    if not isinstance(session, str):
+        fail("session/new was answered without a sessionId")
+    agent.new_session = result
+    return session
+
+
+async def prompt(agent: Agent, session: str, situation: str) -> Pending:
+    """Send the prompt of a situation; its handle, at once."""
+    return await agent.request("session/prompt", prompt_params(session, agent.text_of(situation)))
+
+
+async def working(agent: Agent, situation: str = "hang") -> str:
+    """A session in which the work of a situation is under way: its prompt was answered, and it is running."""
+    session = await session_of(agent)
+    await work(agent, session, situation)
+    return session
+
+
+async def work(agent: Agent, session: str, situation: str = "hang") -> Pending:
+    """Have the work of a situation under way in a session; the prompt."""
+    since = len(agent.received)
+    asked = await prompt(agent, session, situation)
+    with belongs_to(LIFE):
+        await asked.result()
+        await reached(agent, session, "running", since=since)
+    return asked
+
+
+async def run(agent: Agent, session: str, situation: str) -> list[Update]:
+    """Prompt, and await the end of the work: its updates, up to the state idle."""
+    since = len(agent.received)
+    with belongs_to(LIFE):
+        await (await prompt(agent, session, situation)).result()
+        idle = await reached(agent, session, "idle", since=since)
+    return [update for update in agent.updates(session, since=since) if update.position <= idle.position]
+
+
+def said(updates: list[Update]) -> dict[object, str]:
+    """The text of each message of the agent, by the rules of patches."""
+    said: dict[object, str] = {}
+    for update in updates:
+        id = update.body.get("messageId")
+        if update.kind == "agent_message_chunk":
+            said[id] = said.get(id, "") + update.text
+        elif update.kind == "agent_message" and "content" in update.body:
+            said[id] = "".join(str(block.get("text", "")) for block in update.body["content"] or ())
+    return said
+
+
+def states(agent: Agent, session: str, *names: str, since: int = 0) -> list[Update]:
+    """Each time that the session said it is in one of these states; in any, if none is named."""
+    found = agent.updates(session, since=since)
+    return [each for each in found if each.kind == "state_update" and (not names or each.body.get("state") in names)]
+
+
+async def reached(agent: Agent, session: str, *names: str, since: int = 0) -> Update:
+    """Await the first time that the session is in one of these states."""
+    what = f"the state {' or '.join(names)}"
+    return await agent.wait_for(lambda: next(iter(states(agent, session, *names, since=since)), None), what)
+
+
+async def ends(agent: Agent, session: str, reason: str, since: int = 0) -> Update:
+    """Await the state idle, which must have this stop reason, or the case fails."""
+    idle = await reached(agent, session, "idle", since=since)
+    if (found := idle.body.get("stopReason")) != reason:
+        fail(f"the stopReason is {found!r} instead of {reason!r}"[:200], at=idle.position)
+    return idle
+
+
+async def nothing_follows(agent: Agent, session: str, behind: int) -> None:
+    """Nothing of the session comes behind this position, or the case fails."""
+    await agent.fence()
+    await agent.pause()
+    if late := [update for update in agent.updates(session) if update.position > behind]:
+        fail(f"{late[0].kind} comes behind it", at=late[0].position)
+
+
+async def refused(agent: Agent, method: str, params: object, *codes: int) -> Mapping[str, Any]:
+    """Send a request, which must be refused with one of these codes, or the case fails: the error."""
+    return await (await agent.request(method, params)).error(*codes)
+
+
+def fields(agent: Agent, session: str, kind: str, key: str, since: int = 0) -> dict[str, dict[str, Any]]:
+    """What the patches of this kind have come to so far, by the id of what they are about."""
+    found: dict[str, dict[str, Any]] = {}
+    for update in agent.updates(session, since=since):
+        if update.kind == kind and isinstance(id := update.body.get(key), str):
+            found.setdefault(id, {}).update(update.body)
+    return found
+
+
+def tool_calls(agent: Agent, session: str, since: int = 0) -> dict[str, dict[str, Any]]:
+    """The tool calls of a session by id, as they are now."""
+    return fields(agent, session, "tool_call_update", "toolCallId", since)
+
+
+def can_be_cancelled(thing: Mapping[str, Any]) -> bool:
+    """Whether a tool call or terminal offers to be cancelled."""
+    capabilities = thing.get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get("cancel") is not None
+
+
+async def offered(agent: Agent, session: str, kind: str, key: str) -> str:
+    """Await a tool call or terminal that can be cancelled: its id."""
+
+    def find() -> str | None:
+        there = fields(agent, session, kind, key).items()
+        return next((id for id, thing in there if can_be_cancelled(thing)), None)
+
+    return await agent.wait_for(find, f"{kind} with capabilities.cancel")
+
+
+async def question(agent: Agent, session: str) -> Incoming:
+    """Have the work of the situation `permission` under way: its request, which is not answered."""
+    agent.hold(PERMISSION)
+    with belongs_to(LIFE):
+        await (await prompt(agent, session, "permission")).result()
+    return await agent.next_request(PERMISSION)
+
+
+def short(value: object) -> str:
+    """A value of the agent, for a reason."""
+    return f"{value!r}"[:200]
+
+
+def is_code(answer: object, code: int) -> bool:
+    """Whether a response is an error with this code."""
+    return code_of(answer) == code
+
+
+def _allow(request: Incoming) -> object:
+    params = request.params if isinstance(request.params, dict) else {}
+    for option in params.get("options") or ():
+        if option.get("kind") in ("allow_once", "allow_always"):
+            return {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
+    return {"outcome": {"outcome": "cancelled"}}

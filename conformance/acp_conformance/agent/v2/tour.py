@@ -1,0 +1,43 @@
+"""One conversation of version 2 that goes through all that the agent is known to do."""
+
+from __future__ import annotations
+
+from acp_conformance.agent.exchange import Ended
+from acp_conformance.agent.subject import Agent
+from acp_conformance.core.case import Outcome
+
+from .steps import reached, session_of, work
+
+_LASTING = ("hang", "stubborn", "nested", "cancellable", "shell")
+"""The situations that last until they are cancelled."""
+
+
+async def tour(agent: Agent) -> None:
+    """Go through everything the agent is known to do. Nothing is judged here, so what goes wrong only ends a part."""
+    try:
+        for situation in agent.profile.situations:
+            await _work(agent, situation)
+        session = await session_of(agent)
+        await (await agent.request("session/list", {})).answer()
+        await (await agent.request("session/close", {"sessionId": session})).answer()
+    except Outcome:
+        pass
+    try:
+        await agent.settle()  # what it says last is heard too
+    except Outcome:
+        return
+
+
+async def _work(agent: Agent, situation: str) -> None:
+    try:
+        session = await session_of(agent)
+        since = len(agent.received)
+        await work(agent, session, situation)
+        if situation in _LASTING:
+            await agent.fence()  # what it says before is heard
+            await agent.notify("session/cancel", {"sessionId": session})
+        await reached(agent, session, "idle", since=since)
+    except Ended:
+        raise
+    except Outcome:
+        return

@@ -1,0 +1,214 @@
+"""A profile from one conversation: prompts are tried, and what they make the agent do tells what they are for.
+
+Tried are a greeting, what the user names, the commands that the agent offers, and requests for what agents have tools
+for. Nothing is judged. The client's part is played as in a run: files and terminals are in memory, no command is run,
+and what the agent asks leave for is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from acp_conformance.core.case import Outcome
+
+from .exchange import Ended, NoAnswer
+from .profile import Profile, Situation
+from .subject import SPEECH, Agent
+
+GREETING = "Say OK."
+TOOLS = (
+    "Read the file {cwd}/a.txt and say what its first line is.",
+    "Write the word done into the file {cwd}/b.txt.",
+    "Run the command `sleep 60` in a terminal.",
+    "Make a plan of three steps for tidying up this folder, and show it.",
+)
+"""What an agent with the tools for it asks its client for, or reports."""
+
+UNKNOWN = Profile(cwd_files={"a.txt": "first line\nsecond line\n"})
+"""The profile of an agent that is to be watched."""
+
+_MOST_COMMANDS = 12
+_UNTRIED = frozenset({"login", "logout", "quit", "exit"})
+"""Commands that would change more than their session."""
+
+_METHODS = {
+    "fs/read_text_file": "read",
+    "fs/write_text_file": "write",
+    "terminal/create": "terminal",
+    "session/request_permission": "permission",
+}
+ASKING = frozenset({*_METHODS.values(), "nested"})
+"""The situations of an agent that asks its client for something."""
+
+_WAITS = ("terminal/wait_for_exit", "session/request_permission", "fs/read_text_file", "fs/write_text_file")
+"""Requests of a turn that can be left unanswered, so that the turn waits until it is cancelled; the best first."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one prompt made the agent do."""
+
+    prompt: str
+    updates: list[str] = field(default_factory=list)
+    """The kinds of its updates."""
+    said: str = ""
+    requests: list[str] = field(default_factory=list)
+    """The methods that it has asked the client for."""
+    ended: str = ""
+    """Its stop reason, `error`, or nothing if it had to be cancelled."""
+    seconds: float = 0.0
+    """How long it took."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """What is known of the agent after the conversation."""
+
+    name: str = ""
+    turns: list[Turn] = field(default_factory=list)
+    missing: str = ""
+    """Why there was no session."""
+
+    @property
+    def situations(self) -> Mapping[str, Situation]:
+        """Which prompt is for which situation: the first that fits, and how."""
+        found: dict[str, Situation] = {}
+        for turn in self.turns:
+            for name, hold in _of(turn):
+                found.setdefault(name, Situation(turn.prompt, hold=hold))
+        return found
+
+    @property
+    def slowest(self) -> float:
+        """The seconds of the slowest turn, among those that are of use and ended by themselves."""
+        used = {entry.prompt for entry in self.situations.values()}
+        return max((turn.seconds for turn in self.turns if turn.ended and turn.prompt in used), default=0.0)
+
+    @property
+    def asks(self) -> bool:
+        """Whether any of the turns asked the client for anything."""
+        return any(turn.requests for turn in self.turns)
+
+
+async def watch(
+    agent: Agent, prompts: Iterable[str] = (), *, within: float | None = None, limit: float | None = None
+) -> Watched:
+    """Hold the conversation. Every prompt has a session of its own.
+
+    Args:
+        prompts: What is tried besides.
+        within: Seconds that a turn may take until it is cancelled; default is the patience of the conversation.
+        limit: Seconds of the whole conversation; what was seen until then counts.
+    """
+    watched = Watched()
+    with anyio.move_on_after(limit):
+        await _converse(agent, prompts, watched, within)
+    return watched
+
+
+async def _converse(agent: Agent, prompts: Iterable[str], watched: Watched, within: float | None) -> None:
+    try:
+        info = (await agent.initialize()).get("agentInfo")
+        watched.name = str(info.get("name", "")) if isinstance(info, dict) else ""
+        session = await agent.session()
+        await agent.fence()
+        await agent.pause()
+    except Outcome as outcome:
+        watched.missing = outcome.reason
+        return
+    for prompt in dict.fromkeys([GREETING, *prompts, *_commands(agent, session), *TOOLS]):
+        try:
+            watched.turns.append(await _turn(agent, prompt, within))
+        except Ended:
+            return
+        except Outcome:
+            continue
+
+
+def _commands(agent: Agent, session: str) -> list[str]:
+    offered: Any = []
+    for update in agent.updates(session):
+        if update.kind == "available_commands_update":
+            offered = update.body.get("availableCommands")
+    named = [each.get("name") for each in offered if isinstance(each, dict)] if isinstance(offered, list) else []
+    return [f"/{name}" for name in named if isinstance(name, str) and name not in _UNTRIED][:_MOST_COMMANDS]
+
+
+async def _turn(agent: Agent, text: str, within: float | None) -> Turn:
+    agent.begin_case()
+    session = await agent.session()
+    since, asked, began = len(agent.received), len(agent.requests), time.monotonic()
+    turn = Turn(text)
+    pending = await agent.say(session, text.replace("{cwd}", str(agent.cwd)))
+    try:
+        answer = await pending.answer(within=within)
+        result = answer.get("result")
+        turn.ended = str(result.get("stopReason")) if isinstance(result, dict) else "error"
+    except NoAnswer:
+        await agent.cancel(session)
+        await pending.answer()
+    turn.seconds = time.monotonic() - began
+    told = agent.spoken(session, since=since)
+    turn.updates = [update.kind for update in told]
+    turn.said = "".join(update.text for update in told if update.kind == "agent_message_chunk")
+    turn.requests = [request.method for request in agent.requests[asked:]]
+    return turn
+
+
+def _of(turn: Turn) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """The situations that a turn was, each with what has to be left unanswered in it."""
+    if turn.ended == "error":
+        yield "fails", ()
+        return
+    spoke = any(kind in SPEECH for kind in turn.updates)
+    if not turn.ended:
+        if spoke:
+            yield "hang", ()
+        return
+    if not turn.requests:
+        yield "quick", ()
+    if turn.updates.count("agent_message_chunk") > 1 and not turn.requests:
+        yield "stream", ()
+    for method, name in _METHODS.items():
+        if method in turn.requests:
+            yield name, ()
+    for kind, name in (("tool_call", "tool"), ("plan", "plan")):
+        if kind in turn.updates:
+            yield name, ()
+    if waits := [method for method in _WAITS if method in turn.requests]:
+        yield "nested", ()
+        if spoke:
+            yield "hang", (waits[0],)
+
+
+def as_toml(watched: Watched, setup: Mapping[str, str]) -> str:
+    """The profile as a file, with what each prompt made the agent do as a comment."""
+    lines = [f"name = {_string(watched.name or 'my agent')}"]
+    did = {turn.prompt: turn for turn in watched.turns}
+    found = watched.situations
+    head = [f"{key} = {_string(value)}" for key, value in setup.items()]
+    for name, text in UNKNOWN.cwd_files.items():
+        if any(name in entry.prompt for entry in found.values()):
+            head.append(f"cwd_files = {{ {_string(name)} = {_string(text)} }}")
+    if head:
+        lines += ["", "[setup]", *head]
+    for name, entry in found.items():
+        turn = did[entry.prompt]
+        seen = [*dict.fromkeys([*turn.updates, *turn.requests]), turn.ended or "had to be cancelled"]
+        lines += ["", f"[situations.{name}]  # {_string(', '.join(seen))[1:-1]}"]
+        lines.append(f"prompt = {_string(entry.prompt)}")
+        if entry.hold:
+            lines.append(f"hold = {json.dumps(entry.hold)}")
+    return "\n".join(lines) + "\n"
+
+
+def _string(value: object) -> str:
+    """A basic string of TOML, whose escapes are those of JSON but for DEL."""
+    text = str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,64 @@
+"""What becomes of a client whose agent writes what is not a message."""
+
+from acp_conformance.client.conversation import Ended, Silent
+from acp_conformance.client.registry import case
+from acp_conformance.client.subject import PROBE, Client
+from acp_conformance.core.case import CHOICE, MUST, SHOULD, choice
+
+_JSON_RPC = "JSON-RPC 2.0"
+
+
+async def _alive_or_ended(client: Client, *lines: bytes) -> None:
+    await client.prompt()
+    for line in lines:
+        await client.conversation.write(line + b"\n")
+    try:
+        await client.alive()
+    except Ended:
+        pass
+
+
+@case("bad-input/not-json", level=SHOULD, source=_JSON_RPC, section="Error object, -32700", behaviours=["A8"])
+async def not_json(client: Client) -> None:
+    """After a line that is not JSON a client goes on or ends; it does not hang."""
+    await _alive_or_ended(client, b"Loading the model...", b'{"jsonrpc": "2.0", "method"')
+
+
+@case("bad-input/no-message", level=SHOULD, source=_JSON_RPC, section="Error object, -32600", behaviours=["A9", "A10"])
+async def no_message(client: Client) -> None:
+    """After JSON that is not a message a client goes on or ends; it does not hang."""
+    await _alive_or_ended(client, b"42", b'"text"', b"null", b"{}", b'{"jsonrpc":"2.0","method":7}')
+
+
+@case("bad-input/not-utf8", level=SHOULD, source="ACP v1", section="Transports", behaviours=["L5"])
+async def not_utf8(client: Client) -> None:
+    """After a line that is not UTF-8 a client goes on or ends; it does not hang."""
+    await _alive_or_ended(client, b'{"jsonrpc":"2.0","method":"_conformance/hello","params":{"a":"\xff\xfe"}}')
+
+
+@case("bad-input/unasked-response", level=MUST, source=_JSON_RPC, section="Response object", behaviours=["A11", "C5"])
+async def unasked_response(client: Client) -> None:
+    """A response to what the client did not ask is not answered, and the connection lives."""
+    await client.prompt()
+    conversation = client.conversation
+    await conversation.send({"jsonrpc": "2.0", "id": "never asked", "result": {}})
+    await conversation.send({"jsonrpc": "2.0", "id": 987_654, "error": {"code": -32603, "message": "no"}})
+    await conversation.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no"}})
+    await client.nothing_answered("a response")
+
+
+@case("bad-input/batch", level=CHOICE, source=_JSON_RPC, section="Batch", behaviours=["H1", "H3"])
+async def batch(client: Client) -> None:
+    """What a client does with a batch: ACP speaks of individual messages, JSON-RPC has batches."""
+    await client.prompt()
+    conversation = client.conversation
+    asks = [conversation.expect(PROBE) for _ in range(2)]
+    await conversation.send([{"jsonrpc": "2.0", "id": ask.id, "method": PROBE, "params": {}} for ask in asks])
+    try:
+        await conversation.until(lambda: all(ask.answers for ask in asks) or conversation.strays or None, "an answer")
+    except Ended:
+        choice("ends")
+    except Silent:
+        await client.alive()
+        choice("does not answer it")
+    choice("answers every request in it" if all(ask.answers for ask in asks) else "refuses it")

@@ -1,0 +1,23 @@
+"""What a client makes of notifications that it cannot use: nothing."""
+
+from acp_conformance.client.registry import case
+from acp_conformance.client.subject import Client
+from acp_conformance.core.case import MUST
+
+
+@case("notifications/unknown", level=MUST, source="JSON-RPC 2.0", section="Notification", behaviours=["A5", "L2"])
+async def unknown(client: Client) -> None:
+    """A notification that the client does not know is not answered, and the connection lives."""
+    await client.prompt()
+    for method in ("_conformance/hello", "$/conformance", "conformance/hello"):
+        await client.conversation.notify(method, {"a": 1})
+    await client.nothing_answered("an unknown notification")
+
+
+@case("notifications/invalid-params", level=MUST, source="JSON-RPC 2.0", section="Notification", behaviours=["A5"])
+async def invalid_params(client: Client) -> None:
+    """A notification is not answered even if its params are wrong, and the connection lives."""
+    await client.prompt()
+    for params in ([], {}, {"sessionId": client.session_id, "update": "no object"}, {"sessionId": 7, "update": {}}):
+        await client.conversation.notify("session/update", params)
+    await client.nothing_answered("a notification with wrong params")

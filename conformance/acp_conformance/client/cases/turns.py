@@ -1,0 +1,70 @@
+"""How a client prompts, and what it makes of an error."""
+
+from acp_conformance.client.conversation import Ended, Silent
+from acp_conformance.client.registry import case
+from acp_conformance.client.subject import Client
+from acp_conformance.core.case import MUST, SHOULD, fail
+
+_ACP = "ACP v1"
+
+
+@case("turns/session-id", level=MUST, source=_ACP, section="Prompt Turn, User Message")
+async def session_id(client: Client) -> None:
+    """A prompt names its session by exactly the id that session/new was answered with."""
+    request = await client.prompt()
+    if request.param("sessionId") != client.session_id:
+        fail(f"sessionId is {request.param('sessionId')!r}, the session is {client.session_id!r}")
+
+
+@case("turns/after-the-session", level=MUST, source=_ACP, section="Prompt Turn", behaviours=["I7"])
+async def after_the_session(client: Client) -> None:
+    """A client prompts only in a session that exists."""
+    conversation = client.conversation
+    await client.initialize()
+    request = await conversation.receive("session/new")
+    client.begin_trial()
+    # An error: a client that reads it has no session; a client that does not wait has prompted anyway.
+    await conversation.refuse(request, -32603, "Internal error")
+    await conversation.close_output()
+    try:
+        await conversation.receive("session/prompt")
+    except (Ended, Silent):
+        return
+    fail("session/prompt was sent although session/new had not been answered, and then failed")
+
+
+@case("turns/failed-prompt", level=SHOULD, source="JSON-RPC 2.0", section="Error object", behaviours=["G16"])
+async def failed_prompt(client: Client) -> None:
+    """A prompt that is answered with an error leaves a client that answers, or that ends."""
+    prompt = await client.prompt()
+    await client.conversation.refuse(prompt, -32603, "Internal error")
+    try:
+        await client.alive()
+    except Ended:
+        pass
+
+
+@case(
+    "turns/prompt-after-a-failed-one",
+    level=SHOULD,
+    source=_ACP,
+    section="Prompt Turn",
+    behaviours=["G16"],
+    needs="again",
+    after="turns/failed-prompt",
+)
+async def prompt_after_a_failed_one(client: Client) -> None:
+    """After a prompt that failed, the user's next one is sent in the same session, and its answer ends it."""
+    prompt = await client.prompt()
+    client.conversation.hold("session/prompt")
+    await client.conversation.refuse(prompt, -32603, "Internal error")
+    await client.user("again")
+    second = await client.prompted()
+    if second.param("sessionId") != client.session_id:
+        fail(f"the next prompt names {second.param('sessionId')!r}, the session is {client.session_id!r}")
+    await client.say("answering")
+    await client.end_turn()
+    client.stage.spare()
+    await client.user("leave")
+    if not await client.stage.exited(3 * client.conversation.patience):
+        fail("the second prompt was answered, and the client does not end")

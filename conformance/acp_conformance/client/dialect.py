@@ -1,0 +1,172 @@
+"""What differs between the versions of the protocol for the agent that the suite plays: one class for each version.
+
+A case that is about both versions asks here for the form of a message, and so is written once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from acp_conformance.core.case import not_applicable
+
+if TYPE_CHECKING:
+    from .conversation import Conversation, Message
+
+INFO: Final = {"name": "conformance", "title": "Conformance suite", "version": "1"}
+
+CASE_OF_ONE: Final = "the client does not ask for version 2"
+"""Why no case of version 2 can be tried."""
+
+
+class Dialect(Protocol):
+    """One version, as an agent speaks it."""
+
+    version: int
+    capabilities: str
+    """The member of `initialize` with what the client can do."""
+    info: str
+    """The member of `initialize` with who the client is."""
+    agent_capabilities: str
+    """The member of its answer with what the agent can do."""
+    session_capabilities: str
+    """The member of that with what it can do with sessions."""
+
+    def rule(self, name: str) -> str:
+        """The name of a rule about messages: each version has rules of its own."""
+        ...
+
+    def hello(self, **fields: Any) -> dict[str, Any]:
+        """The answer to `initialize`, with `fields` added; None leaves one out."""
+        ...
+
+    def asked(self, version: object) -> None:
+        """End the case unless it applies to a client that asks for this version."""
+        ...
+
+    async def begin_turn(self, conversation: Conversation, prompt: Message) -> None:
+        """Begin what a prompt asks for."""
+        ...
+
+    async def end_turn(self, conversation: Conversation, prompt: Message, reason: str) -> None:
+        """End it."""
+        ...
+
+    def message(self, text: str) -> dict[str, Any]:
+        """The update with a piece of the agent's message."""
+        ...
+
+    def call(self, call: str, **fields: Any) -> dict[str, Any]:
+        """The update that begins a tool call."""
+        ...
+
+    def question(self, call: str, options: list[dict[str, str]]) -> dict[str, Any]:
+        """The params of a permission request, save its session."""
+        ...
+
+
+class Version1:
+    """A prompt is answered when its turn is over."""
+
+    version = 1
+    capabilities = "clientCapabilities"
+    info = "clientInfo"
+    agent_capabilities = "agentCapabilities"
+    session_capabilities = "sessionCapabilities"
+
+    def rule(self, name: str) -> str:
+        """The rules have plain names."""
+        return name
+
+    def hello(self, **fields: Any) -> dict[str, Any]:
+        """The answer to `initialize`."""
+        result = {"protocolVersion": 1, "agentCapabilities": {}, "agentInfo": INFO, "authMethods": [], **fields}
+        return _without_none(result)
+
+    def asked(self, version: object) -> None:
+        """A client that asks for more is answered 1."""
+
+    async def begin_turn(self, conversation: Conversation, prompt: Message) -> None:
+        """Nothing: the prompt stays open."""
+
+    async def end_turn(self, conversation: Conversation, prompt: Message, reason: str) -> None:
+        """Answer the prompt."""
+        await conversation.reply(prompt, {"stopReason": reason})
+
+    def message(self, text: str) -> dict[str, Any]:
+        """A chunk of text."""
+        return {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+
+    def call(self, call: str, **fields: Any) -> dict[str, Any]:
+        """A tool call."""
+        return {"sessionUpdate": "tool_call", "toolCallId": call, "title": f"Run {call}", **fields}
+
+    def question(self, call: str, options: list[dict[str, str]]) -> dict[str, Any]:
+        """It is about a tool call."""
+        return {"toolCall": {"toolCallId": call, "title": f"Run {call}", "status": "pending"}, "options": options}
+
+
+class Version2:
+    """A prompt is answered when it is in the conversation; updates tell what becomes of it (a draft)."""
+
+    version = 2
+    capabilities = "capabilities"
+    info = "info"
+    agent_capabilities = "capabilities"
+    session_capabilities = "session"
+
+    def rule(self, name: str) -> str:
+        """The version is part of the name."""
+        return f"v2-{name}"
+
+    def hello(self, **fields: Any) -> dict[str, Any]:
+        """The answer to `initialize`."""
+        return _without_none({"protocolVersion": 2, "info": INFO, "capabilities": {"session": {}}, **fields})
+
+    def asked(self, version: object) -> None:
+        """A client of version 1 is not judged."""
+        if not isinstance(version, int) or isinstance(version, bool) or version < 2:
+            not_applicable(CASE_OF_ONE)
+
+    async def begin_turn(self, conversation: Conversation, prompt: Message) -> None:
+        """Say the message back, answer the prompt, and be running."""
+        id = self.message_of(prompt)
+        content = prompt.param("prompt")
+        await self._tell(conversation, prompt, {"sessionUpdate": "user_message", "messageId": id, "content": content})
+        await conversation.reply(prompt, {"messageId": id})
+        await self._tell(conversation, prompt, {"sessionUpdate": "state_update", "state": "running"})
+
+    async def end_turn(self, conversation: Conversation, prompt: Message, reason: str) -> None:
+        """Be idle."""
+        idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": reason}
+        await self._tell(conversation, prompt, idle)
+
+    def message(self, text: str) -> dict[str, Any]:
+        """A chunk of text, of one message."""
+        content = {"type": "text", "text": text}
+        return {"sessionUpdate": "agent_message_chunk", "messageId": "answer/ä", "content": content}
+
+    def call(self, call: str, **fields: Any) -> dict[str, Any]:
+        """The first patch of a tool call."""
+        return {"sessionUpdate": "tool_call_update", "toolCallId": call, "title": f"Run {call}", **fields}
+
+    def question(self, call: str, options: list[dict[str, str]]) -> dict[str, Any]:
+        """It has a title, and a subject."""
+        subject = {"type": "tool_call", "toolCall": {"toolCallId": call, "title": f"Run {call}", "status": "pending"}}
+        return {"title": f"May I run {call}?", "subject": subject, "options": options}
+
+    @staticmethod
+    def message_of(prompt: Message) -> str:
+        """The id of the message that a prompt becomes."""
+        return f"user/{prompt.place}"
+
+    async def _tell(self, conversation: Conversation, prompt: Message, update: dict[str, Any]) -> None:
+        await conversation.notify("session/update", {"sessionId": prompt.param("sessionId"), "update": update})
+
+
+def of(version: int) -> Dialect:
+    """The dialect of a version."""
+    return Version2() if version == Version2.version else Version1()
+
+
+def _without_none(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if value is not None}

@@ -1,0 +1,252 @@
+"""How a rule is written down: the registry of cases, its decorator `case`, and the ways a case ends early.
+
+A case is an async function of one argument, the conversation with the subject, that returns when the rule holds:
+
+    @case("cancel-request/answers-once", level=MUST, source="RFD request-cancellation",
+          section="Cancellation processing", behaviours=["B1", "A1"], needs="hang")
+    async def answers_once(agent: Agent) -> None:
+        "A cancelled request is answered exactly once."
+        ...
+        if len(prompt.answers) != 1:
+            fail(f"{len(prompt.answers)} answers to one request")
+
+A case states one rule: one thing that can be wrong. It does not judge what it is not about; what holds for every
+message of a conversation is checked in the background and judged by cases of the whole run (`whole_run=True`), whose
+argument is `acp_conformance.agent.run.Observed`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar
+
+from .result import CaseResult, Level, Line, Verdict, clean
+
+__all__ = [
+    "CHOICE",
+    "MUST",
+    "SHOULD",
+    "Case",
+    "Level",
+    "Outcome",
+    "Registry",
+    "Verdict",
+    "choice",
+    "fail",
+    "not_applicable",
+    "skip",
+]
+
+MUST, SHOULD, CHOICE = Level.MUST, Level.SHOULD, Level.CHOICE
+
+F = TypeVar("F", bound=Callable[[Any], Awaitable[None]])
+
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class Outcome(Exception):
+    """Ends a case early. `verdict` FAIL means "the rule is broken": it becomes `warn` where the level is SHOULD."""
+
+    def __init__(self, verdict: Verdict, reason: str, root: str = "", *, at: int | None = None) -> None:
+        super().__init__(reason)
+        self.verdict = verdict
+        self.reason = reason
+        self.root = root
+        """The id of the case that is about what went wrong, where that is another one than this."""
+        self.at = at
+        """Which line of the subject breaks the rule, as an index into all that it wrote; None if it is not one line."""
+
+
+@contextmanager
+def belongs_to(root: str) -> Iterator[None]:
+    """What goes wrong in the block is a matter of the case `root`: a step that many cases need."""
+    try:
+        yield
+    except Outcome as outcome:
+        outcome.root = outcome.root or root
+        raise
+
+
+def fail(reason: str, *, at: int | None = None) -> NoReturn:
+    """End the case: the rule is broken.
+
+    Args:
+        reason: One line with what came instead of what.
+        at: Which line of the subject breaks it, as an index into all that it wrote, where it is one line.
+    """
+    raise Outcome(Verdict.FAIL, reason, at=at)
+
+
+def skip(reason: str) -> NoReturn:
+    """End the case: it cannot be tried here. `reason` says what is missing."""
+    raise Outcome(Verdict.SKIP, reason)
+
+
+def not_applicable(reason: str) -> NoReturn:
+    """End the case: the rule is about a capability that the subject does not announce."""
+    raise Outcome(Verdict.NOT_APPLICABLE, reason)
+
+
+def choice(what: str) -> NoReturn:
+    """End the case: the specification leaves it open, and this is what the subject does."""
+    raise Outcome(Verdict.CHOICE, what)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A rule and the code that tries it."""
+
+    id: str
+    title: str
+    level: Level
+    source: str
+    section: str
+    behaviours: tuple[str, ...]
+    needs: tuple[str, ...]
+    """Situations of the profile without which the case is skipped."""
+    after: str
+    """The case without which this one proves nothing: if that one fails, a failure of this one says nothing new."""
+    shared: bool
+    """Whether one process of the subject serves it after others: a fresh one proves nothing more."""
+    strict: Level
+    """The level under `--strict`."""
+    whole_run: bool
+    """Judged once, at the end, over everything that was seen of the subject: it has no conversation of its own."""
+    function: Callable[[Any], Awaitable[None]]
+    protocol: int = 1
+    """The version of the protocol that it judges."""
+
+    @property
+    def group(self) -> str:
+        """The part of the id before the slash."""
+        return self.id.partition("/")[0]
+
+    def broken(self) -> Verdict:
+        """The verdict when the rule is broken, by its level. A choice can go wrong, too: no answer, or the end."""
+        return Verdict.WARN if self.level is Level.SHOULD else Verdict.FAIL
+
+    def judged(self, outcome: Outcome) -> Verdict:
+        """The verdict of an outcome."""
+        return self.broken() if outcome.verdict is Verdict.FAIL else outcome.verdict
+
+    def result(
+        self, verdict: Verdict, reason: str = "", seconds: float = 0.0, lines: Sequence[Line] = (), **more: Any
+    ) -> CaseResult:
+        """What became of it in a run; `more` are further fields of `CaseResult`."""
+        return CaseResult(
+            id=self.id,
+            group=self.group,
+            title=self.title,
+            level=self.level,
+            section=self.section,
+            source=self.source,
+            behaviours=self.behaviours,
+            verdict=verdict,
+            reason=clean(" ".join(reason.split())),
+            seconds=round(seconds, 3),
+            transcript=tuple(lines),
+            protocol=self.protocol,
+            **more,
+        )
+
+    def stricter(self) -> Case:
+        """The case as `--strict` judges it."""
+        return replace(self, level=self.strict)
+
+
+class Registry:
+    """The cases for one kind of subject, in the order in which they were registered."""
+
+    def __init__(self, kind: str, protocol: int = 1) -> None:
+        self.kind = kind
+        self.protocol = protocol
+        self._cases: dict[str, Case] = {}
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self._cases.values())
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def __getitem__(self, id: str) -> Case:
+        return self._cases[id]
+
+    def load(self, package: ModuleType, groups: Sequence[str]) -> Registry:
+        """Import the modules `groups` of `package`, whose cases are run and reported in that order; returns itself.
+
+        Raises:
+            LookupError: The package has a module that is not among the groups, or lacks one.
+        """
+        there = {module.name for module in iter_modules(package.__path__)}
+        if odd := there ^ set(groups):
+            raise LookupError(f"{package.__name__}: the groups listed and the files differ in {', '.join(sorted(odd))}")
+        for group in groups:
+            import_module(f"{package.__name__}.{group}")
+        return self
+
+    def case(
+        self,
+        id: str,
+        *,
+        level: Level,
+        source: str,
+        section: str,
+        behaviours: Iterable[str] = (),
+        needs: str | Iterable[str] = (),
+        after: str = "",
+        shared: bool = False,
+        strict: Level | None = None,
+        whole_run: bool = False,
+    ) -> Callable[[F], F]:
+        """Register the decorated function as the case `id` (`group/kebab-words`).
+
+        The first line of its docstring is the title: the rule, as a sentence. `needs` names situations of the profile:
+        where one of them has no entry, the case is skipped with that reason and the function is not called. The others
+        are described at `Case`.
+
+        Raises:
+            ValueError: The id is malformed or taken, or there is no title.
+        """
+        if not _ID.fullmatch(id):
+            raise ValueError(f"{id!r} is not group/kebab-words")
+        if id in self._cases:
+            raise ValueError(f"two cases are named {id}")
+
+        def register(function: F) -> F:
+            title = (function.__doc__ or "").strip().partition("\n")[0].strip()
+            if not title:
+                raise ValueError(f"{id} has no docstring to state its rule")
+            self._cases[id] = Case(
+                id=id,
+                title=title,
+                level=level,
+                source=source,
+                section=section,
+                behaviours=tuple(behaviours),
+                needs=(needs,) if isinstance(needs, str) else tuple(needs),
+                after=after,
+                shared=shared,
+                strict=strict or level,
+                whole_run=whole_run,
+                function=function,
+                protocol=self.protocol,
+            )
+            return function
+
+        return register
+
+    def matching(self, patterns: Iterable[str]) -> list[Case]:
+        """The cases whose id or group fits one of the shell-style patterns; all of them where there is none."""
+        wanted = tuple(patterns)
+        return [
+            case
+            for case in self
+            if not wanted or any(fnmatchcase(case.id, each) or case.group == each for each in wanted)
+        ]

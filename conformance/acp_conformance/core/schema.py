@@ -1,0 +1,236 @@
+"""The published schemas of the protocol, and the JSON that they are about: values, ids, methods, capabilities.
+
+Each function takes the version of the protocol: to judge another one, its files are all that is needed.
+
+It knows no conversation: what one message means after others is for `checker` and `meaning`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from jsonschema.exceptions import best_match
+from jsonschema.validators import extend
+
+_FOLDERS = Path(__file__).with_name("schemas")
+"""Generated files, which are not edited by hand."""
+
+JsonId = int | str | None
+
+_KEPT = 1_000
+"""Values of which it is known whether they are as the schema has them."""
+
+_LONGEST_KEPT = 10_000
+"""Characters of such a value."""
+
+
+class NotJson(ValueError):
+    """Text that is not JSON; `NaN` and `Infinity`, which Python would take, are not."""
+
+
+def parse(line: bytes | str) -> Any:
+    """The JSON value of a line.
+
+    Raises:
+        UnicodeDecodeError: It is not UTF-8.
+        NotJson: It is not JSON.
+    """
+    text = line.decode("utf-8") if isinstance(line, bytes) else line
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError as error:
+        raise NotJson("nested too deeply to be read") from error
+    except ValueError as error:
+        raise NotJson(str(error)) from error
+
+
+def encoded(message: object) -> bytes:
+    """A JSON value as bytes. Half characters, which UTF-8 cannot hold, are escapes as they were when they came."""
+    try:
+        return json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(message, separators=(",", ":")).encode()
+
+
+def same_id(left: object, right: object) -> bool:
+    """Whether two ids are the same JSON value: 1, "1", 1.0 and true all differ."""
+    return type(left) is type(right) and left == right
+
+
+@cache
+def methods(version: int = 1) -> Mapping[str, Mapping[str, Any]]:
+    """The methods of a version of the protocol by name: `kind`, `receiver`, `params`, `result`, `capability`."""
+    return json.loads((_FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["methods"]
+
+
+@cache
+def member_capabilities(version: int = 1) -> Mapping[str, Mapping[str, str]]:
+    """The capabilities that members of a union need, by the name of the union and what tells the member apart."""
+    return json.loads((_FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["memberCapabilities"]
+
+
+@cache
+def _definitions(version: int) -> Mapping[str, Any]:
+    return json.loads((_FOLDERS / f"v{version}" / "schema.json").read_text("utf-8"))["$defs"]
+
+
+def _resolved(schema: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+    ref = schema.get("$ref")
+    return schema if ref is None else _definitions(version)[ref.removeprefix("#/$defs/")]
+
+
+def _tagged(choices: Any, instance: Any, version: int) -> list[Mapping[str, Any]]:
+    """Those of several types whose constant members, such as `type`, are all there and have these values."""
+    if not isinstance(instance, dict):
+        return []
+    found: list[Mapping[str, Any]] = []
+    for choice in choices:
+        properties = _resolved(choice, version).get("properties", {})
+        tags = {name: each["const"] for name, each in properties.items() if "const" in each}
+        if tags and all(name in instance and instance[name] == tag for name, tag in tags.items()):
+            found.append(choice)
+    return found
+
+
+_Errors = Iterator[jsonschema.ValidationError]
+
+
+@cache
+def _validators(version: int) -> Any:
+    """The class of the validators for a version of the protocol."""
+
+    def ref(validator: Any, ref: str, instance: object, schema: object) -> _Errors:
+        yield from validator.descend(instance, _resolved({"$ref": ref}, version))
+
+    def union(keyword: str) -> Any:
+        """As in the standard; but where constant members tell the choices apart, only the one they name is tried."""
+        standard = jsonschema.Draft202012Validator.VALIDATORS[keyword]
+
+        def check(validator: Any, choices: Any, instance: Any, schema: Any) -> _Errors:
+            choices = _tagged(choices, instance, version) or choices
+            if len(choices) == 1:
+                yield from validator.descend(instance, choices[0])
+            else:
+                yield from standard(validator, choices, instance, schema)
+
+        return check
+
+    return extend(
+        # All references of a schema are to its own definitions: to resolve them as addresses takes a third of the time.
+        jsonschema.Draft202012Validator,
+        {"$ref": ref, "oneOf": union("oneOf"), "anyOf": union("anyOf")},
+    )
+
+
+@cache
+def _validator(name: str, version: int) -> Any:
+    return _validators(version)(_definitions(version)[name])
+
+
+def errors_of(name: str, value: Any, version: int = 1) -> str:
+    """What is wrong with `value` as the type `name` of the schema: the most telling error, or nothing."""
+    text = _text_of(value)
+    return _errors(name, value, version) if text is None else _errors_of_text(name, text, version)
+
+
+def _text_of(value: Any) -> str | None:
+    """`value` as a key to what is known of it already; None where it is too long to be kept.
+
+    Conversations begin alike: most of what is held against the schema in a run has been before.
+    """
+    try:
+        text = json.dumps(value)
+    except (ValueError, RecursionError):
+        return None
+    return text if len(text) <= _LONGEST_KEPT else None
+
+
+@lru_cache(_KEPT)
+def _errors_of_text(name: str, text: str, version: int) -> str:
+    return _errors(name, json.loads(text), version)
+
+
+def _errors(name: str, value: Any, version: int) -> str:
+    error = best_match(_validator(name, version).iter_errors(value))
+    if error is None:
+        return ""
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+    message = error.message if len(error.message) <= 200 else error.message[:200] + "..."
+    return f"{where.lstrip('.') or 'it'}: {message}"
+
+
+def announced(capabilities: Mapping[str, Any], path: str) -> bool:
+    """Whether a capability such as `fs.readTextFile` is announced: present, not null and not false."""
+    value: Any = capabilities
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value is not None and value is not False
+
+
+_DRAFT: Mapping[str, frozenset[str]] = {
+    "PromptResponse": frozenset({"usage"}),
+    "AuthMethodAgent": frozenset({"type", "vars", "link"}),
+    "ToolCall": frozenset({"name"}),
+    "ToolCallProgress": frozenset({"name"}),
+    "ToolCallUpdate": frozenset({"name"}),
+    "AgentCapabilities": frozenset({"nes", "positionEncoding", "providers"}),
+    "McpCapabilities": frozenset({"acp"}),
+    "SessionCapabilities": frozenset({"fork"}),
+    "ClientCapabilities": frozenset({"nes", "plan", "positionEncodings"}),
+    "ClientSessionCapabilities": frozenset({"compaction"}),
+}
+"""Members of the published drafts of the schema, by type: agents that try them out make nothing up."""
+
+
+def unknown_members(name: str, value: Mapping[str, Any]) -> list[str]:
+    """The members that `value` has, at whatever depth, and the type `name` of version 1 has not: their paths."""
+    text = _text_of(value)
+    return _unknown_of(name, value) if text is None else _unknown_of_text(name, text)
+
+
+@lru_cache(_KEPT)
+def _unknown_of_text(name: str, text: str) -> list[str]:
+    return _unknown_of(name, json.loads(text))
+
+
+def _unknown_of(name: str, value: Any) -> list[str]:
+    return sorted(_unknown({"$ref": name}, value, ""))
+
+
+def _unknown(schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]:
+    """`value` is as the schema has it; what the schema leaves open may hold anything."""
+    if not isinstance(value, dict | list):
+        return
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    schema = _resolved(schema, 1) if name else schema
+    if choices := [each for each in schema.get("oneOf") or schema.get("anyOf") or () if each.get("type") != "null"]:
+        if chosen := _chosen(schema, choices, value):
+            yield from _unknown(chosen, value, where)
+    elif isinstance(value, dict) and "properties" in schema:
+        known: Mapping[str, Any] = schema["properties"]
+        for key, each in value.items():
+            if key in known:
+                yield from _unknown(known[key], each, f"{where}{key}.")
+            elif key not in _DRAFT.get(name, ()):
+                yield f"{where}{key}"
+    elif isinstance(value, list) and "items" in schema:
+        for each in value:
+            yield from _unknown(schema["items"], each, where)
+
+
+def _chosen(schema: Mapping[str, Any], choices: list[Any], value: Any) -> Mapping[str, Any] | None:
+    """The one of several types that a value has; None if that cannot be told."""
+    named = schema.get("discriminator", {}).get("propertyName")
+    if named is not None and isinstance(value, dict):
+        return next(iter(_tagged(choices, value, 1)), None)
+    fitting = choices if len(choices) == 1 else [each for each in choices if _validators(1)(each).is_valid(value)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _refuse(constant: str) -> Any:
+    raise NotJson(f"{constant} is not JSON")

@@ -1,0 +1,26 @@
+"""The run as a JSON file, to keep and to compare; `acp_conformance.result` says what is in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from acp_conformance.core.result import Run
+
+
+def write(run: Run, path: Path) -> None:
+    """Write the run. Only ASCII is written, so half characters of a subject's survive. Raises OSError."""
+    path.write_text(json.dumps(run.to_json(), indent=1) + "\n", "ascii")
+
+
+def read(path: Path) -> Run:
+    """The run that `write` wrote.
+
+    Raises:
+        OSError: there is no such file, or it cannot be read.
+        ValueError: it is not such a file; the text names it.
+    """
+    try:
+        return Run.from_json(json.loads(path.read_text("utf-8")))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: {error}") from error

@@ -1,0 +1,59 @@
+"""A run as a summary in Markdown, for the page of a pull request: the counts, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from acp_conformance.core.result import CaseResult, Run, Verdict
+
+from .links import link_to
+from .words import NAMES, PROBLEMS, command_of, counted, printable, rule_of, subject_of
+
+_MOST_PROBLEMS = 50
+_LONGEST_REASON = 300
+_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]()<>#|~&@!"})
+
+
+def write(run: Run, path: Path) -> None:
+    """Write the summary. Raises OSError."""
+    path.write_text(render(run), "utf-8")
+
+
+def render(run: Run) -> str:
+    """The summary. What the subject said has no mark-up, names no person and links nowhere."""
+    return "\n".join(_lines(run)) + "\n"
+
+
+def _lines(run: Run) -> Iterator[str]:
+    yield f"## Conformance of {harmless(subject_of(run) or run.kind)}"
+    yield ""
+    yield f"{counted(run.cases)} in {run.seconds:.1f} s" + (", interrupted" if run.interrupted else "")
+    yield ""
+    yield harmless(command_of(run))
+    problems = [case for verdict in PROBLEMS for case in run.cases if case.verdict is verdict]
+    own = [case for case in problems if case.verdict is not Verdict.UNREACHED]
+    if own:
+        yield ""
+        yield "| | Case | Rule | What came |"
+        yield "| --- | --- | --- | --- |"
+        yield from (_row(run, case) for case in own[:_MOST_PROBLEMS])
+    if len(own) > _MOST_PROBLEMS:
+        yield ""
+        yield f"{len(own) - _MOST_PROBLEMS} more problems are in the other reports."
+
+
+def _row(run: Run, case: CaseResult) -> str:
+    behind = sum(each.root == case.id for each in run.cases)
+    reason = case.reason if len(case.reason) <= _LONGEST_REASON else f"{case.reason[:_LONGEST_REASON]}..."
+    cases = "1 case was" if behind == 1 else f"{behind} cases were"
+    more = f" ({cases} not reached because of it)" if behind else ""
+    address = link_to(case.source, case.section)
+    where = f"[{harmless(rule_of(case))}]({address})" if address else harmless(rule_of(case))
+    rule = f"{harmless(case.title)} {where}"
+    return f"| {NAMES[case.verdict]} | {harmless(case.id)} | {rule} | {harmless(reason)}{more} |"
+
+
+def harmless(text: str) -> str:
+    """`text` on one line and without mark-up, names of persons and addresses."""
+    return printable(text).translate(_SPECIAL).replace("://", ":\\//")

@@ -1,0 +1,256 @@
+"""Progress while a run goes on, and its summary at the end, for people.
+
+On a terminal progress is one line that is rewritten, elsewhere a line for each problem. What subjects said is made
+harmless and fits the stream's encoding; a terminal is never wider than it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TextIO
+
+import click
+
+from acp_conformance.core.result import CaseResult, Run, Verdict
+
+from .words import (
+    NAMES,
+    WORST_FIRST,
+    clipped,
+    columns,
+    command_of,
+    counted,
+    grouped,
+    printable,
+    rule_of,
+    subject_of,
+    wrapped,
+)
+
+_COLOURS = {
+    Verdict.SUITE_ERROR: "magenta",
+    Verdict.ERROR: "magenta",
+    Verdict.FAIL: "red",
+    Verdict.WARN: "yellow",
+    Verdict.SLOW: "yellow",
+    Verdict.CHOICE: "cyan",
+    Verdict.PASS: "green",
+}
+_EXPLAINED = {
+    Verdict.SUITE_ERROR: "Suite errors: please report them, they say nothing of the subject",
+    Verdict.ERROR: "Could not run",
+    Verdict.FAIL: "Failed: a MUST is broken",
+    Verdict.WARN: "Warnings: a SHOULD is broken",
+    Verdict.SLOW: "Too slow: it came later than the suite waits",
+    Verdict.UNREACHED: "Not reached because of a problem above",
+    Verdict.CHOICE: "Choices: the specification leaves it open",
+    Verdict.SKIP: "Skipped",
+    Verdict.NOT_APPLICABLE: "Not applicable",
+}
+_PROBLEMS = (Verdict.SUITE_ERROR, Verdict.ERROR, Verdict.FAIL, Verdict.WARN, Verdict.SLOW)
+_WIDE = 120
+_LAST_WORDS = 5
+"""Lines."""
+
+_CLEAR = "\r\x1b[K"
+
+
+class Paper:
+    """A stream with a width and perhaps colours.
+
+    Colours and rewriting need a terminal that is not `TERM=dumb`; `NO_COLOR` in the environment takes the colours away.
+    """
+
+    def __init__(self, stream: TextIO, width: int | None = None) -> None:
+        self._stream = stream
+        self.rewritable = stream.isatty() and os.environ.get("TERM") != "dumb"
+        self.width = width or (_width_of(stream) if self.rewritable else _WIDE)
+        self._coloured = self.rewritable and not os.environ.get("NO_COLOR")
+
+    def text(self, text: str, verdict: Verdict | None = None, *, indent: str = "", bold: bool = False) -> None:
+        """Made harmless, in as many lines as it needs."""
+        for line in wrapped(printable(text), self.width, indent):
+            self._write(self.styled(line, verdict, bold=bold) + "\n")
+
+    def gap(self) -> None:
+        """An empty line."""
+        self._write("\n")
+
+    def heading(self, text: str) -> None:
+        """A heading with an empty line above it."""
+        self.gap()
+        self.text(text, bold=True)
+
+    def item(self, name: str, what: str, verdict: Verdict) -> None:
+        """A name, and what is said of it: behind it, or below it if that is too long."""
+        name, what = printable(name), printable(what)
+        if columns(name) + columns(what) + 4 <= self.width:
+            self._write(f"  {self.styled(name, verdict)}  {what}\n")
+        else:
+            self.text(name, verdict, indent="  ")
+            self.paragraph(what)
+
+    def paragraph(self, text: str) -> None:
+        """What belongs to the item above."""
+        self.text(text, indent="      ")
+
+    def log(self, text: str) -> None:
+        """A line of its own, however long, shown at once."""
+        self._write(text + "\n")
+        self._stream.flush()
+
+    def rewrite(self, text: str) -> None:
+        """Replace the line that is being rewritten; only where `rewritable`."""
+        # The last column stays free: what fills it makes some terminals go to the next line.
+        self._write(_CLEAR + clipped(text, self.width - 1))
+        self._stream.flush()
+
+    def wipe(self) -> None:
+        """Take the rewritten line away."""
+        if self.rewritable:
+            self._write(_CLEAR)
+
+    def flush(self) -> None:
+        """Show what was written."""
+        self._stream.flush()
+
+    def styled(self, text: str, verdict: Verdict | None = None, *, bold: bool = False) -> str:
+        """`text` in the colour of a verdict, where there are colours."""
+        if not self._coloured:
+            return text
+        return click.style(text, fg=_COLOURS.get(verdict) if verdict else None, bold=bold or None)
+
+    def _write(self, text: str) -> None:
+        encoding = self._stream.encoding or "utf-8"
+        self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+class Terminal:
+    """Shows one run on a stream, from its first case to its summary.
+
+    `width`: columns; found out by itself where it is not given.
+    """
+
+    def __init__(self, stream: TextIO, width: int | None = None) -> None:
+        self._paper = Paper(stream, width)
+        self._total = 0
+        self._running: dict[str, None] = {}
+        self._finished: list[CaseResult] = []
+
+    def begin(self, total: int) -> None:
+        """So many cases will be run."""
+        self._total = total
+
+    def started(self, id: str) -> None:
+        """A case has begun."""
+        self._running[id] = None
+        self._progress()
+
+    def finished(self, result: CaseResult) -> None:
+        """A case has ended, whether it was ever started or not."""
+        self._running.pop(result.id, None)
+        self._finished.append(result)
+        if self._paper.rewritable:
+            self._progress()
+        elif result.verdict in _PROBLEMS and not self._is_known(result):
+            number = f"{len(self._finished):{len(str(self._total))}}/{self._total}"
+            reason = f": {printable(result.reason)}" if result.reason else ""
+            self._paper.log(f"{number}  {result.verdict:6}  {printable(result.id)}{reason}")
+
+    def _is_known(self, result: CaseResult) -> bool:
+        """Whether it could not run for the same reason as one before: as a rule no case can."""
+        told = (each for each in self._finished if each is not result and each.verdict is Verdict.ERROR)
+        return result.verdict is Verdict.ERROR and any(each.reason == result.reason for each in told)
+
+    def end(self, run: Run) -> None:
+        """The run is over: its summary."""
+        self._paper.wipe()
+        _Summary(self._paper, run).write()
+        self._paper.flush()
+
+    def _progress(self) -> None:
+        if not self._paper.rewritable:
+            return
+        bad = [case for case in self._finished if case.verdict in (Verdict.FAIL, Verdict.ERROR)]
+        said = [f"{len(self._finished)}/{self._total}", counted(bad) if bad else "", ", ".join(self._running)]
+        self._paper.rewrite("  ".join(printable(part) for part in said if part))
+
+
+class _Summary:
+    def __init__(self, paper: Paper, run: Run) -> None:
+        self._paper = paper
+        self._run = run
+
+    def write(self) -> None:
+        subject = subject_of(self._run)
+        self._paper.heading(f"Conformance of {subject or self._run.kind}")
+        self._paper.text(command_of(self._run))
+        self._groups()
+        for verdict in WORST_FIRST:
+            cases = [case for case in self._run.cases if case.verdict is verdict]
+            if cases and verdict is not Verdict.PASS:
+                self._paper.heading(_EXPLAINED[verdict])
+                if verdict is Verdict.UNREACHED:
+                    self._by_root(cases)
+                elif verdict in (Verdict.ERROR, Verdict.SKIP, Verdict.NOT_APPLICABLE):
+                    self._by_reason(cases)
+                else:
+                    self._each(cases)
+        self._paper.gap()
+        cases = self._run.cases
+        self._paper.text(f"{counted(cases)} in {self._run.seconds:.1f} s", _worst(cases), bold=True)
+
+    def _groups(self) -> None:
+        groups = grouped(self._run)
+        if all(case.verdict is Verdict.ERROR for case in self._run.cases):
+            return
+        self._paper.heading("Groups")
+        longest = max((columns(printable(group)) for group, _ in groups), default=0)
+        for group, cases in groups:
+            name = printable(group)
+            padding = " " * (longest - columns(name))
+            # On a narrow terminal the counts go below the name instead of being padded out of sight.
+            self._paper.item(name + padding, counted(cases), _worst(cases))
+
+    def _each(self, cases: Sequence[CaseResult]) -> None:
+        for case in cases:
+            self._paper.item(case.id, case.title, case.verdict)
+            if case.verdict is not Verdict.CHOICE:
+                self._paper.paragraph(rule_of(case))
+            self._paper.paragraph(case.reason)
+
+    def _by_root(self, cases: Sequence[CaseResult]) -> None:
+        """One problem, and all that it kept from being tried."""
+        for root in dict.fromkeys(case.root for case in cases):
+            hindered = [case.id for case in cases if case.root == root]
+            self._paper.text(f"because of {root}: {len(hindered)}", indent="  ")
+            self._paper.paragraph(", ".join(hindered))
+
+    def _by_reason(self, cases: Sequence[CaseResult]) -> None:
+        """What was in the way stands once, however many cases it hindered."""
+        for reason in dict.fromkeys(case.reason for case in cases):
+            hindered = [case for case in cases if case.reason == reason]
+            self._paper.text(reason or NAMES[cases[0].verdict], indent="  ")
+            for line in _last_words(hindered):
+                self._paper.paragraph(f"| {line}")
+            everything = len(hindered) == len(self._run.cases) > 1
+            self._paper.paragraph("every case" if everything else ", ".join(case.id for case in hindered))
+
+
+def _last_words(cases: Sequence[CaseResult]) -> list[str]:
+    """What the subject wrote to standard error, if it wrote the same, and nothing else, in several cases: why it did
+    not start is seldom said elsewhere."""
+    words = {case.stderr for case in cases}
+    return words.pop().splitlines()[-_LAST_WORDS:] if len(words) == 1 else []
+
+
+def _worst(cases: Sequence[CaseResult]) -> Verdict:
+    return min((case.verdict for case in cases), key=WORST_FIRST.index, default=Verdict.ERROR)
+
+
+def _width_of(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80

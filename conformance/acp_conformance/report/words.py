@@ -1,0 +1,180 @@
+"""What the reports share: the order and names of verdicts, and the text of strangers made harmless.
+
+It knows no format: each report escapes what its own format demands on top.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from acp_conformance.core.result import CaseResult, Run, Verdict
+
+WORST_FIRST = (
+    Verdict.SUITE_ERROR,
+    Verdict.ERROR,
+    Verdict.FAIL,
+    Verdict.WARN,
+    Verdict.SLOW,
+    Verdict.UNREACHED,
+    Verdict.CHOICE,
+    Verdict.SKIP,
+    Verdict.NOT_APPLICABLE,
+    Verdict.PASS,
+)
+
+NAMES = {
+    Verdict.SUITE_ERROR: "suite error",
+    Verdict.ERROR: "could not run",
+    Verdict.FAIL: "failed",
+    Verdict.WARN: "warned",
+    Verdict.SLOW: "too slow",
+    Verdict.UNREACHED: "not reached",
+    Verdict.CHOICE: "choice",
+    Verdict.SKIP: "skipped",
+    Verdict.NOT_APPLICABLE: "not applicable",
+    Verdict.PASS: "passed",
+}
+"""What is said of the cases with a verdict."""
+
+PROBLEMS = (Verdict.SUITE_ERROR, Verdict.ERROR, Verdict.FAIL, Verdict.WARN, Verdict.SLOW, Verdict.UNREACHED)
+
+
+def grouped(run: Run) -> list[tuple[str, list[CaseResult]]]:
+    """The cases of each group, groups and cases in the order in which they first came."""
+    order = list(dict.fromkeys(case.group for case in run.cases))
+    cases = sorted(run.cases, key=lambda case: order.index(case.group))
+    return [(group, list(members)) for group, members in groupby(cases, key=lambda case: case.group)]
+
+
+def counted(cases: Iterable[CaseResult]) -> str:
+    """`2 failed, 10 passed`: worst first, without zeros."""
+    verdicts = [case.verdict for case in cases]
+    found = [
+        f"{verdicts.count(each):,} {_plural(each, verdicts.count(each))}" for each in WORST_FIRST if each in verdicts
+    ]
+    return ", ".join(found) or "nothing was run"
+
+
+def subject_of(run: Run) -> str:
+    """What the subject says it is, and the versions judged, as one harmless line; empty where it says nothing."""
+    if run.subject is None:
+        return ""
+    words = [str(run.subject[key]) for key in ("name", "version") if run.subject.get(key) is not None]
+    if not words:
+        return ""
+    return printable(f"{' '.join(words)} ({protocols_of(run)})")
+
+
+def protocols_of(run: Run) -> str:
+    """Which versions of the protocol were judged: `protocol 1`, `protocols 1 and 2`."""
+    return f"protocol{'s' if len(run.protocols) > 1 else ''} {' and '.join(map(str, run.protocols))}"
+
+
+def rule_of(case: CaseResult) -> str:
+    """How binding the rule is and where it stands: `MUST, ACP v1, Prompt Turn, Cancellation`."""
+    return ", ".join(part for part in (str(case.level), case.source, case.section) if part)
+
+
+def command_of(run: Run) -> str:
+    """The command as one harmless line; its words are quoted only as far as reading it needs."""
+    return printable(
+        " ".join(word if word and not set(word) & set(" \t\n\"'\\") else repr(word) for word in run.command)
+    )
+
+
+def printable(text: str) -> str:
+    """`text` on one line, with escapes for what would steer a terminal, end a document or turn lines around.
+
+    These are control and format characters, line separators, half characters (surrogates) and noncharacters.
+    """
+    return text if text.isascii() and text.isprintable() else "".join(map(_harmless, text))
+
+
+def printable_lines(text: str) -> str:
+    """As `printable`, but line feeds and tabs stay: for text of several lines."""
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.replace("\r\n", "\n").split("\n"))
+
+
+def columns(text: str) -> int:
+    """How wide it is on a terminal."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def clipped(text: str, width: int) -> str:
+    """`text` in at most `width` columns, with `...` at its end where something is missing."""
+    if columns(text) <= width:
+        return text
+    room, kept = width - 3, 0
+    if room < 1:
+        return "." * max(width, 0)
+    for at, character in enumerate(text):
+        kept += _width(character)
+        if kept > room:
+            return text[:at] + "..."
+    return text
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """`text` in lines of at most `width` columns, each with `indent` in front; long words are cut."""
+    room = max(width - len(indent), 10)
+    lines: list[str] = [""]
+    for word in text.split():
+        while word:
+            space = " " if lines[-1] else ""
+            if columns(lines[-1]) + len(space) + columns(word) <= room:
+                lines[-1] += space + word
+                word = ""
+            elif lines[-1] and columns(word) <= room:
+                lines.append("")
+            else:
+                head = _head(word, room - columns(lines[-1]) - len(space))
+                lines[-1] += space + head if head else ""
+                word = word[len(head) :]
+                lines.append("")
+    return [indent + line for line in lines if line]
+
+
+def _head(word: str, room: int) -> str:
+    kept = 0
+    for at, character in enumerate(word):
+        kept += _width(character)
+        if kept > room:
+            return word[:at]
+    return word
+
+
+def _plural(verdict: Verdict, count: int) -> str:
+    return "choices" if verdict is Verdict.CHOICE and count != 1 else NAMES[verdict]
+
+
+def _harmless(character: str) -> str:
+    code = ord(character)
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") or _is_noncharacter(code):
+        return _escape(code)
+    return character
+
+
+def _escape(code: int) -> str:
+    short = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
+    if code in short:
+        return short[code]
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _is_noncharacter(code: int) -> bool:
+    return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def shown_lines(count: int, most: int) -> Sequence[range]:
+    """Which of `count` lines to show when `most` are enough: all, or as many at the beginning as at the end."""
+    if count <= most:
+        return [range(count)]
+    return [range(most // 2), range(count - most // 2, count)]
