@@ -5,7 +5,7 @@
 #   make test-integrations: installs the frameworks that there are adapters for, and tests those
 #   make test-install: the wheel, and the conformance suite alone, in an empty environment of each Python; needs a package index
 #   make docs     the documentation as a site, in build/site
-#   make test-quick, make check-quick: the same with the tests of the core alone
+#   make test-core, make check-core: the same with the tests of the runtime alone, in two minutes
 # Choose the interpreter with `make PYTHON=python3.13`.
 
 VENV := .venv
@@ -27,11 +27,11 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 # Without ARGS the tests run side by side, each module in one place, since its tests may share what is costly to make.
 SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
-# The layers below agent and client, and what cuts them at every step; next to none of these tests starts a process.
-QUICK := tests/wire tests/tasks tests/schema tests/peer tests/store tests/session tests/tools tests/cancel --ignore-glob=*processes.py
+# The runtime alone, and what cuts it at every step; next to none of these tests starts a process.
+CORE := $(addprefix tests/,wire tasks schema peer store session tools cancel agent client testing asgi) --ignore-glob=*processes*
 
 .DEFAULT_GOAL := help
-.PHONY: help ready run test test-integrations test-install test-debian compile-tests lint format types docs schema conformance one-file build release audit storm flood mutate bench coverage check check-quick test-quick lock clean
+.PHONY: help ready run test test-integrations test-install test-debian compile-tests lint format types docs schema conformance one-file build release audit storm flood mutate bench coverage check check-core test-core lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -43,8 +43,8 @@ run: $(READY)
 test: $(READY) $(NODE_READY)
 	@$(BIN)/python -m pytest $(or $(ARGS),$(SIDE_BY_SIDE))
 
-test-quick: $(READY)
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(QUICK) $(ARGS)
+test-core: $(READY)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(CORE) $(ARGS)
 
 # The frameworks are not in the lock. Once they are there, `make test` runs these tests, too.
 test-integrations: $(READY) $(if $(NODE_READY),$(NODE_READY) $(ACPX)/.ready)
@@ -130,9 +130,9 @@ check: lint types
 	@$(MAKE) --no-print-directory schema ARGS=--check
 	@$(MAKE) --no-print-directory test
 
-check-quick: lint types
+check-core: lint types
 	@$(MAKE) --no-print-directory schema ARGS=--check
-	@$(MAKE) --no-print-directory test-quick
+	@$(MAKE) --no-print-directory test-core
 
 # The lock names every version and every hash for all supported Pythons and systems; the index it came from is not in it.
 lock: $(READY)
