@@ -29,6 +29,6 @@ for suite in "$@"; do
     chroot "$system" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH=/usr/bin:/bin \
         PIP_CERT=/etc/ssl/certs/ca-certificates.crt PIP_DISABLE_PIP_VERSION_CHECK=1 \
         ${https_proxy:+https_proxy="$https_proxy"} ${PIP_INDEX_URL:+PIP_INDEX_URL="$PIP_INDEX_URL"} \
-        bash /steps.sh /dist /root/trial
+        bash /steps.sh /dist /trial
     rm -rf --one-file-system "$system"
 done
