@@ -12,6 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+# The programs that check a release, which need versions of libraries that are not those of the lock.
+TOOLS := $(VENV)/tools
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/interop/claude tests/gateway/node tests/conformance/real_world/node))
 NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_modules/.ready))
@@ -29,7 +31,7 @@ SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
 QUICK := tests/wire tests/tasks tests/schema tests/peer tests/store tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help ready run test test-integrations test-install compile-tests lint format types docs schema conformance one-file storm flood mutate bench coverage check check-quick test-quick lock clean
+.PHONY: help ready run test test-integrations test-install compile-tests lint format types docs schema conformance one-file build release audit storm flood mutate bench coverage check check-quick test-quick lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -90,6 +92,18 @@ conformance: $(READY)
 one-file: $(READY)
 	@$(BIN)/python conformance/one_file/build.py build/acp-conformance.pyz
 
+# Both distributions: the sdist, and the wheel from the sdist.
+build: $(READY)
+	@$(BIN)/python -m release.build dist
+
+# Everything of a release but the upload: `make release VERSION=0.2.0`.
+release: $(READY) $(TOOLS)/.ready
+	@$(BIN)/python -m release --tools $(TOOLS)/bin $(or $(VERSION),$(error say which: make release VERSION=0.2.0))
+
+# Known faults of what the lock names. It asks the index for them.
+audit: $(TOOLS)/.ready
+	@$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock $(ARGS)
+
 coverage: $(READY) $(NODE_READY)
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m pytest $(ARGS)
@@ -140,6 +154,11 @@ $(READY): requirements.lock pyproject.toml conformance/pyproject.toml
 		|| { install='$(PIP)'; $$install --require-hashes -r requirements.lock; }; \
 	$$install --no-deps --no-build-isolation -e . -e ./conformance; \
 	$(BIN)/python -m compileall -q acp_server conformance/acp_conformance
+	@touch $@
+
+$(TOOLS)/.ready: release/requirements.txt $(READY)
+	@$(BIN)/python -m venv --clear $(TOOLS)
+	@$(TOOLS)/bin/python -m pip install -qq --disable-pip-version-check -r release/requirements.txt
 	@touch $@
 
 %/node_modules/.ready: %/package-lock.json

@@ -217,7 +217,7 @@ class _Limit(click.Option):
     """An option that stands in the table `limits` of the file."""
 
 
-class _Number(click.ParamType["int | float"]):
+class _Number(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic from click 8.4 on
     """A finite number, from `least` on."""
 
     def __init__(self, kind: type[int] | type[float], least: float) -> None:

@@ -47,7 +47,7 @@ class _Store(click.Path):
         return super().convert(value, param, ctx)
 
 
-class _Size(click.ParamType[Size]):
+class _Size(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic from click 8.4 on
     """Two numbers."""
 
     name = "size"
@@ -60,7 +60,7 @@ class _Size(click.ParamType[Size]):
         return size
 
 
-class _Users(click.ParamType[range]):
+class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic from click 8.4 on
     """Ids of users, the last one included."""
 
     name = "users"

@@ -1,6 +1,7 @@
 """`acp-server new`: a folder with an agent that works, a test that passes, and the settings for editors.
 
-Below the command: the agent's names, the settings of editors as text to be pasted, the files of the folder.
+Below the command: the agent's names, the settings of editors as text to be pasted, where this package was installed
+from, the files of the folder.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from textwrap import indent
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import click
 
@@ -31,7 +35,7 @@ from acp_server.errors import UsageError
 @click.command()
 @click.argument("name")
 def new(name: str) -> int:
-    """Make the folder NAME with an agent, a test of it, and a pyproject.toml.
+    """Make the folder NAME with an agent, a test of it, a pyproject.toml, a README and a .gitignore.
 
     NAME may be a path, whose last part names the agent. What is there already is never overwritten. The settings that
     make the agent appear in editors are printed.
@@ -66,11 +70,13 @@ def _said(folder: Path, names: Names) -> str:
     return f"""\
 {folder} has an agent now: {", ".join(files(names))}.
 
-Talk to it, and run its test (this needs pytest):
+Talk to it, and run its test:
 
     cd {shlex.quote(str(folder))}
     acp-server chat {agent.name}
-    python -m pytest
+    uv run pytest
+
+Without uv: `python -m pip install pytest`, then `python -m pytest`.
 
 `acp-server doctor {agent.name}` says what would go wrong in an editor. These settings bring it there:
 
@@ -162,10 +168,52 @@ def _json(title: str, entry: dict[str, Any]) -> str:
     return json.dumps({"agent_servers": {title: entry}}, indent=2, ensure_ascii=False)
 
 
+def source_of(direct_url: str | None) -> str:
+    """Where uv finds acp-server again, as a line of `[tool.uv.sources]`; empty if that is the package index.
+
+    `direct_url` is the file of that name which installers write beside a distribution that was not on an index:
+    https://packaging.python.org/en/latest/specifications/direct-url/
+    """
+    if direct_url is None:
+        return ""
+    found: dict[str, Any] = json.loads(direct_url)
+    url = urlsplit(str(found["url"]))
+    if "vcs_info" in found:
+        where = {found["vcs_info"]["vcs"]: found["url"], "rev": found["vcs_info"]["commit_id"]}
+    elif url.scheme == "file":
+        where = {"path": url2pathname(url.path)}
+    else:
+        where = {"url": found["url"]}
+    pairs = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in where.items()]
+    if found.get("dir_info", {}).get("editable"):
+        pairs.append("editable = true")
+    return f"acp-server = {{ {', '.join(pairs)} }}"
+
+
+def _direct_url() -> str | None:
+    try:
+        return distribution("acp-server").read_text("direct_url.json")
+    except PackageNotFoundError:  # a source tree on the path
+        return None
+
+
 def files(names: Names) -> dict[str, str]:
     """The texts by the names of their files."""
-    words = {"name": names.project, "module": names.module, "title": names.title, "acp_server": acp_server.__version__}
-    texts = {f"{names.module}.py": _AGENT, f"test_{names.module}.py": _TEST, "pyproject.toml": _PROJECT}
+    source = source_of(_direct_url())
+    words = {
+        "name": names.project,
+        "module": names.module,
+        "title": names.title,
+        "acp_server": acp_server.__version__,
+        "sources": f"{_SOURCES}{source}\n" if source else "",
+    }
+    texts = {
+        f"{names.module}.py": _AGENT,
+        f"test_{names.module}.py": _TEST,
+        "pyproject.toml": _PROJECT,
+        "README.md": _README,
+        ".gitignore": _IGNORED,
+    }
     return {file: Template(text).substitute(words) for file, text in texts.items()}
 
 
@@ -271,4 +319,30 @@ only-include = ["$module.py"]
 
 [tool.pytest.ini_options]
 anyio_mode = "auto"
+$sources"""
+
+_SOURCES: Final = """
+# Where acp-server was installed from when this file was written. Remove it once that is the package index.
+[tool.uv.sources]
+"""
+
+_README: Final = """\
+# $title
+
+An agent for editors that speak the [Agent Client Protocol](https://agentclientprotocol.com).
+
+```sh
+acp-server chat $module.py     # talk to it
+uv run pytest                  # run its tests
+acp-server doctor $module.py   # what would go wrong in an editor
+```
+
+An editor starts it with `acp-server serve $module.py`, or with `$name` where this project is installed.
+"""
+
+_IGNORED: Final = """\
+.venv/
+__pycache__/
+.pytest_cache/
+dist/
 """

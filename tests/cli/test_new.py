@@ -4,13 +4,14 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from acp_server.cli import main
-from acp_server.cli.new import Names
+from acp_server.cli.new import Names, files
 from acp_server.errors import UsageError
 from tests.agent.processes.driver import environment
 
@@ -29,7 +30,39 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_makes_an_agent_its_test_and_a_project(made: Path) -> None:
-    assert sorted(file.name for file in made.iterdir()) == ["my_1st_agent.py", "pyproject.toml", "test_my_1st_agent.py"]
+    assert sorted(file.name for file in made.iterdir()) == [
+        ".gitignore",
+        "README.md",
+        "my_1st_agent.py",
+        "pyproject.toml",
+        "test_my_1st_agent.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "source"),
+    [
+        (None, None),
+        (
+            {"url": "file:///home/me/acp%20server", "dir_info": {"editable": True}},
+            {"path": "/home/me/acp server", "editable": True},
+        ),
+        ({"url": "file:///me/acp_server-0.2.0.whl", "archive_info": {}}, {"path": "/me/acp_server-0.2.0.whl"}),
+        (
+            {"url": "https://example.org/acp.git", "vcs_info": {"vcs": "git", "commit_id": "abc123"}},
+            {"git": "https://example.org/acp.git", "rev": "abc123"},
+        ),
+        ({"url": "https://example.org/acp.whl", "archive_info": {}}, {"url": "https://example.org/acp.whl"}),
+    ],
+    ids=["index", "checkout", "wheel", "git", "url"],
+)
+def test_the_project_finds_acp_server_where_it_was_installed_from(
+    monkeypatch: pytest.MonkeyPatch, direct_url: dict[str, object] | None, source: dict[str, object] | None
+) -> None:
+    monkeypatch.setattr("acp_server.cli.new._direct_url", lambda: direct_url and json.dumps(direct_url))
+    project = tomllib.loads(files(Names.of("counter"))["pyproject.toml"])
+    assert project["tool"].get("uv") == (source and {"sources": {"acp-server": source}})
+    assert "acp-server[chat]" in project["dependency-groups"]["dev"]
 
 
 def test_the_test_passes_and_fails_for_an_agent_that_does_something_else(made: Path) -> None:

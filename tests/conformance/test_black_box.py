@@ -9,8 +9,8 @@ def test_no_part_of_the_suite_needs_the_package() -> None:
     program = (
         "import sys, pkgutil, importlib\n"
         "sys.modules['acp_server'] = None\n"
-        "import conformance\n"
-        "for module in pkgutil.walk_packages(conformance.__path__, 'conformance.'):\n"
+        "import acp_conformance\n"
+        "for module in pkgutil.walk_packages(acp_conformance.__path__, 'acp_conformance.'):\n"
         "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

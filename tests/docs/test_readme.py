@@ -1,15 +1,15 @@
-"""What the README begins with: the wheel that it names, and its first agent, which can be run and can be served."""
+"""What the README begins with: the address of the project, and its first agent, which can be run and can be served."""
 
 import os
 import re
-import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.agent.processes.driver import started
+from tests.agent.processes.driver import environment, started
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(?P<source>(?:.*\n)*?)```$", re.MULTILINE)
@@ -38,16 +38,17 @@ def test_the_first_agent_counts_the_lines_of_a_file(command: list[str], tmp_path
         assert agent.stderr == ""
 
 
-def test_the_command_for_the_wheel_makes_the_file_that_is_to_be_installed(tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text("utf-8")
-    named = re.search(r'^pip install "dist/([^"\[]+)', text, re.MULTILINE)
-    command = re.search(r"`pip (wheel [^`]*)--wheel-dir dist \.`", text)
-    assert named
-    assert command
-    # What builds it is here already, and need not come from an index.
-    pip = [sys.executable, "-m", "pip", *shlex.split(command[1]), "--no-build-isolation", "--disable-pip-version-check"]
-    done = subprocess.run(
-        [*pip, "--wheel-dir", str(tmp_path), "."], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert [file.name for file in tmp_path.iterdir()] == [named[1]]
+def test_the_first_tool_asks_first_and_keeps_what_it_has(tmp_path: Path) -> None:
+    first = BLOCK.search((ROOT / "README.md").read_text("utf-8"))
+    assert first
+    (tmp_path / "my_agent.py").write_text(first["source"])
+    command = [sys.executable, "-m", "acp_server", "chat", "--yes", "-p", "look up acp json", "my_agent.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout) == (0, "acp has 3 letters, json has 4 letters\n"), done.stderr
+
+
+def test_every_page_gives_the_address_of_the_project_metadata() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = {each for page in pages for each in re.findall(r"git clone (\S+)", page.read_text("utf-8"))}
+    assert named == {project["urls"]["Repository"]}

@@ -3,8 +3,6 @@
 import re
 import subprocess
 import sys
-import tomllib
-import venv
 from pathlib import Path
 
 import pytest
@@ -102,43 +100,3 @@ def test_the_settings_of_pytest_are_those_that_the_guide_names(tmp_path: Path) -
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="the page has commands of a POSIX shell")
-def test_the_quickstart_works_as_it_is_written(tmp_path: Path) -> None:
-    """With the wheel, in an empty folder. Packages that it needs are taken from here, so that no network is needed."""
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=50)
-    venv.create(tmp_path / "venv")
-    (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
-    for part in Path(pytest.__file__).parents[1].iterdir():
-        if not re.search(r"acp.server|^__", part.name):
-            (site / part.name).symlink_to(part)
-    # To install it anew takes longer than all the rest.
-    pip = tmp_path / "venv" / "bin" / "pip"
-    pip.write_text(
-        f"#!{tmp_path}/venv/bin/python\nimport sys\nfrom pip._internal.cli.main import main\nsys.exit(main())\n"
-    )
-    pip.chmod(0o700)
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    page = (DOCS / "quickstart.md").read_text("utf-8")
-    env = {
-        "PATH": f"{tmp_path / 'venv' / 'bin'}:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "PIP_FIND_LINKS": str(tmp_path / "dist"),
-        "PIP_NO_INDEX": "1",
-    }
-    said = ""
-    for language, source in re.findall(r"^```(sh|python)[^\n]*\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
-        if language == "python":
-            (folder / "my_agent.py").write_text(source)
-            continue
-        for command in source.splitlines():
-            done = subprocess.run(command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=50)
-            assert done.returncode == 0, (command, done.stdout, done.stderr)
-            said += done.stdout
-    assert "You said 5 words." in said
-    assert "how many words are these" in (folder / "talk.html").read_text("utf-8")
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-    assert f"acp_server-{version}-" in page

@@ -1,6 +1,9 @@
-"""`make test-install`: the wheel in an empty environment of each supported Python that is here, with what it needs from
-the package index, and the first steps of the README there; and, on the oldest of them, the conformance suite by itself,
-which judges an agent. The latter, and the wheel on the oldest of them, are installed by pip, as most people do it.
+"""`make test-install`: installs all that the docs say can be installed, into empty environments. The wheels are built
+from the sdists; what they depend on comes from the package index.
+
+- On each supported Python that is here: the runtime with and without `[chat]`, and the first steps of the README.
+- On the oldest: the runtime with the lowest versions that it allows; the quickstart, word for word; both distributions,
+  installed and uninstalled in every order; and the judge alone, which judges an agent in JavaScript.
 
 Without a network: `PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER make test-install`, where the folder has what is needed.
 """
@@ -12,52 +15,93 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 
-from tests.packaging.built import build, first_steps, install, install_soon, new_environment
+from release.build import build_all
+from tests.packaging.built import (
+    ANSWER,
+    UV,
+    first_steps,
+    install,
+    install_lowest,
+    install_soon,
+    new_environment,
+    run,
+    uv_finds_the_index,
+)
 from tests.packaging.judged import judged_from_nothing
+from tests.packaging.orders import tried_in_every_order
+from tests.packaging.quickstart import followed
 
 NAMES = ("python3.11", "python3.12", "python3.13", "python3.14")
-ANSWER = "You asked for 'a.txt'. It has 2 lines.\n"
 
 
 def main() -> int:
+    """Try all; the first failure is raised. Exit status 1 if there is no Python to try it on."""
     pythons = {name: python for name in NAMES if (python := _found(name)) is not None}
     for name in NAMES:
         if name not in pythons:
             print(f"{name}: is not here")
     if not pythons:
         return 1
-    # Side by side, for most of the time each waits for the index.
-    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor() as beside:
-        judged = None
-        if shutil.which("node") is None:
-            print("the suite by itself is not tried, since Node is not here")
-        else:
-            judged = beside.submit(judged_from_nothing, next(iter(pythons.values())), Path(place, "judge"))
-        wheel = build("wheel", Path(place))
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as beside:
+        place = Path(folder)
+        files = build_all(place / "dist")
+        judge, runtime = (file for file in files if file.suffix == ".whl")
+        oldest = next(iter(pythons.values()))
+        tries: dict[str, Callable[[], object]] = {}
         installs = chain([install], repeat(install_soon))
-        tried = {
-            name: beside.submit(_try, wheel, python, Path(place, name), by)
-            for (name, python), by in zip(pythons.items(), installs, strict=False)
-        }
-        for name, installed in tried.items():
-            print(f"{name}: installed and answered, {installed.result():.0f} s")
-        if judged is not None:
-            print(f"the suite by itself installed and judged an agent, {judged.result():.0f} s")
+        for (name, python), by in zip(pythons.items(), installs, strict=False):
+            tries[f"{name}: installed and answered"] = partial(_try, runtime, python, place / name, by)
+        tries["the lowest versions that it allows: installed and answered"] = partial(
+            _try, runtime, oldest, place / "lowest", install_lowest
+        )
+        tries["a new project ran its tests by uv"] = partial(_new_project, runtime, oldest, place / "project")
+        tries["installed and uninstalled in every order"] = partial(
+            tried_in_every_order, runtime, judge, oldest, place / "orders"
+        )
+        tries["the quickstart works as it is written"] = partial(followed, oldest, place / "quickstart")
+        if shutil.which("node") is None:
+            print("the judge alone is not tried, since Node is not here")
+        else:
+            tries["the judge alone judged an agent"] = partial(judged_from_nothing, judge, oldest, place / "judge")
+        # Side by side: most of the time each waits for the index.
+        running = {what: beside.submit(_timed, attempt) for what, attempt in tries.items()}
+        for what, attempt in running.items():
+            print(f"{what}, {attempt.result():.0f} s", flush=True)
     return 0
 
 
-def _try(wheel: Path, python: str, folder: Path, install: Callable[..., None]) -> float:
-    """Install the wheel in an empty environment, and take the first steps there: the seconds that it took."""
+def _timed(attempt: Callable[[], object]) -> float:
     began = time.monotonic()
+    attempt()
+    return time.monotonic() - began
+
+
+def _try(wheel: Path, python: str, folder: Path, install: Callable[..., None]) -> None:
+    """Install the wheel in an empty environment, and take the first steps there."""
     folder.mkdir()
     programs = new_environment(python, folder / "env")
     for extras in ("", "[chat]"):
         install(programs, f"{wheel}{extras}")
         assert first_steps(programs, folder) == ANSWER
-    return time.monotonic() - began
+
+
+def _new_project(wheel: Path, python: str, folder: Path) -> None:
+    """Make a project by `acp-server new`, and run its tests by uv, which makes an environment for it."""
+    folder.mkdir()
+    programs = new_environment(python, folder / "env")
+    install_soon(programs, str(wheel))
+    run(programs / "acp-server", "new", "my-agent", cwd=folder)
+    project = folder / "my-agent"
+    if uv_finds_the_index():
+        assert "2 passed" in run(UV, "run", "--quiet", "--python", python, "pytest", "-q", cwd=project).stdout
+    else:
+        install(programs, "pytest")
+        assert "2 passed" in run(programs / "python", "-m", "pytest", "-q", cwd=project).stdout
+    run(programs / "acp-server", "doctor", "my_agent.py", cwd=project)
 
 
 def _found(name: str) -> str | None:

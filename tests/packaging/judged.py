@@ -7,15 +7,14 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.packaging.built import ROOT, SECONDS, build, install, new_environment
+from tests.packaging.built import SECONDS, install, new_environment
 
-ALONE = ROOT / "packaging" / "acp-conformance"
 AGENT = Path(__file__).parent / "agent.js"
 AT_MOST = 120.0
 """Seconds from an empty folder to a report."""
 
 
-def judged_from_nothing(python: str, folder: Path) -> float:
+def judged_from_nothing(wheel: Path, python: str, folder: Path) -> float:
     """Install the suite by pip, with what it needs, and have it judge an agent in JavaScript by one command.
 
     Returns:
@@ -24,9 +23,8 @@ def judged_from_nothing(python: str, folder: Path) -> float:
     Raises:
         AssertionError: The agent, which breaks no rule, is accused; the report is missing; or it took too long.
     """
-    wheel = build("wheel", folder / "built", ALONE)
     place = folder / "empty"
-    place.mkdir()
+    place.mkdir(parents=True)
     began = time.monotonic()
     programs = new_environment(python, place / "env")
     install(programs, str(wheel))
