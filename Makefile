@@ -14,6 +14,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # The programs that check a release, which need versions of libraries that are not those of the lock.
 TOOLS := $(VENV)/tools
+LINT_CI := $(VENV)/lint-ci
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/interop/claude tests/gateway/node tests/conformance/real_world/node))
 NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_modules/.ready))
@@ -31,7 +32,7 @@ SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
 QUICK := tests/wire tests/tasks tests/schema tests/peer tests/store tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help ready run test test-integrations test-install compile-tests lint format types docs schema conformance one-file build release audit storm flood mutate bench coverage check check-quick test-quick lock clean
+.PHONY: help ready run test test-integrations test-install compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge unchanged storm flood mutate bench coverage check check-quick test-quick lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -104,6 +105,23 @@ release: $(READY) $(TOOLS)/.ready
 audit: $(TOOLS)/.ready
 	@$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock $(ARGS)
 
+# What the workflows of the code host are checked with.
+lint-ci: $(LINT_CI)/.ready
+	@$(LINT_CI)/bin/actionlint
+	@$(LINT_CI)/bin/zizmor --offline --quiet --persona pedantic .github contrib/github-action
+
+# A public agent, installed and judged with a model of this machine: `make judge AGENT=opencode`. It fails if the verdicts are
+# others than the documentation says.
+judge: $(READY)
+	@mkdir -p build/judged
+	@$(BIN)/python -m tests.conformance.public $(or $(AGENT),$(error say which: make judge AGENT=opencode)) --timeout 40 \
+		--json build/judged/$(AGENT).json --html build/judged/$(AGENT).html $(ARGS) || [ -f build/judged/$(AGENT).json ]
+	@$(BIN)/python -m tests.conformance.public.published $(AGENT) build/judged/$(AGENT).json
+
+# After `make release` of a tag: the tag had all that a release writes.
+unchanged:
+	@git diff --exit-code
+
 coverage: $(READY) $(NODE_READY)
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m pytest $(ARGS)
@@ -154,6 +172,11 @@ $(READY): requirements.lock pyproject.toml conformance/pyproject.toml
 		|| { install='$(PIP)'; $$install --require-hashes -r requirements.lock; }; \
 	$$install --no-deps --no-build-isolation -e . -e ./conformance; \
 	$(BIN)/python -m compileall -q acp_server conformance/acp_conformance
+	@touch $@
+
+$(LINT_CI)/.ready: .github/requirements.txt $(READY)
+	@$(BIN)/python -m venv --clear $(LINT_CI)
+	@$(LINT_CI)/bin/python -m pip install -qq --disable-pip-version-check -r .github/requirements.txt
 	@touch $@
 
 $(TOOLS)/.ready: release/requirements.txt $(READY)
