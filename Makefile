@@ -5,6 +5,7 @@
 #   make test-integrations: installs the frameworks that there are adapters for, and tests those
 #   make test-install: the wheel, and the conformance suite alone, in an empty environment of each Python; needs a package index
 #   make docs     the documentation as a site, in build/site
+#   make lint-ci: the workflows of the public CI, checked
 #   make test-quick, make check-quick: the same with the tests of the core alone
 # Choose the interpreter with `make PYTHON=python3.13`.
 
@@ -14,6 +15,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # The programs that check a release, which need versions of libraries that are not those of the lock.
 TOOLS := $(VENV)/tools
+MIKE := NO_MKDOCS_2_WARNING=1 $(BIN)/mike
 LINT_CI := $(VENV)/lint-ci
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/interop/claude tests/gateway/node tests/conformance/real_world/node))
@@ -32,7 +34,7 @@ SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
 QUICK := tests/wire tests/tasks tests/schema tests/peer tests/store tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help ready run test test-integrations test-install compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge unchanged storm flood mutate bench coverage check check-quick test-quick lock clean
+.PHONY: help ready run test test-integrations test-install compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge docs-version diagrams unchanged storm flood mutate bench coverage check check-quick test-quick lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -80,6 +82,7 @@ docs: $(READY)
 	@$(PIP) -r docs/requirements.txt
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict $(ARGS)
 	@! grep -rl --include='*.html' '<p>```' build/site || { echo "docs: these pages have blocks that are not shown as code" >&2; exit 1; }
+	@$(BIN)/python docs/site_links.py build/site
 
 # The suite has a copy of its own: it is a distribution by itself.
 schema: $(READY)
@@ -118,6 +121,18 @@ judge: $(READY)
 		--json build/judged/$(AGENT).json --html build/judged/$(AGENT).html $(ARGS) || [ -f build/judged/$(AGENT).json ]
 	@$(BIN)/python -m tests.conformance.public.published $(AGENT) build/judged/$(AGENT).json
 
+# The site of a version beside those of the others, as a commit on the local branch gh-pages: `make docs-version REF=v0.2.0` is the newest
+# release, and any other REF the site `dev`. `ARGS=--push` pushes the branch.
+docs-version: docs
+	@case "$$REF" in \
+		v*) minor=$$(expr "$$REF" : 'v\([0-9]*\.[0-9]*\)') && $(MIKE) deploy --update-aliases $(ARGS) "$$minor" latest && $(MIKE) set-default $(ARGS) latest;; \
+		*) $(MIKE) deploy $(ARGS) dev;; \
+	esac
+
+# The pictures of docs/diagrams, from the texts beside them. A test says when one is stale.
+diagrams: tests/docs/node/node_modules/.ready
+	@node tests/docs/node/render.js
+
 # After `make release` of a tag: the tag had all that a release writes.
 unchanged:
 	@git diff --exit-code
@@ -155,7 +170,7 @@ lock: $(READY)
 		-o requirements.lock $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODES:package-lock.json=node_modules) $(ACPX)
+	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODES:package-lock.json=node_modules) $(ACPX) tests/docs/node/node_modules
 
 # pip takes half of a minute. It is what remains where uv does not find the index that pip is told of.
 $(READY): requirements.lock pyproject.toml conformance/pyproject.toml
