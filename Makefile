@@ -15,7 +15,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # The programs that check a release, which need versions of libraries that are not those of the lock.
 TOOLS := $(VENV)/tools
-MIKE := NO_MKDOCS_2_WARNING=1 $(BIN)/mike
+MIKE := PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mike
 LINT_CI := $(VENV)/lint-ci
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/interop/claude tests/gateway/node tests/conformance/real_world/node))
