@@ -34,7 +34,7 @@ SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
 QUICK := tests/wire tests/tasks tests/schema tests/peer tests/store tests/session tests/tools tests/cancel --ignore-glob=*processes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help ready run test test-integrations test-install compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge docs-version diagrams unchanged storm flood mutate bench coverage check check-quick test-quick lock clean
+.PHONY: help ready run test test-integrations test-install test-debian compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge docs-version diagrams unchanged storm flood mutate bench coverage check check-quick test-quick lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -60,6 +60,10 @@ compile-tests: $(READY)
 
 test-install: $(READY)
 	@$(BIN)/python -m tests.packaging
+
+# From the sdists, on Debian of several ages: Python 3.11, 3.13 and 3.14. It needs root and debootstrap.
+test-debian: build
+	@tests/packaging/debian/run.sh $(ARGS)
 
 # All that the other targets need to be installed.
 ready: $(READY) $(NODE_READY)

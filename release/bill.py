@@ -33,7 +33,11 @@ def write_bill(name: str, version: str, dist: Path, file: Path, tools: Path) -> 
         project = str(PROJECTS[name] / "pyproject.toml")
         bill = [str(tools / "cyclonedx-py"), "environment", "--output-reproducible", "--pyproject", project]
         _run(*bill, "--output-file", str(file), str(python))
-    return len(json.loads(file.read_text("utf-8"))["components"])
+    content = json.loads(file.read_text("utf-8"))
+    # cyclonedx-py does not know a version that the build backend reads from the package.
+    content["metadata"]["component"]["version"] = version
+    file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    return len(content["components"])
 
 
 def _run(*command: str) -> None:

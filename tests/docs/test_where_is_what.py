@@ -2,7 +2,6 @@
 
 import ast
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,11 +58,3 @@ def test_the_page_says_of_every_package_what_it_does() -> None:
     packages = {path.parent.name for path in (ROOT / "acp_server").glob("*/__init__.py")}
     modules = {path.stem for path in (ROOT / "acp_server").glob("[a-z]*.py")}
     assert packages | modules == {row[0].strip("`") for row in _table(ARCHITECTURE, "Packages")}
-
-
-def test_the_page_says_of_every_dependency_why_it_is_there() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    needed = project["dependencies"] + extras["gateway"] + extras["reload"]
-    names = {re.split(r"[^A-Za-z0-9-]", need)[0] for need in needed}
-    assert names == {name for row in _table(CONTRIBUTING, "Why each dependency") for name in row[0].split(", ")}
