@@ -10,7 +10,8 @@
 # Choose the interpreter with `make PYTHON=python3.13`.
 
 VENV := .venv
-BIN := $(VENV)/bin
+# Windows calls the folder otherwise.
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # The programs that check a release, which need versions of libraries that are not those of the lock.
