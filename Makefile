@@ -5,15 +5,19 @@
 #   make test-integrations: installs the frameworks that there are adapters for, and tests those
 #   make test-install: the wheel, and the conformance suite alone, in an empty environment of each Python; needs a package index
 #   make docs     the documentation as a site, in build/site
+#   make lint-ci: the workflows of the public CI, checked
 #   make test-core, make check-core: the same with the tests of the runtime alone, in two minutes
 # Choose the interpreter with `make PYTHON=python3.13`.
 
 VENV := .venv
-BIN := $(VENV)/bin
+# Windows calls the folder otherwise.
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # The programs that check a release, which need versions of libraries that are not those of the lock.
 TOOLS := $(VENV)/tools
+MIKE := PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mike
+LINT_CI := $(VENV)/lint-ci
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/interop/claude tests/gateway/node tests/conformance/real_world/node))
 NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_modules/.ready))
@@ -31,7 +35,7 @@ SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
 CORE := $(addprefix tests/,wire tasks schema peer store session tools cancel agent client testing asgi) --ignore-glob=*processes*
 
 .DEFAULT_GOAL := help
-.PHONY: help ready run test test-integrations test-install test-debian compile-tests lint format types docs schema conformance one-file build release audit storm flood mutate bench coverage check check-core test-core lock clean
+.PHONY: help ready run test test-integrations test-install test-debian compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge docs-version diagrams unchanged storm flood mutate bench coverage check check-core test-core lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -83,6 +87,7 @@ docs: $(READY)
 	@$(PIP) -r docs/requirements.txt
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict $(ARGS)
 	@! grep -rl --include='*.html' '<p>```' build/site || { echo "docs: these pages have blocks that are not shown as code" >&2; exit 1; }
+	@$(BIN)/python docs/site_links.py build/site
 
 # The suite has a copy of its own: it is a distribution by itself.
 schema: $(READY)
@@ -107,6 +112,35 @@ release: $(READY) $(TOOLS)/.ready
 # Known faults of what the lock names. It asks the index for them.
 audit: $(TOOLS)/.ready
 	@$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock $(ARGS)
+
+# What the workflows of the code host are checked with.
+lint-ci: $(LINT_CI)/.ready
+	@$(LINT_CI)/bin/actionlint
+	@$(LINT_CI)/bin/zizmor --offline --quiet --persona pedantic .github contrib/github-action
+
+# A public agent, installed and judged with a model of this machine: `make judge AGENT=opencode`. It fails if the verdicts are
+# others than the documentation says.
+judge: $(READY)
+	@mkdir -p build/judged
+	@$(BIN)/python -m tests.conformance.public $(or $(AGENT),$(error say which: make judge AGENT=opencode)) --timeout 40 \
+		--json build/judged/$(AGENT).json --html build/judged/$(AGENT).html $(ARGS) || [ -f build/judged/$(AGENT).json ]
+	@$(BIN)/python -m tests.conformance.public.published $(AGENT) build/judged/$(AGENT).json
+
+# The site of a version beside those of the others, as a commit on the local branch gh-pages: `make docs-version REF=v0.2.0` is the newest
+# release, and any other REF the site `dev`. `ARGS=--push` pushes the branch.
+docs-version: docs
+	@case "$$REF" in \
+		v*) minor=$$(expr "$$REF" : 'v\([0-9]*\.[0-9]*\)') && $(MIKE) deploy --update-aliases $(ARGS) "$$minor" latest && $(MIKE) set-default $(ARGS) latest;; \
+		*) $(MIKE) deploy $(ARGS) dev;; \
+	esac
+
+# The pictures of docs/diagrams, from the texts beside them. A test says when one is stale.
+diagrams: tests/docs/node/node_modules/.ready
+	@node tests/docs/node/render.js
+
+# After `make release` of a tag: the tag had all that a release writes.
+unchanged:
+	@git diff --exit-code
 
 coverage: $(READY) $(NODE_READY)
 	@$(BIN)/coverage erase
@@ -141,7 +175,7 @@ lock: $(READY)
 		-o requirements.lock $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODES:package-lock.json=node_modules) $(ACPX)
+	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODES:package-lock.json=node_modules) $(ACPX) tests/docs/node/node_modules
 
 # pip takes half of a minute. It is what remains where uv does not find the index that pip is told of.
 $(READY): requirements.lock pyproject.toml conformance/pyproject.toml
@@ -158,6 +192,11 @@ $(READY): requirements.lock pyproject.toml conformance/pyproject.toml
 		|| { install='$(PIP)'; $$install --require-hashes -r requirements.lock; }; \
 	$$install --no-deps --no-build-isolation -e . -e ./conformance; \
 	$(BIN)/python -m compileall -q acp_server conformance/acp_conformance
+	@touch $@
+
+$(LINT_CI)/.ready: .github/requirements.txt $(READY)
+	@$(BIN)/python -m venv --clear $(LINT_CI)
+	@$(LINT_CI)/bin/python -m pip install -qq --disable-pip-version-check -r .github/requirements.txt
 	@touch $@
 
 $(TOOLS)/.ready: release/requirements.txt $(READY)

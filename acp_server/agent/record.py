@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
+from acp_server.agent.redaction import length_of, redacted
 from acp_server.errors import UsageError
 from acp_server.peer.stream import Stream
 from acp_server.store import lax_rights
@@ -33,11 +34,12 @@ class Recorder:
     lone surrogates (Python's `surrogateescape`). `skipped` is the limit in bytes that a line exceeded.
 
     A new file can be read by its owner only; an existing one is continued, and it is logged if others may read it.
-    Raises UsageError if it cannot be opened.
+    `redact` leaves out what was said, see `acp_server.agent.redaction`. Raises UsageError if it cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, redact: bool = False) -> None:
         self._path = path
+        self._redact = redact
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
@@ -62,7 +64,7 @@ class Recorder:
 
     def _write(self, direction: str, lines: Sequence[Line]) -> None:
         now = time.time()
-        rest = memoryview(b"".join(_entry(now, direction, line) for line in lines))
+        rest = memoryview(b"".join(_entry(now, direction, line, self._redact) for line in lines))
         try:
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
@@ -102,14 +104,17 @@ class RecordedStream:
         await self._stream.aclose()
 
 
-def _entry(now: float, direction: str, line: Line) -> bytes:
+def _entry(now: float, direction: str, line: Line, redact: bool) -> bytes:
     head = b'{"t":%.6f,"dir":"%s",' % (now, direction.encode())
     if isinstance(line, TooLong):
         return b'%s"skipped":%d}\n' % (head, LONGEST_LINE)
     try:
-        codec.decode(line)
-    except codec.DecodeError:
-        return b'%s"raw":%s}\n' % (head, codec.encode_fragment(line.decode("utf-8", "surrogateescape")))
+        value = codec.decode(line)
+        if redact:
+            return b'%s"msg":%s}\n' % (head, codec.encode_fragment(redacted(value)))
+    except (codec.DecodeError, RecursionError):
+        text = line.decode("utf-8", "surrogateescape")
+        return b'%s"raw":%s}\n' % (head, codec.encode_fragment(length_of(text) if redact else text))
     # As it was written: numbers, repeated names and the order of members stay what they are. Only what does not count
     # in JSON goes: a byte-order mark, and the carriage returns, at which others would end a line.
     return b'%s"msg":%s}\n' % (head, line.removeprefix(_BOM).replace(b"\r", b" ").strip())

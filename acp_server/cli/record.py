@@ -42,8 +42,11 @@ _TERMINATED: Final = 2.0
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where the recording goes; without it, to a new file in your state directory, which standard error names.",
 )
+@click.option(
+    "--redact", is_flag=True, help="Leave out what was said: texts become their lengths. For a report of a fault."
+)
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
-def record(path: Path | None, agent: tuple[str, ...]) -> int:
+def record(path: Path | None, redact: bool, agent: tuple[str, ...]) -> int:
     """Start AGENT, and record what it and its editor say to each other.
 
     AGENT is what `acp-server chat` takes: a Python file, module:attribute, or a command. Put this in front of it in the
@@ -53,7 +56,7 @@ def record(path: Path | None, agent: tuple[str, ...]) -> int:
     command = agent_command(agent)
     path = path or _new_file()
     is_new = not path.exists()
-    recorder = Recorder(path)
+    recorder = Recorder(path, redact=redact)
     try:
         try:
             tee = _Tee(command, recorder)

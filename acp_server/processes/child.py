@@ -205,7 +205,7 @@ class ChildProcess:
             await self._heard_out.wait()
 
     async def aclose(self, patience: Patience | None = None) -> None:
-        """End it: close its input, wait, terminate its group, wait, kill its group. Nothing of it is left.
+        """End it: close its input, wait, terminate its group, wait, kill its group. Nothing of the group is left.
 
         A cancel does not interrupt this, since its time is bounded by `patience`. Idempotent.
         """

@@ -222,7 +222,7 @@ def _read(passage: Passage) -> str:
 
 async def run(command: str, call: ToolContext) -> Output:
     """Run a command of the shell in the project's directory, and wait for its end: what it prints, and how it ends. It
-    gets no input. Nothing of it goes on behind its end."""
+    gets no input. What it has started ends with it, except for processes that have left its process group."""
     ended = await execute(command, call)
     printed = ended.output
     if len(printed) > MOST_CHARACTERS:

@@ -130,6 +130,21 @@ def test_a_conversation_is_recorded_and_can_be_traced(tmp_path: Path, capsys: py
     assert file.stat().st_mode & 0o077 == 0
 
 
+def test_a_redacted_recording_can_be_traced_and_has_no_word_of_the_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "recording"
+    agent = [sys.executable, "-m", "acp_server", "serve", "--store", "memory"]
+    command = [sys.executable, "-m", "acp_server", "record", "--redact", "--to", str(file), "--", *agent]
+    with started(command) as editor:
+        editor.call(1, "initialize", protocolVersion=1)
+        editor.call(2, "session/new", cwd=str(tmp_path), mcpServers=[])
+        assert editor.finish() == 0
+    assert str(tmp_path) not in file.read_text("utf-8")
+    assert main(["trace", str(file)]) == 0
+    assert "#2 session/new" in capsys.readouterr().out
+
+
 def test_without_a_file_it_makes_one_and_says_which(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "acp_server", "record", "--", "cat"]
     env = environment(XDG_STATE_HOME=str(tmp_path), HOME=str(tmp_path))

@@ -89,7 +89,7 @@ def test_a_profile_that_is_wrong_is_named_with_its_place(tmp_path: Path) -> None
     [
         ("serve()", "ids/zero", 0),
         ("serve()", "envelope/unknown-*", 0),
-        ("serve()", "ids/boolean", 1),
+        ("serve()", "bad-input/method-no-string", 1),
         (HOSTILE["exits at once"], "ids/zero", 2),
         ("serve()", "turns/*", 2),
     ],
@@ -132,13 +132,13 @@ def test_a_report_that_cannot_be_written_is_a_mistake_that_is_named(tmp_path: Pa
 
 def test_with_a_baseline_only_what_is_new_fails(tmp_path: Path) -> None:
     before = tmp_path / "before.json"
-    assert judge("serve()", "--case", "ids/boolean", "--json", str(before)).exit_code == 1
-    known = judge("serve()", "--case", "ids/boolean", "--baseline", str(before))
+    assert judge("serve()", "--case", "bad-input/method-no-string", "--json", str(before)).exit_code == 1
+    known = judge("serve()", "--case", "bad-input/method-no-string", "--baseline", str(before))
     assert known.exit_code == 0
     assert known.output.endswith(f"New since {before}: nothing that counts as a failure\n")
-    more = judge("serve()", "--case", "ids/boolean", "--case", "ids/array", "--baseline", str(before))
+    more = judge("serve()", "--case", "bad-input/*-no-*", "--baseline", str(before))
     assert more.exit_code == 1
-    assert more.output.endswith(f"New since {before}: ids/array\n")
+    assert more.output.endswith(f"New since {before}: bad-input/params-no-structure\n")
     (tmp_path / "other.json").write_text("{}")
     wrong = judge("serve()", "--case", "ids/zero", "--baseline", str(tmp_path / "other.json"))
     assert (wrong.exit_code, "not a report" in wrong.output) == (2, True)

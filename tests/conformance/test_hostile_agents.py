@@ -116,7 +116,7 @@ def test_the_end_of_the_run_itself_takes_the_agents_with_it() -> None:
 
 def test_what_serves_an_id_of_a_wrong_type_is_shown_its_answer() -> None:
     run, _ = judge(command(), ["ids/array", "ids/object"], SHORT)
-    assert set(verdicts(run).values()) == {Verdict.FAIL}
+    assert set(verdicts(run).values()) == {Verdict.WARN}
     assert reason(run, "ids/array").startswith("there is no error with the id null; there is {")
     assert all(f'"id": {id}' in reason(run, case) for case, id in (("ids/array", "["), ("ids/object", "{")))
 

@@ -32,6 +32,9 @@ def commands(guide: str, heading: str) -> list[str]:
         ("deployment.md", "Before others use it", 1),
         ("deployment.md", "In the list of the editors: the ACP registry", 1),
         ("trace.md", "The page", 1),
+        ("start-agent.md", "Try it", 3),
+        ("start-gateway.md", "Try it", 1),
+        ("start-judge.md", "Try it", 1),
     ],
 )
 def test_the_commands_of_a_guide_run(guide: str, heading: str, count: int, tmp_path: Path, forks: Prefork) -> None:

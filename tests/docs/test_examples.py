@@ -31,7 +31,7 @@ def test_every_block_is_tested_and_every_tested_block_is_there() -> None:
     text = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
     tested = {("agents.md", name) for name in re.findall(r'opened\("(\w+)"\)', text)}
     tested |= {(guide, name) for name, guide in re.findall(r'opened\("(\w+)", "([\w.]+)"\)', text)}
-    tested |= set(re.findall(r'run\("([\w.]+)", "(\w+)"\)', text))
+    tested |= set(re.findall(r'run\("([\w.-]+)", "(\w+)"\)', text))
     assert tested == set(blocks())
 
 
@@ -233,6 +233,7 @@ async def test_clients_spawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "a.txt").write_text("needle\n")
     with anyio.fail_after(30):
         said = await run("clients.md", "spawn")["ask"](str(tmp_path), "/search needle")
+        assert said == await run("start-client.md", "ask")["ask"](["acp-server"], str(tmp_path), "/search needle")
     assert "a.txt:1:1: needle" in said
 
 

@@ -18,7 +18,7 @@ from tests.session.editor import END_TURN
 from .blocks import DOCS, blocks, opened, run
 
 ROOT = DOCS.parent
-PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("*/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+PAGES = sorted(page for folder in (DOCS, DOCS / "decisions", ROOT, ROOT / ".github") for page in folder.glob("*.md"))
 PACKAGES = [acp_server, acp_server.client, acp_server.testing]
 
 

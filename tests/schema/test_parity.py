@@ -71,10 +71,10 @@ OURS_ALONE = {
 """Definitions that the published schema does not have, and why."""
 
 
-def find_published(version: int = 1) -> dict[str, Any]:
+def find_published(version: int = 1, name: str = "schema.json") -> dict[str, Any]:
     """The published document of a version. Skips the tests where it is missing, except in CI."""
-    other = os.environ.get("ACP_PUBLISHED_SCHEMA") if version == 1 else None
-    path = Path(other or PACKAGE / f"schema/v{version}/schema.json")
+    other = os.environ.get("ACP_PUBLISHED_SCHEMA") if (version, name) == (1, "schema.json") else None
+    path = Path(other or PACKAGE / "schema" / f"v{version}" / name)
     if path.is_file():
         return json.loads(path.read_text("utf-8"))
     missing = f"the published schema is missing: {path.name} of the npm package @agentclientprotocol/sdk"

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
-SUITE = "3"
+SUITE = "4"
 """The version of the rules: it grows when a case is added, removed or judged otherwise."""
 
 TEXT_LIMIT = 4_000

@@ -21,6 +21,7 @@ _RFC = "https://www.rfc-editor.org/rfc/rfc8259"
 
 _RPC_ANCHORS: Mapping[str, str] = {
     "overview": "overview",
+    "3": "compatibility",
     "4.1": "notification",
     "4.2": "parameter_structures",
     "4": "request_object",

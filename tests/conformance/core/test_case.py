@@ -7,6 +7,7 @@ import pytest
 
 from acp_conformance.agent import cases as agent_cases
 from acp_conformance.agent.profile import SITUATIONS
+from acp_conformance.client import cases as client_cases
 from acp_conformance.core.case import (
     MUST,
     SHOULD,
@@ -109,6 +110,25 @@ def test_batches_bind_as_those_of_json_rpc_under_strict_only() -> None:
         assert case.level is not Level.MUST
         assert case.stricter().level is case.strict
     assert agent_cases.load()["batch/empty"].stricter().level is Level.MUST
+
+
+@pytest.mark.parametrize(
+    ("pattern", "level"),
+    [
+        ("bad-input/no-version", Level.CHOICE),
+        ("bad-input/other-version", Level.SHOULD),
+        ("ids/boolean", Level.SHOULD),
+        ("ids/object", Level.SHOULD),
+        ("ids/array", Level.SHOULD),
+        ("schema/custom-members", Level.SHOULD),
+    ],
+)
+def test_a_rule_that_binds_the_sender_or_a_later_schema_may_lift_is_no_must(pattern: str, level: Level) -> None:
+    assert agent_cases.load()[pattern].level is level
+
+
+def test_members_beside_the_schema_are_a_warning_for_clients_too() -> None:
+    assert client_cases.load()["schema/custom-members"].level is Level.SHOULD
 
 
 def test_every_case_for_agents_says_where_its_rule_stands_and_needs_only_what_profiles_have() -> None:

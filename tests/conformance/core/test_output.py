@@ -29,7 +29,7 @@ def words(folder: Path, name: str) -> tuple[list[str], int]:
         "help": (["--help"], 0),
         "list": (["agent", "--list"], 0),
         "kept": (["agent", "--case", "ids/zero", "--no-prompts", *AGENT], 0),
-        "broken": (["agent", "--case", "ids/boolean", "--no-prompts", *AGENT], 1),
+        "broken": (["agent", "--case", "bad-input/method-no-string", "--no-prompts", *AGENT], 1),
         "compare": (["compare", str(kept), str(kept)], 0),
         "table": (["compare", "--table", "text", str(kept), str(kept)], 0),
     }[name]
@@ -74,11 +74,14 @@ def test_the_reports_are_written_without_a_reader(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        assert ended(["agent", *options, "--case", "ids/boolean", "--no-prompts", *AGENT], writer) == (1, "")
+        assert ended(["agent", *options, "--case", "bad-input/method-no-string", "--no-prompts", *AGENT], writer) == (
+            1,
+            "",
+        )
     finally:
         os.close(writer)
-    assert [case.id for case in jsonfile.read(files["json"]).cases] == ["ids/boolean"]
-    assert all("boolean" in path.read_text("utf-8") for path in files.values())
+    assert [case.id for case in jsonfile.read(files["json"]).cases] == ["bad-input/method-no-string"]
+    assert all("method" in path.read_text("utf-8") for path in files.values())
 
 
 def test_without_standard_output_a_block_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,21 +137,29 @@ async def null(agent: Agent) -> None:
 
 @case(
     "bad-input/no-version",
-    level=MUST,
+    level=CHOICE,
     source=RPC,
     after="bad-input/invalid-request-survives",
-    section="4 Request object: jsonrpc",
+    section="3 Compatibility",
     behaviours=["A10"],
     shared=True,
 )
 async def no_version(agent: Agent) -> None:
-    """A request without `jsonrpc` is invalid: -32600."""
-    await _refused(agent, b'{"id":77,"method":"_conformance/unknown","params":{}}\n', -32600, id=77)
+    """A request without `jsonrpc`, as version 1.0 of JSON-RPC has it, is refused or served."""
+    await agent.initialize()
+    since = len(agent.received)
+    echoed = agent.expect(77, "the line")
+    await agent.raw(b'{"id":77,"method":"_conformance/unknown","params":{}}\n')
+    await agent.fence()
+    answers = [*agent.null_answers(since), *echoed.answers]
+    if not answers:
+        choice("ignored")
+    choice("refused" if code_of(answers[0]) == -32600 else "served")
 
 
 @case(
     "bad-input/other-version",
-    level=MUST,
+    level=SHOULD,
     source=RPC,
     after="bad-input/invalid-request-survives",
     section="4 Request object: jsonrpc",

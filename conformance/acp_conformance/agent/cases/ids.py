@@ -165,19 +165,19 @@ async def _refused(agent: Agent, id: str) -> None:
         fail(f"the error is {answer.get('error')!r:.200}")
 
 
-@case("ids/boolean", level=MUST, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
+@case("ids/boolean", level=SHOULD, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
 async def boolean(agent: Agent) -> None:
     """A request whose id is a boolean is invalid: -32600 with the id null."""
     await _refused(agent, "true")
 
 
-@case("ids/object", level=MUST, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
+@case("ids/object", level=SHOULD, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
 async def object_(agent: Agent) -> None:
     """A request whose id is an object is invalid: -32600 with the id null."""
     await _refused(agent, '{"a":1}')
 
 
-@case("ids/array", level=MUST, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
+@case("ids/array", level=SHOULD, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
 async def array(agent: Agent) -> None:
     """A request whose id is an array is invalid: -32600 with the id null."""
     await _refused(agent, "[1]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from acp_conformance.agent.observed import Observed
 from acp_conformance.agent.registry import case
-from acp_conformance.core.case import MUST
+from acp_conformance.core.case import MUST, SHOULD
 
 ACP = "ACP v1"
 
@@ -45,7 +45,10 @@ async def sessions(observed: Observed) -> None:
     observed.forbid("session")
 
 
-@case("schema/custom-members", level=MUST, source=ACP, section="Extensibility, The _meta Field", whole_run=True)
+@case("schema/custom-members", level=SHOULD, source=ACP, section="Extensibility, The _meta Field", whole_run=True)
 async def custom_members(observed: Observed) -> None:
-    """Parameters, results and updates have no members of the agent's own: those go into `_meta`."""
+    """Parameters, results and updates have no members of the agent's own: those go into `_meta`.
+
+    The specification says MUST NOT. A member of a later schema than the suite has looks the same, so it is a warning.
+    """
     observed.forbid("extra-member")

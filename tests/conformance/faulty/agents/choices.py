@@ -238,3 +238,19 @@ class ChildEndsLater(Clean):
     def session_id(self) -> str:
         subprocess.Popen(["sleep", "1.5"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
         return super().session_id()
+
+
+class ServesTheOlderProtocol(Clean):
+    """Serves a request without `jsonrpc`, as version 1.0 of JSON-RPC has it."""
+
+    def is_message(self, value: dict[str, Json]) -> bool:
+        return super().is_message({"jsonrpc": "2.0", **value})
+
+
+class AheadOfTheSchema(Clean):
+    """Announces what the protocol has in its drafts, and what became stable after the schema of the suite."""
+
+    def capabilities(self) -> dict[str, Json]:
+        known = super().capabilities()
+        known["sessionCapabilities"] |= {"systemPrompt": {"mode": {"override": {}}}, "archive": {}}
+        return known | {"providers": {}, "auth": {"status": {}}}

@@ -1,0 +1,81 @@
+"""What stays of a message in a recording that is passed on: who said what kind of thing when, and not what was said.
+
+Kept are the structure, the numbers, the methods, the ids and the fixed words of the protocol. Every other text becomes
+its length. What authors and users fill in freely, such as the input of a tool, is emptied.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, cast
+
+_KEPT: Final = {
+    *("jsonrpc", "method", "id", "sessionId", "toolCallId", "terminalId", "messageId", "requestId", "elicitationId"),
+    *("optionId", "modeId", "currentModeId", "configId", "methodId", "serverId", "sessionUpdate", "type", "kind"),
+    *("status", "stopReason", "outcome", "role", "priority", "mode", "action", "signal", "mimeType", "state"),
+}
+"""The members whose text is an id or a word of the protocol."""
+
+_FREE: Final = {"_meta", "rawInput", "rawOutput", "data", "arguments"}
+"""The members that hold what they like."""
+
+_IDENTITY: Final = {"agentInfo", "clientInfo"}
+_LONGEST: Final = 80
+"""Characters of an id, of a word of the protocol, and of the name of a program."""
+_WORD: Final = re.compile(rf"[\w.:$/+-]{{1,{_LONGEST}}}", re.ASCII)
+_NAME: Final = re.compile(r"[A-Za-z_$][\w$-]{0,40}", re.ASCII)
+
+
+def redacted(message: Any) -> Any:
+    """A JSON value without what was said in it."""
+    if isinstance(message, list):
+        return [redacted(each) for each in cast("list[Any]", message)]
+    if isinstance(message, dict):
+        method = cast("dict[str, Any]", message).get("method")
+        # The parameters of an extension are the author's, whatever their names are.
+        if isinstance(method, str) and method.startswith("_"):
+            return {
+                _named(key): _bare(each) if key == "params" else _value(key, each) for key, each in _members(message)
+            }
+    return _value("", message)
+
+
+def length_of(text: str) -> str:
+    """What stands in the place of a text."""
+    return f"[{len(text)} characters]"
+
+
+def _value(key: str, value: Any) -> Any:
+    """`value`, which is the member `key` of its object, or stands in the array that is."""
+    if key in _FREE:
+        return _bare(value)
+    if isinstance(value, str):
+        return value if key in _KEPT and _WORD.fullmatch(value) else length_of(value)
+    if isinstance(value, list):
+        return [_value(key, each) for each in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    if key in _IDENTITY:
+        return {name: _short(each) for name, each in _members(value) if name in ("name", "version")}
+    return {_named(name): _value(name, each) for name, each in _members(value)}
+
+
+def _short(value: Any) -> Any:
+    return value if isinstance(value, str) and len(value) <= _LONGEST else _bare(value)
+
+
+def _bare(value: Any) -> Any:
+    """Nothing but the kind of value that it is."""
+    if isinstance(value, str):
+        return length_of(value)
+    if isinstance(value, dict | list):
+        return {} if isinstance(value, dict) else []
+    return value if value is None or isinstance(value, bool) else 0
+
+
+def _members(value: Any) -> list[tuple[str, Any]]:
+    return list(cast("dict[str, Any]", value).items())
+
+
+def _named(name: str) -> str:
+    return name if _NAME.fullmatch(name) else length_of(name)
