@@ -162,7 +162,7 @@ class Screen:
             self.commands(update.available_commands)
         elif isinstance(update, Notice):
             self.line(f"  {update.title}", f"  {update.description or ''}".rstrip(), fg="yellow")
-        elif isinstance(update, UnknownSessionUpdate) and update.session_update in _TERMINAL:
+        elif isinstance(update, UnknownSessionUpdate) and update.tag in _TERMINAL:
             self._terminal(update.fields)
 
     def commands(self, commands: Sequence[AvailableCommand]) -> None:

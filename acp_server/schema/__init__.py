@@ -53,7 +53,7 @@ def offer(package: str, areas: Mapping[str, str]) -> tuple[Callable[[str], str |
 
 # The areas and their public names. This is the one list of them: an area has no `__all__`.
 _NAMES = {
-    "base": "Record Unknown",
+    "base": "NULL Record Unknown",
     "config_options": (
         "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
         "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions SessionMode "

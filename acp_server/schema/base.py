@@ -2,12 +2,15 @@
 
 It knows no type of the protocol, and it never touches JSON text: dictionaries in, dictionaries out.
 
-Four rules hold everywhere:
+Five rules hold everywhere:
 
-* Fields that this version does not know are kept (`model_extra`) and written again, so that a proxy passes
-  a newer peer's message on without loss.
-* A field that was never set is not written. A `None` is not written either, except where null is a value of
-  its own (`NULLABLE`): there an explicit `None` goes out as null.
+* Fields that this version does not know are read, kept (`model_extra`) and written again, so that a proxy passes
+  a newer peer's message on without loss. A name that Python code gives to a constructor or an attribute has to be
+  that of a field: a wrong one is an error that names the right one.
+* Unset, null and a value are three things. A field that is not given, or given as `None`, is unset: it is not written,
+  and reads as the default that the protocol names, or as `None`. `NULL` is null, which is written; only fields take it
+  where null means something of its own, such as to clear. It reads as `None`, and `is_null` tells it from unset.
+  Everything else is a value, and is written even if it is the default.
 * A check ends at the first wrong item of a list: a list of a million zeros costs no million errors. That is set in the
   schema that pydantic makes of a type (`first_problem`).
 * What Python code builds is checked strictly. What a peer sent is read by `from_wire`, which forgives what
@@ -16,14 +19,15 @@ Four rules hold everywhere:
   failed; the exported JSON Schema shows it under the keys that ACP publishes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     SerializationInfo,
@@ -31,7 +35,7 @@ from pydantic import (
     ValidationError,
     model_serializer,
 )
-from pydantic_core import CoreSchema, PydanticOmit, SchemaValidator, core_schema
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, PydanticOmit, SchemaValidator, core_schema
 
 T = TypeVar("T")
 
@@ -68,6 +72,78 @@ NullIsDefault: TypeAlias = Annotated[T, Wire(on_null=True)]
 """Null counts as absent."""
 Sent: TypeAlias = Annotated[T, Wire(required=True)]
 """Has a default in Python and is written all the same, because the protocol requires it."""
+
+
+class _Null:
+    """The type of `NULL`."""
+
+    def __repr__(self) -> str:
+        return "NULL"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+NULL: Final[Any] = _Null()
+"""Null on the wire, for a field where null means something of its own. `None` leaves a field out."""
+
+if TYPE_CHECKING:
+    # A constructor only reads what it is given, so any sequence will do; the attribute is a list. Type checkers take
+    # both from a descriptor. There is none at runtime.
+    class Items(Generic[T]):
+        """A field that is a list."""
+
+        def __get__(self, instance: object, owner: Any) -> list[T]: ...
+
+        def __set__(self, instance: Any, value: Sequence[T]) -> None: ...
+
+    class MaybeItems(Generic[T]):
+        """A field that is a list or None."""
+
+        def __get__(self, instance: object, owner: Any) -> list[T] | None: ...
+
+        def __set__(self, instance: Any, value: Sequence[T] | None) -> None: ...
+
+    # The tags of all other members of a union are literals. With one here, too, a type checker can tell the members
+    # apart by their tags: behind `case "text"` a content block is a TextContent.
+    UnknownTag = Literal["(unknown)"]
+else:
+    Items = list
+    UnknownTag = Annotated[str, "tag"]
+
+    class MaybeItems:
+        """A field that is a list or None."""
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return list[item] | None
+
+
+UNSET: Any = None
+"""The default of a field that is a list or None."""
+
+
+def no_items() -> Any:
+    """The default of a field that reads as an empty list."""
+    return Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CountsAs:
+    """What a field counts as that is unset. It reads as None all the same; null is not a value of it."""
+
+    value: Any
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The default, and no null, in the JSON Schema of the field; `x-default` is for the exporter alone."""
+        written = handler(schema)
+        (kind,) = (member for member in written.pop("anyOf") if member != {"type": "null"})
+        return {**written, **kind, "x-default": self.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +189,55 @@ class Record(BaseModel):
         alias_generator=to_wire_name, defer_build=True, extra="allow", validate_by_alias=True, validate_by_name=True
     )
 
+    NULLABLE: ClassVar[frozenset[str]] = frozenset()
+    """Attributes where null means something of its own; see `NULL`."""
+
+    if not TYPE_CHECKING:  # To a type checker a constructor has the fields as its parameters.
+
+        def __init__(self, /, **data: Any) -> None:
+            names = _names(type(self))
+            for name, value in data.items():
+                if value is None or value is NULL or name not in names:
+                    data = _given(type(self), data)
+                    break
+            self.__pydantic_validator__.validate_python(data, self_instance=self)
+
+        # Without this, pydantic would call it for each object that is read, where it has no part.
+        __init__.__pydantic_base_init__ = True
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            kind = type(self)
+            field = kind.__pydantic_fields__.get(name)
+            if field is None and not name.startswith("_") and name not in (self.__pydantic_extra__ or ()):
+                raise AttributeError(f"{kind.__name__} has no field {name!r}{_instead(kind, name)}")
+            is_unset = value is None and field is not None and not field.is_required()
+            if value is NULL and not self.may_be_null(name):
+                raise AttributeError(f"{kind.__name__}.{name} cannot be null; None leaves it out")
+            if value is NULL:
+                value = None
+            elif is_unset:
+                value = field.get_default(call_default_factory=True, validated_data={})
+            super().__setattr__(name, value)
+            if is_unset:
+                self.__pydantic_fields_set__.discard(name)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, with the attributes in `update` set. Raises AttributeError for a name that no field has."""
+        copied = super().model_copy(deep=deep)
+        for name, value in (update or {}).items():
+            setattr(copied, name, value)
+        return copied
+
+    def is_null(self, name: str) -> bool:
+        """Whether the attribute, which reads as None, is null, where that means something of its own; else it is
+        unset."""
+        return name in self.__pydantic_fields_set__ and getattr(self, name) is None and self.may_be_null(name)
+
+    @classmethod
+    def may_be_null(cls, name: str) -> bool:
+        """Whether null means something of its own in this attribute."""
+        return name in cls.NULLABLE
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return first_problem(handler(source), Record)
@@ -138,6 +263,46 @@ class Record(BaseModel):
         for a value that is nested more than about 250 deep.
         """
         return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
+
+
+@cache
+def _names(cls: type[Record]) -> frozenset[str]:
+    """What a constructor takes: attributes, and the keys of the wire."""
+    return frozenset((*attributes(cls), *cls.model_fields))
+
+
+def _given(cls: type[Record], data: Mapping[str, Any]) -> dict[str, Any]:
+    """`data`, which a constructor was given, without what is unset, and with null as None. Raises ValidationError for
+    names that no field has, and for null where it means nothing."""
+    given: dict[str, Any] = {}
+    problems: list[InitErrorDetails] = []
+    for key, value in data.items():
+        name = attributes(cls).get(key, key)
+        field = cls.model_fields.get(name)
+        if field is None:
+            wrong = PydanticCustomError(
+                "unexpected_name", "There is no such field{instead}", {"instead": _instead(cls, key)}
+            )
+            problems.append(InitErrorDetails(type=wrong, loc=(key,), input=value))
+        elif value is NULL and not cls.may_be_null(name):
+            wrong = PydanticCustomError("null", "Null says nothing here; leave the field out, or give None")
+            problems.append(InitErrorDetails(type=wrong, loc=(key,), input=None))
+        elif value is not None or field.is_required():
+            given[key] = None if value is NULL else value
+    if problems:
+        raise ValidationError.from_exception_data(cls.__name__, problems)
+    return given
+
+
+def _instead(cls: type[Record], name: str) -> str:
+    """What the name may be meant for, as the end of a message."""
+    from difflib import get_close_matches  # Here, because only a mistake needs it.
+
+    # The official SDK has a field `field_meta`.
+    near = get_close_matches(name.removeprefix("field_"), cls.model_fields, 1) or get_close_matches(
+        name.lower(), cls.model_fields, 1
+    )
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 _COLLECTIONS: Final = frozenset(
@@ -200,10 +365,8 @@ class Model(Record):
 
 
 class Sparse(Record):
-    """Fields that are absent read as a useful default (`[]`, `False`), and yet stay absent when written."""
-
-    NULLABLE: ClassVar[frozenset[str]] = frozenset()
-    """Attributes where null is a value of its own: a None that was set is written as null."""
+    """Fields that are absent read as a useful default (`[]`, `False`), and yet stay absent when written. Null that was
+    set is written, where it means something of its own."""
 
     @model_serializer(mode="wrap")
     def _write_what_was_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
@@ -243,8 +406,25 @@ def _presence(cls: type[Sparse]) -> tuple[list[tuple[str, str, Any]], list[tuple
 class Unknown(Record):
     """A member of a union that this version of the protocol does not have: carried and written again unchanged.
 
-    Its tag is an attribute; everything else is in `fields`, under the keys it came with.
+    Its tag is an attribute, as in all members of the union, and also `tag`. Everything else is in `fields`, under the
+    keys it came with. A constructor takes any names; `from_wire` is the way
+    that type checkers know.
     """
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, /, **data: Any) -> None:
+            self.__pydantic_validator__.validate_python(data, self_instance=self)
+
+        __init__.__pydantic_base_init__ = True
+
+    @property
+    def tag(self) -> str:
+        """What kind of member it is; "" where a union has no tags. A type checker takes the attribute that has it for
+        a literal."""
+        return next(
+            (getattr(self, name) for name, field in type(self).model_fields.items() if "tag" in field.metadata), ""
+        )
 
     @property
     def fields(self) -> JsonObject:

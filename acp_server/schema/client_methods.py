@@ -2,9 +2,7 @@
 terminals). Only for clients that have announced it, with `fs` and `terminal`.
 """
 
-from pydantic import Field
-
-from acp_server.schema.base import Lenient, Model, NullIsDefault, Sparse
+from acp_server.schema.base import Items, Lenient, Model, NullIsDefault, Sparse, no_items
 from acp_server.schema.session import EnvVariable
 from acp_server.schema.types import Bool, SessionId, TerminalId, UInt32, UInt64
 
@@ -51,9 +49,9 @@ class CreateTerminalRequest(Sparse, Model):
     """The session that asks."""
     command: str
     """The program."""
-    args: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    args: NullIsDefault[Items[str]] = no_items()
     """Its arguments."""
-    env: NullIsDefault[list[EnvVariable]] = Field(default_factory=list[EnvVariable])
+    env: NullIsDefault[Items[EnvVariable]] = no_items()
     """Variables added to its environment."""
     cwd: str | None = None
     """Where it runs, an absolute path."""

@@ -12,6 +12,7 @@ from typing_extensions import TypeAliasType
 from acp_server.schema.base import (
     Expect,
     FirstProblem,
+    Items,
     JsonObject,
     Lenient,
     LenientItems,
@@ -19,6 +20,7 @@ from acp_server.schema.base import (
     Record,
     Sent,
     Unknown,
+    UnknownTag,
     attributes,
 )
 from acp_server.schema.types import (
@@ -49,7 +51,7 @@ class SessionModeState(Model):
 
     current_mode_id: SessionModeId
     """The mode it is in."""
-    available_modes: LenientItems[list[SessionMode]]
+    available_modes: LenientItems[Items[SessionMode]]
     """The modes to choose from."""
 
 
@@ -91,7 +93,7 @@ class SessionConfigSelectGroup(Model):
     """Names the group."""
     name: str
     """The heading."""
-    options: LenientItems[list[SessionConfigSelectOption]]
+    options: LenientItems[Items[SessionConfigSelectOption]]
     """The values, in order."""
 
 
@@ -158,7 +160,7 @@ class SessionConfigBoolean(_ConfigOption):
 class UnknownSessionConfigOption(Unknown):
     """A kind of option that this version does not have."""
 
-    type: str
+    type: UnknownTag
 
 
 SessionConfigOption = TypeAliasType(
@@ -208,5 +210,5 @@ class SetSessionConfigOptionRequest(Model):
 class SetSessionConfigOptionResponse(Model):
     """Result of `session/set_config_option`."""
 
-    config_options: LenientItems[list[SessionConfigOption]]
+    config_options: LenientItems[Items[SessionConfigOption]]
     """All options with their present values; a change of one may have changed others."""

@@ -8,7 +8,18 @@ from typing import Annotated, ClassVar, Literal
 
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Sparse, Unknown
+from acp_server.schema.base import (
+    UNSET,
+    Items,
+    Lenient,
+    LenientItems,
+    MaybeItems,
+    Model,
+    Sent,
+    Sparse,
+    Unknown,
+    UnknownTag,
+)
 from acp_server.schema.types import ByKey, Double, Int64, OpenEnum, RequestId, SessionId, Tagged
 
 Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum()])
@@ -18,7 +29,7 @@ Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenE
 class Annotations(Model):
     """Hints on who content is for and how much it matters."""
 
-    audience: LenientItems[list[Role] | None] = None
+    audience: LenientItems[MaybeItems[Role]] = UNSET
     """Whom the content is meant for."""
     last_modified: Lenient[str | None] = None
     """When the resource behind the content last changed, ISO 8601."""
@@ -130,7 +141,7 @@ class EmbeddedResource(Model):
 class UnknownContentBlock(Unknown):
     """A kind of content that this version does not have."""
 
-    type: str
+    type: UnknownTag
 
 
 ContentBlock = TypeAliasType(
@@ -155,7 +166,7 @@ class PromptRequest(Model):
 
     session_id: SessionId
     """The session."""
-    prompt: list[ContentBlock]
+    prompt: Items[ContentBlock]
     """What the user says. Text and resource links always, other content as the agent announced."""
 
 

@@ -11,7 +11,21 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Expect, JsonObject, Lenient, LenientItems, Model, Record, Sent, Sparse, Unknown
+from acp_server.schema.base import (
+    UNSET,
+    Expect,
+    Items,
+    JsonObject,
+    Lenient,
+    LenientItems,
+    MaybeItems,
+    Model,
+    Record,
+    Sent,
+    Sparse,
+    Unknown,
+    UnknownTag,
+)
 from acp_server.schema.types import (
     Bool,
     Double,
@@ -68,9 +82,9 @@ class StringPropertySchema(_Property):
     """What the text has to be."""
     default: Lenient[str | None] = None
     """What it holds at first."""
-    enum: list[str] | None = None
+    enum: MaybeItems[str] = UNSET
     """The values to choose from."""
-    one_of: list[EnumOption] | None = None
+    one_of: MaybeItems[EnumOption] = UNSET
     """The values to choose from, with titles."""
 
 
@@ -110,7 +124,7 @@ class StringMultiSelectItems(Model):
     """Values to choose from."""
 
     type: Sent[Literal["string"]] = "string"
-    enum: list[str]
+    enum: Items[str]
     """The values."""
 
 
@@ -118,14 +132,14 @@ class TitledMultiSelectItems(Model):
     """Values to choose from, with titles. They have no `type`."""
 
     type: SkipJsonSchema[None] = None
-    any_of: list[EnumOption]
+    any_of: Items[EnumOption]
     """The values."""
 
 
 class UnknownMultiSelectItems(Unknown):
     """Values to choose from in a form that this version does not have."""
 
-    type: str
+    type: UnknownTag
 
 
 MultiSelectItems = TypeAliasType(
@@ -147,14 +161,14 @@ class MultiSelectPropertySchema(_Property):
     """The most values."""
     items: MultiSelectItems
     """The values to choose from."""
-    default: LenientItems[list[str] | None] = None
+    default: LenientItems[MaybeItems[str]] = UNSET
     """What is chosen at first."""
 
 
 class UnknownPropertySchema(Unknown):
     """A kind of field that this version does not have."""
 
-    type: str
+    type: UnknownTag
 
 
 ElicitationPropertySchema = TypeAliasType(
@@ -182,7 +196,7 @@ class ElicitationSchema(Model):
     """A few words on what it is for."""
     properties: dict[str, ElicitationPropertySchema] = Field(default_factory=dict[str, ElicitationPropertySchema])
     """The fields, in order."""
-    required: list[str] | None = None
+    required: MaybeItems[str] = UNSET
     """The names of the fields that have to be filled."""
 
 
@@ -267,7 +281,7 @@ class ElicitationUrlMode(_Mode):
 class UnknownElicitationMode(Unknown):
     """A way of asking that this version does not have."""
 
-    mode: str
+    mode: UnknownTag
 
 
 CreateElicitationRequest = TypeAliasType(
@@ -309,7 +323,7 @@ class ElicitationCancelAction(Model):
 class UnknownElicitationAction(Unknown):
     """An outcome that this version does not have; it answers nothing."""
 
-    action: str
+    action: UnknownTag
 
 
 CreateElicitationResponse = TypeAliasType(

@@ -134,6 +134,8 @@ def _tidied(definition: Json) -> Json:
                 required.add(key)
             if value.get("default", ...) is None or "const" in value:
                 value.pop("default", None)
+            if "x-default" in value:
+                value["default"] = value.pop("x-default")
         definition["required"] = sorted(required)
         if not required:
             del definition["required"]

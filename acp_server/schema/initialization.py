@@ -10,6 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import (
+    Items,
     JsonObject,
     Lenient,
     LenientItems,
@@ -19,6 +20,8 @@ from acp_server.schema.base import (
     Sent,
     Sparse,
     Unknown,
+    UnknownTag,
+    no_items,
 )
 from acp_server.schema.types import AuthMethodId, Bool, ProtocolVersion, Tagged
 
@@ -211,7 +214,7 @@ class AuthMethodTerminal(Sparse, Model):
     """A name for the user."""
     description: Lenient[str | None] = None
     """A few words on what will happen."""
-    args: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    args: NullIsDefault[Items[str]] = no_items()
     """Arguments to add to the agent's own."""
     env: NullIsDefault[dict[str, str]] = Field(default_factory=dict[str, str])
     """Variables to add to the agent's environment; they replace those of the same name."""
@@ -220,7 +223,7 @@ class AuthMethodTerminal(Sparse, Model):
 class UnknownAuthMethod(Unknown):
     """A way to authenticate that this version does not have."""
 
-    type: str
+    type: UnknownTag
 
 
 AuthMethod = TypeAliasType(
@@ -290,7 +293,7 @@ class InitializeResponse(Sparse, Model):
     """The version to speak: the client's, if the agent speaks it too, else the newest of the agent."""
     agent_capabilities: Lenient[AgentCapabilities] = Field(default_factory=AgentCapabilities)
     """What the agent can do."""
-    auth_methods: LenientItems[list[AuthMethod]] = Field(default_factory=list[AuthMethod])
+    auth_methods: LenientItems[Items[AuthMethod]] = no_items()
     """How a user can authenticate."""
     agent_info: Lenient[Implementation | None] = None
     """Which program the agent is."""

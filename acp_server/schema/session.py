@@ -5,11 +5,23 @@ Protocol: session setup, list, delete.
 
 from typing import Annotated, Literal
 
-from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Lenient, LenientItems, Model, NullIsDefault, Sent, Sparse, Unknown
+from acp_server.schema.base import (
+    UNSET,
+    Items,
+    Lenient,
+    LenientItems,
+    MaybeItems,
+    Model,
+    NullIsDefault,
+    Sent,
+    Sparse,
+    Unknown,
+    UnknownTag,
+    no_items,
+)
 from acp_server.schema.config_options import SessionConfigOption, SessionModeState
 from acp_server.schema.types import SessionId, Tagged
 
@@ -41,9 +53,9 @@ class McpServerStdio(Model):
     """A name for the user."""
     command: str
     """Absolute path of the executable."""
-    args: Sent[NullIsDefault[list[str]]] = Field(default_factory=list[str])
+    args: Sent[NullIsDefault[Items[str]]] = no_items()
     """Its arguments."""
-    env: Sent[NullIsDefault[list[EnvVariable]]] = Field(default_factory=list[EnvVariable])
+    env: Sent[NullIsDefault[Items[EnvVariable]]] = no_items()
     """Variables added to its environment."""
 
 
@@ -54,7 +66,7 @@ class _Remote(Model):
     """A name for the user."""
     url: str
     """Where it is."""
-    headers: Sent[NullIsDefault[list[HttpHeader]]] = Field(default_factory=list[HttpHeader])
+    headers: Sent[NullIsDefault[Items[HttpHeader]]] = no_items()
     """Headers to send with every request."""
 
 
@@ -73,7 +85,7 @@ class McpServerSse(_Remote):
 class UnknownMcpServer(Unknown):
     """An MCP server with a transport that this version does not have."""
 
-    type: str
+    type: UnknownTag
 
 
 McpServer = TypeAliasType(
@@ -87,7 +99,7 @@ class _Opened(Model):
 
     modes: Lenient[SessionModeState | None] = None
     """Its modes, if it has any."""
-    config_options: LenientItems[list[SessionConfigOption] | None] = None
+    config_options: LenientItems[MaybeItems[SessionConfigOption]] = UNSET
     """Its configuration options, if it has any."""
 
 
@@ -96,9 +108,9 @@ class NewSessionRequest(Sparse, Model):
 
     cwd: str
     """The working directory, an absolute path."""
-    additional_directories: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    additional_directories: NullIsDefault[Items[str]] = no_items()
     """More roots that the agent may work in, absolute paths. Only for agents with `additionalDirectories`."""
-    mcp_servers: Sent[NullIsDefault[list[McpServer]]] = Field(default_factory=list[McpServer])
+    mcp_servers: Sent[NullIsDefault[Items[McpServer]]] = no_items()
     """The MCP servers to connect to."""
 
 
@@ -116,14 +128,14 @@ class _TakenUp(Sparse, Model):
     """The session to take up."""
     cwd: str
     """The working directory, an absolute path."""
-    additional_directories: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    additional_directories: NullIsDefault[Items[str]] = no_items()
     """All roots besides the working directory, absolute paths."""
 
 
 class LoadSessionRequest(_TakenUp):
     """Parameters of `session/load`: take a session up again, replayed. Only for agents with `loadSession`."""
 
-    mcp_servers: Sent[NullIsDefault[list[McpServer]]] = Field(default_factory=list[McpServer])
+    mcp_servers: Sent[NullIsDefault[Items[McpServer]]] = no_items()
     """The MCP servers to connect to."""
 
 
@@ -134,7 +146,7 @@ class LoadSessionResponse(_Opened):
 class ResumeSessionRequest(_TakenUp):
     """Parameters of `session/resume`: take a session up again, not replayed. Only for agents with `resume`."""
 
-    mcp_servers: NullIsDefault[list[McpServer]] = Field(default_factory=list[McpServer])
+    mcp_servers: NullIsDefault[Items[McpServer]] = no_items()
     """The MCP servers to connect to."""
 
 
@@ -158,7 +170,7 @@ class SessionInfo(Sparse, Model):
     """The session."""
     cwd: str
     """Its working directory, an absolute path."""
-    additional_directories: LenientItems[list[str]] = Field(default_factory=list[str])
+    additional_directories: LenientItems[Items[str]] = no_items()
     """All its other roots, absolute paths."""
     title: Lenient[str | None] = None
     """A title for the user."""
@@ -169,7 +181,7 @@ class SessionInfo(Sparse, Model):
 class ListSessionsResponse(Model):
     """Result of `session/list`: one page."""
 
-    sessions: LenientItems[list[SessionInfo]]
+    sessions: LenientItems[Items[SessionInfo]]
     """The sessions of this page."""
     next_cursor: Lenient[str | None] = None
     """Where the next page begins; None on the last page. Opaque to clients."""

@@ -5,10 +5,21 @@ Protocol: tool calls.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Lenient, LenientItems, Model, Record, Sent, Sparse, Unknown
+from acp_server.schema.base import (
+    UNSET,
+    CountsAs,
+    Items,
+    Lenient,
+    LenientItems,
+    MaybeItems,
+    Model,
+    Record,
+    Sent,
+    Unknown,
+    UnknownTag,
+)
 from acp_server.schema.content import ContentBlock
 from acp_server.schema.types import OpenEnum, PermissionOptionId, SessionId, Tagged, TerminalId, ToolCallId, UInt32
 
@@ -58,7 +69,7 @@ class Terminal(Model):
 class UnknownToolCallContent(Unknown):
     """A kind of tool output that this version does not have."""
 
-    type: str
+    type: UnknownTag
 
 
 ToolCallContent = TypeAliasType(
@@ -76,7 +87,7 @@ class ToolCallLocation(Model):
     """The line, counted from 1."""
 
 
-class ToolCall(Sparse, Model):
+class ToolCall(Model):
     """The session update `tool_call`: a tool call begins."""
 
     session_update: Sent[Literal["tool_call"]] = "tool_call"
@@ -86,13 +97,13 @@ class ToolCall(Sparse, Model):
     """What the tool is doing, in words for the user."""
     name: Lenient[str | None] = None
     """The tool's name in code."""
-    kind: Lenient[ToolKind] = "other"
-    """What sort of tool it is."""
-    status: Lenient[ToolCallStatus] = "pending"
-    """How far the call is."""
-    content: LenientItems[list[ToolCallContent]] = Field(default_factory=list[ToolCallContent])
+    kind: Annotated[Lenient[ToolKind | None], CountsAs("other")] = None
+    """What sort of tool it is; unset counts as `other`."""
+    status: Annotated[Lenient[ToolCallStatus | None], CountsAs("pending")] = None
+    """How far the call is; unset counts as `pending`."""
+    content: Annotated[LenientItems[MaybeItems[ToolCallContent]], CountsAs([])] = UNSET
     """What the tool has produced."""
-    locations: LenientItems[list[ToolCallLocation]] = Field(default_factory=list[ToolCallLocation])
+    locations: Annotated[LenientItems[MaybeItems[ToolCallLocation]], CountsAs([])] = UNSET
     """The places in files it works at."""
     raw_input: Lenient[Any] = None
     """The tool's input as the model gave it, any JSON."""
@@ -116,9 +127,9 @@ class ToolCallUpdate(Model):
     """What sort of tool it is."""
     status: Lenient[ToolCallStatus | None] = None
     """How far the call is."""
-    content: LenientItems[list[ToolCallContent] | None] = None
+    content: LenientItems[MaybeItems[ToolCallContent]] = UNSET
     """Everything the tool has produced so far."""
-    locations: LenientItems[list[ToolCallLocation] | None] = None
+    locations: LenientItems[MaybeItems[ToolCallLocation]] = UNSET
     """The places in files it works at."""
     raw_input: Lenient[Any] = None
     """The tool's input as the model gave it, any JSON."""
@@ -157,7 +168,7 @@ class RequestPermissionRequest(Model):
     """The session that asks."""
     tool_call: ToolCallUpdate
     """The tool call that waits for the answer."""
-    options: list[PermissionOption]
+    options: Items[PermissionOption]
     """The choices."""
 
 
@@ -178,7 +189,7 @@ class CancelledPermissionOutcome(Record):
 class UnknownPermissionOutcome(Unknown):
     """An outcome that this version does not have; it approves nothing."""
 
-    outcome: str
+    outcome: UnknownTag
 
 
 RequestPermissionOutcome = TypeAliasType(

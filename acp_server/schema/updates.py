@@ -8,7 +8,18 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Sparse, Unknown
+from acp_server.schema.base import (
+    UNSET,
+    Items,
+    Lenient,
+    LenientItems,
+    MaybeItems,
+    Model,
+    Sent,
+    Sparse,
+    Unknown,
+    UnknownTag,
+)
 from acp_server.schema.config_options import SessionConfigOption
 from acp_server.schema.content import ContentBlock
 from acp_server.schema.tool_call import ToolCall, ToolCallProgress
@@ -48,7 +59,7 @@ class Plan(Model):
     """The session update `plan`: the whole plan, in the place of the one before."""
 
     session_update: Sent[Literal["plan"]] = "plan"
-    entries: LenientItems[list[PlanEntry]]
+    entries: LenientItems[Items[PlanEntry]]
     """All steps, in order, each with its present status."""
 
 
@@ -111,7 +122,7 @@ class AvailableCommandsUpdate(Model):
     """The session update `available_commands_update`: the commands, in the place of those before."""
 
     session_update: Sent[Literal["available_commands_update"]] = "available_commands_update"
-    available_commands: LenientItems[list[AvailableCommand]]
+    available_commands: LenientItems[Items[AvailableCommand]]
     """All commands."""
 
 
@@ -127,7 +138,7 @@ class ConfigOptionUpdate(Model):
     """The session update `config_option_update`: the configuration options, in the place of those before."""
 
     session_update: Sent[Literal["config_option_update"]] = "config_option_update"
-    config_options: LenientItems[list[SessionConfigOption]]
+    config_options: LenientItems[Items[SessionConfigOption]]
     """All options with their present values."""
 
 
@@ -205,7 +216,7 @@ class CompactionUpdate(Sparse, Model):
     """The compaction; the first update with an id puts it into the history."""
     status: CompactionStatus
     """How far it is."""
-    summary: LenientItems[list[ContentBlock] | None] = None
+    summary: LenientItems[MaybeItems[ContentBlock]] = UNSET
     """What stays of the shortened part, in the place of what was said before."""
     error: Lenient[str | None] = None
     """What went wrong."""
@@ -224,7 +235,7 @@ class CompactionSummaryChunk(Model):
 class UnknownSessionUpdate(Unknown):
     """A kind of update that this version does not have."""
 
-    session_update: str
+    session_update: UnknownTag
 
 
 SessionUpdate = TypeAliasType(

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from acp_server import schema
+from acp_server.schema import NULL, v2
 
 
 def test_a_field_that_was_never_set_is_absent() -> None:
@@ -33,9 +34,9 @@ def test_what_was_changed_later_is_written() -> None:
 
 
 def test_what_was_filled_in_place_is_written() -> None:
-    call = schema.ToolCall(tool_call_id="c", title="t")
-    call.locations.append(schema.ToolCallLocation(path="/a"))
-    assert call.to_wire()["locations"] == [{"path": "/a"}]
+    session = schema.SessionInfo(session_id="s", cwd="/")
+    session.additional_directories.append("/a")
+    assert session.to_wire()["additionalDirectories"] == ["/a"]
     capabilities = schema.AgentCapabilities()
     capabilities.prompt_capabilities.image = True
     assert capabilities.to_wire() == {"promptCapabilities": {"image": True}}
@@ -51,22 +52,74 @@ def test_none_is_absent_where_null_means_nothing() -> None:
 @pytest.mark.parametrize(
     ("update", "cleared"),
     [
-        (schema.SessionInfoUpdate(title=None), {"title": None}),
-        (schema.SessionInfoUpdate(updated_at=None), {"updatedAt": None}),
-        (schema.CompactionUpdate(compaction_id="c", status="failed", error=None), {"error": None}),
-        (schema.CompactionUpdate(compaction_id="c", status="failed", summary=None), {"summary": None}),
-        (schema.CompactionUpdate(compaction_id="c", status="failed", meta=None), {"_meta": None}),
+        (schema.SessionInfoUpdate(title=NULL), {"title": None}),
+        (schema.SessionInfoUpdate(updated_at=NULL), {"updatedAt": None}),
+        (schema.CompactionUpdate(compaction_id="c", status="failed", error=NULL), {"error": None}),
+        (schema.CompactionUpdate(compaction_id="c", status="failed", summary=NULL), {"summary": None}),
+        (schema.CompactionUpdate(compaction_id="c", status="failed", meta=NULL), {"_meta": None}),
+        (v2.ToolCallUpdate(tool_call_id="c", title=NULL), {"title": None}),
     ],
 )
-def test_an_explicit_none_is_written_where_null_clears(update: schema.Record, cleared: dict[str, Any]) -> None:
+def test_null_is_written_where_it_clears(update: Any, cleared: dict[str, Any]) -> None:
+    (name,) = cleared
+    name = {"_meta": "meta", "updatedAt": "updated_at"}.get(name, name)
     assert {key: value for key, value in update.to_wire().items() if value is None} == cleared
-    notification = schema.SessionNotification(session_id="s", update=update)  # pyright: ignore[reportArgumentType]
-    assert notification.to_wire()["update"] == update.to_wire()
+    assert getattr(update, name) is None
+    assert update.is_null(name)
+    assert type(update).from_wire(update.to_wire()).is_null(name)
+    setattr(update, name, None)
+    assert not update.is_null(name)
+    assert None not in update.to_wire().values()
+    setattr(update, name, NULL)
+    assert {key: value for key, value in update.to_wire().items() if value is None} == cleared
+
+
+def test_null_inside_of_a_notification_is_written() -> None:
+    update = schema.SessionInfoUpdate(title=NULL)
+    notification = schema.SessionNotification(session_id="s", update=update)
+    assert notification.to_wire()["update"] == {"sessionUpdate": "session_info_update", "title": None}
+
+
+def test_none_leaves_every_optional_field_out() -> None:
+    assert schema.SessionInfoUpdate(title=None, updated_at=None).to_wire() == {"sessionUpdate": "session_info_update"}
+    call = schema.ToolCall(tool_call_id="c", title="t", kind=None, status=None, content=None, locations=None)
+    assert call.to_wire() == {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t"}
+    assert (call.kind, call.status, call.content, call.locations) == (None, None, None, None)
+    anything: Any = None
+    capabilities = schema.ClientCapabilities(terminal=anything, fs=anything)
+    assert (capabilities.terminal, capabilities.to_wire()) == (False, {})
+    assert schema.McpServerStdio(name="n", command="/c", args=anything).args == []
+    assert v2.ToolCallUpdate(tool_call_id="c", title=None).to_wire() == {"toolCallId": "c"}
+
+
+def test_none_given_to_an_attribute_unsets_it() -> None:
+    capabilities = schema.ClientCapabilities(terminal=True)
+    anything: Any = capabilities
+    anything.terminal = None
+    assert (capabilities.terminal, capabilities.to_wire()) == (False, {})
+    session = schema.SessionInfo(session_id="s", cwd="/", title="t")
+    assert session.model_copy(update={"title": None}).to_wire() == {"sessionId": "s", "cwd": "/"}
+
+
+def test_null_is_refused_where_it_means_nothing() -> None:
+    with pytest.raises(ValidationError, match="Null says nothing here"):
+        schema.ToolCall(tool_call_id="c", title="t", status=NULL)
+    with pytest.raises(AttributeError, match=r"ToolCall.status cannot be null"):
+        schema.ToolCall(tool_call_id="c", title="t").status = NULL
+    with pytest.raises(ValidationError, match="Null says nothing here"):
+        v2.ToolCallUpdate(tool_call_id=NULL)
+
+
+def test_a_required_field_is_not_left_out() -> None:
+    anything: Any = None
+    with pytest.raises(ValidationError, match="valid string"):
+        schema.ToolCall(tool_call_id="c", title=anything)
 
 
 def test_a_null_request_id_is_written() -> None:
     assert schema.CancelRequestNotification(request_id=None).to_wire() == {"requestId": None}
-    url = schema.ElicitationUrlMode(message="m", elicitation_id="e", url="https://x", request_id=None)
+    assert schema.CancelRequestNotification(request_id=NULL).to_wire() == {"requestId": None}
+    url = schema.ElicitationUrlMode(message="m", elicitation_id="e", url="https://x", request_id=NULL)
     assert url.to_wire()["requestId"] is None
     assert url.scope.to_wire() == {"requestId": None}
 

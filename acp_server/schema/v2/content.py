@@ -8,7 +8,17 @@ from pydantic import Field
 from typing_extensions import TypeAliasType
 
 from acp_server.schema import content as v1
-from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown
+from acp_server.schema.base import (
+    UNSET,
+    Items,
+    Lenient,
+    LenientItems,
+    MaybeItems,
+    Model,
+    Sent,
+    Unknown,
+    UnknownTag,
+)
 from acp_server.schema.types import ByKey, OpenEnum, Tagged, UInt64, Uri
 from acp_server.schema.v2.types import Base64, Fraction, MediaType, MessageId, RequestId, SessionId
 
@@ -22,7 +32,7 @@ IconTheme = TypeAliasType("IconTheme", Annotated[Literal["light", "dark"] | str,
 class Annotations(v1.Annotations):
     """Hints on who content is for and how much it matters."""
 
-    audience: LenientItems[list[Role] | None] = None
+    audience: LenientItems[MaybeItems[Role]] = UNSET
     """Whom the content is meant for."""
     priority: Lenient[Fraction | None] = None
     """Its importance next to other content, from 0 to 1; larger is more important."""
@@ -71,7 +81,7 @@ class Icon(Model):
     """Where the picture is."""
     mime_type: Lenient[MediaType | None] = None
     """Its media type."""
-    sizes: LenientItems[list[str] | None] = None
+    sizes: LenientItems[MaybeItems[str]] = UNSET
     """The sizes that it is good for, such as `48x48` or `any`."""
     theme: Lenient[IconTheme | None] = None
     """The background that it is drawn for."""
@@ -89,7 +99,7 @@ class ResourceLink(Model):
     """A name made for display."""
     description: Lenient[str | None] = None
     """A few words on what it holds."""
-    icons: LenientItems[list[Icon] | None] = None
+    icons: LenientItems[MaybeItems[Icon]] = UNSET
     """Pictures to show beside the name."""
     mime_type: Lenient[MediaType | None] = None
     """Its media type."""
@@ -140,7 +150,7 @@ class EmbeddedResource(Model):
 class UnknownContentBlock(Unknown):
     """A kind of content that this version does not have. An agent that does not know it refuses it in a prompt."""
 
-    type: str
+    type: UnknownTag
 
 
 ContentBlock = TypeAliasType(
@@ -158,7 +168,7 @@ class PromptRequest(Model):
 
     session_id: SessionId
     """The session."""
-    prompt: Annotated[list[ContentBlock], Field(min_length=1)]
+    prompt: Annotated[Items[ContentBlock], Field(min_length=1)]
     """What the user says. Text and resource links always, other content as the agent announced."""
 
 

@@ -10,7 +10,18 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Lenient, LenientItems, Model, NullIsDefault, Sent, Sparse, Unknown
+from acp_server.schema.base import (
+    Items,
+    Lenient,
+    LenientItems,
+    Model,
+    NullIsDefault,
+    Sent,
+    Sparse,
+    Unknown,
+    UnknownTag,
+    no_items,
+)
 from acp_server.schema.initialization import (
     ElicitationCapabilities,
     Implementation,
@@ -131,16 +142,16 @@ class AuthMethodTerminal(Sparse, _Method):
     """The client runs the agent's command once more, in an interactive terminal. Only with `auth.terminal`."""
 
     type: Sent[Literal["terminal"]] = "terminal"
-    args: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    args: NullIsDefault[Items[str]] = no_items()
     """Arguments to add to the agent's own."""
-    env: NullIsDefault[list[EnvVariable]] = Field(default_factory=list[EnvVariable])
+    env: NullIsDefault[Items[EnvVariable]] = no_items()
     """Variables to add to the agent's environment; they replace those of the same name."""
 
 
 class UnknownAuthMethod(Unknown):
     """A way to authenticate that this version does not have."""
 
-    type: str
+    type: UnknownTag
     method_id: AuthMethodId
     """Names the method."""
     name: str
@@ -193,5 +204,5 @@ class InitializeResponse(Sparse, Model):
     """Which program the agent is."""
     capabilities: Lenient[AgentCapabilities] = Field(default_factory=AgentCapabilities)
     """What the agent can do."""
-    auth_methods: LenientItems[list[AuthMethod]] = Field(default_factory=list[AuthMethod])
+    auth_methods: LenientItems[Items[AuthMethod]] = no_items()
     """How a user can authenticate."""

@@ -13,7 +13,18 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypeAliasType
 
 from acp_server.schema import elicitation as v1
-from acp_server.schema.base import JsonObject, Lenient, Model, Record, Sent, Unknown
+from acp_server.schema.base import (
+    UNSET,
+    Items,
+    JsonObject,
+    Lenient,
+    MaybeItems,
+    Model,
+    Record,
+    Sent,
+    Unknown,
+    UnknownTag,
+)
 from acp_server.schema.elicitation import (
     BooleanPropertySchema,
     ElicitationCancelAction,
@@ -89,7 +100,7 @@ class CommandPermissionSubject(Model):
 class UnknownPermissionSubject(Unknown):
     """A subject that this version does not have."""
 
-    type: str
+    type: UnknownTag
 
 
 RequestPermissionSubject = TypeAliasType(
@@ -113,7 +124,7 @@ class RequestPermissionRequest(Model):
     """More of it."""
     subject: RequestPermissionSubject | None = None
     """What it is about."""
-    options: Annotated[list[PermissionOption], Field(min_length=1)]
+    options: Annotated[Items[PermissionOption], Field(min_length=1)]
     """The choices."""
 
 
@@ -153,9 +164,9 @@ class StringPropertySchema(v1.StringPropertySchema):
     """A regular expression that the text has to match."""
     format: StringFormat | None = None
     """What the text has to be."""
-    enum: Annotated[list[str], Field(min_length=1)] | None = None
+    enum: Annotated[MaybeItems[str], Field(min_length=1)] = UNSET
     """The values to choose from."""
-    one_of: Annotated[list[EnumOption], Field(min_length=1)] | None = None
+    one_of: Annotated[MaybeItems[EnumOption], Field(min_length=1)] = UNSET
     """The values to choose from, with titles."""
 
 
@@ -184,7 +195,7 @@ class ElicitationSchema(Model):
     """A few words on what it is for."""
     properties: dict[str, ElicitationPropertySchema]
     """The fields, in order."""
-    required: list[str] | None = None
+    required: MaybeItems[str] = UNSET
     """The names of the fields that have to be filled."""
 
 
@@ -240,7 +251,7 @@ class ElicitationUrlMode(_Mode):
 class UnknownElicitationMode(Unknown):
     """A way of asking that this version does not have."""
 
-    mode: str
+    mode: UnknownTag
     message: str
     """What is asked, in words for the user."""
 

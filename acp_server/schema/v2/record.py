@@ -120,10 +120,8 @@ class SessionRecord:
             case UsageUpdate():
                 known = self.usage.cost if self.usage is not None else None
                 self.usage = update.model_copy()
-                if "cost" not in update.model_fields_set and known is not None:
-                    self.usage.cost = known
-                elif update.cost is None:
-                    _unset(self.usage, "cost")
+                if update.cost is None:
+                    self.usage.cost = None if update.is_null("cost") else known
             case AvailableCommandsUpdate():
                 self.commands = update
             case ConfigOptionUpdate():
@@ -189,7 +187,7 @@ def _patch(thing: P, patch: P) -> None:
             _unset(thing, name)
         else:
             # A list of the thing's own, which chunks are appended to.
-            setattr(thing, name, list(cast("list[Any]", value)) if name in _COLLECTIONS else value)
+            _set(thing, name, list(cast("list[Any]", value)) if name in _COLLECTIONS else value)
 
 
 def _copied(update: Any) -> Any:
@@ -199,13 +197,21 @@ def _copied(update: Any) -> Any:
     )
 
 
+def _set(thing: Patch, name: str, value: Any) -> None:
+    if name in type(thing).model_fields:
+        setattr(thing, name, value)
+    elif thing.model_extra is not None:
+        thing.model_extra[name] = value
+        thing.__pydantic_fields_set__.add(name)
+
+
 def _unset(thing: Patch, name: str) -> None:
     """As if the field had never been set, be it a known one or not."""
     if name in type(thing).model_fields:
         setattr(thing, name, None)
     elif thing.model_extra is not None:
         thing.model_extra.pop(name, None)
-    thing.__pydantic_fields_set__.discard(name)
+        thing.__pydantic_fields_set__.discard(name)
 
 
 def _bytes(data: str) -> bytes | None:

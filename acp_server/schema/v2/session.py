@@ -11,6 +11,7 @@ from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import (
     FirstProblem,
+    Items,
     Lenient,
     LenientItems,
     Model,
@@ -18,7 +19,9 @@ from acp_server.schema.base import (
     Sent,
     Sparse,
     Unknown,
+    UnknownTag,
     Wire,
+    no_items,
 )
 from acp_server.schema.config_options import SessionConfigOptionCategory, SessionConfigSelectOption, by_first_item
 from acp_server.schema.session import CloseSessionRequest as CloseSessionRequest
@@ -46,9 +49,9 @@ class McpServerStdio(Sparse, Model):
     """A name for the user."""
     command: AbsolutePath
     """The executable."""
-    args: NullIsDefault[list[str]] = Field(default_factory=list[str])
+    args: NullIsDefault[Items[str]] = no_items()
     """Its arguments."""
-    env: NullIsDefault[list[EnvVariable]] = Field(default_factory=list[EnvVariable])
+    env: NullIsDefault[Items[EnvVariable]] = no_items()
     """Variables added to its environment."""
 
 
@@ -60,7 +63,7 @@ class McpServerHttp(Sparse, Model):
     """A name for the user."""
     url: Uri
     """Where it is."""
-    headers: NullIsDefault[list[HttpHeader]] = Field(default_factory=list[HttpHeader])
+    headers: NullIsDefault[Items[HttpHeader]] = no_items()
     """Headers to send with every request."""
 
 
@@ -81,7 +84,7 @@ class TextCommandInput(Model):
 class UnknownCommandInput(Unknown):
     """Input in a form that this version does not have."""
 
-    type: str
+    type: UnknownTag
 
 
 AvailableCommandInput = TypeAliasType(
@@ -105,7 +108,7 @@ class Command(Model):
 class UnknownCommand(Unknown):
     """A kind of command that this version does not have."""
 
-    type: str
+    type: UnknownTag
     name: str
     """The name."""
     description: str
@@ -126,7 +129,7 @@ class SessionConfigSelectGroup(Model):
     name: str
     """The heading."""
     # An empty list is not refused: it is what is left when every item was wrong.
-    options: LenientItems[Annotated[list[SessionConfigSelectOption], Field(json_schema_extra={"minItems": 1})]]
+    options: LenientItems[Annotated[Items[SessionConfigSelectOption], Field(json_schema_extra={"minItems": 1})]]
     """The values, in order."""
 
 
@@ -176,7 +179,7 @@ class SessionConfigBoolean(_ConfigOption):
 class UnknownSessionConfigOption(Unknown):
     """A kind of option that this version does not have; it keeps its value."""
 
-    type: str
+    type: UnknownTag
     config_id: SessionConfigId
     """Names the option."""
     name: str
@@ -218,7 +221,7 @@ class SetSessionConfigBoolean(_SetOption):
 class UnknownSessionConfigValue(Unknown):
     """A kind of value that this version does not have."""
 
-    type: str
+    type: UnknownTag
     session_id: SessionId
     """The session."""
     config_id: SessionConfigId
@@ -239,7 +242,7 @@ SetSessionConfigOptionRequest = TypeAliasType(
 class SetSessionConfigOptionResponse(Model):
     """Result of `session/set_config_option`."""
 
-    config_options: Annotated[list[SessionConfigOption], Wire(skip_items=True)]
+    config_options: Annotated[Items[SessionConfigOption], Wire(skip_items=True)]
     """All options with their present values; a change of one may have changed others."""
 
 
@@ -248,18 +251,18 @@ class _Setup(Sparse, Model):
 
     cwd: AbsolutePath
     """The working directory."""
-    additional_directories: NullIsDefault[list[AbsolutePath]] = Field(default_factory=list[AbsolutePath])
+    additional_directories: NullIsDefault[Items[AbsolutePath]] = no_items()
     """More roots that the agent may work in. Only for agents with `session.additionalDirectories`."""
-    mcp_servers: NullIsDefault[list[McpServer]] = Field(default_factory=list[McpServer])
+    mcp_servers: NullIsDefault[Items[McpServer]] = no_items()
     """The MCP servers to connect to."""
 
 
 class _Ready(Sparse, Model):
     """What a session that was made or taken up offers."""
 
-    config_options: LenientItems[list[SessionConfigOption]] = Field(default_factory=list[SessionConfigOption])
+    config_options: LenientItems[Items[SessionConfigOption]] = no_items()
     """Its configuration options."""
-    available_commands: LenientItems[list[AvailableCommand]] = Field(default_factory=list[AvailableCommand])
+    available_commands: LenientItems[Items[AvailableCommand]] = no_items()
     """Its commands."""
 
 
@@ -283,7 +286,7 @@ class ReplayFromStart(Model):
 class UnknownReplayFrom(Unknown):
     """A place that this version does not have. An agent that does not know it refuses the request."""
 
-    type: str
+    type: UnknownTag
 
 
 ReplayFrom = TypeAliasType(
@@ -321,7 +324,7 @@ class SessionInfo(Sparse, Model):
     """The session."""
     cwd: AbsolutePath
     """Its working directory."""
-    additional_directories: NullIsDefault[list[AbsolutePath]] = Field(default_factory=list[AbsolutePath])
+    additional_directories: NullIsDefault[Items[AbsolutePath]] = no_items()
     """All its other roots."""
     title: Lenient[str | None] = None
     """A title for the user."""
@@ -332,7 +335,7 @@ class SessionInfo(Sparse, Model):
 class ListSessionsResponse(Model):
     """Result of `session/list`: one page."""
 
-    sessions: LenientItems[list[SessionInfo]]
+    sessions: LenientItems[Items[SessionInfo]]
     """The sessions of this page."""
     next_cursor: SessionListCursor | None = None
     """Where the next page begins; None on the last page."""

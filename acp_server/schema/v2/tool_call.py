@@ -8,7 +8,18 @@ from typing import Annotated, Any, Literal
 
 from typing_extensions import TypeAliasType
 
-from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
+from acp_server.schema.base import (
+    UNSET,
+    Items,
+    Lenient,
+    LenientItems,
+    MaybeItems,
+    Model,
+    Sent,
+    Unknown,
+    UnknownTag,
+    Wire,
+)
 from acp_server.schema.tool_call import UnknownToolCallContent
 from acp_server.schema.types import Int64, OpenEnum, Tagged
 from acp_server.schema.v2.content import ContentBlock
@@ -85,7 +96,7 @@ class DiffCopy(DiffPathPairChange):
 class UnknownDiffChange(Unknown):
     """A kind of change that this version does not have."""
 
-    operation: str
+    operation: UnknownTag
 
 
 DiffChange = TypeAliasType(
@@ -111,7 +122,7 @@ class Diff(Model):
     """Changes to files. `changes` decides; `patch` is what a client shows of them."""
 
     type: Sent[Literal["diff"]] = "diff"
-    changes: Annotated[list[DiffChange], Wire(skip_items=True)]
+    changes: Annotated[Items[DiffChange], Wire(skip_items=True)]
     """What changes, path by path."""
     patch: Lenient[DiffPatch | None] = None
     """The text of some or all of the changes."""
@@ -195,9 +206,9 @@ class ToolCallUpdate(Patch):
     """What sort of tool it is: `other` for a new call, and when it is cleared."""
     status: Lenient[ToolCallStatus | None] = None
     """How far the call is: `pending` for a new call, and when it is cleared."""
-    content: LenientItems[list[ToolCallContent] | None] = None
+    content: LenientItems[MaybeItems[ToolCallContent]] = UNSET
     """Everything the tool has produced so far."""
-    locations: LenientItems[list[ToolCallLocation] | None] = None
+    locations: LenientItems[MaybeItems[ToolCallLocation]] = UNSET
     """The places in files it works at."""
     raw_input: Lenient[Any] = None
     """The tool's input as the model gave it, any JSON."""

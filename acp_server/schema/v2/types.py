@@ -1,9 +1,9 @@
 """What the types of version 2 are made of: identifiers, numbers, the error object, and patches.
 
 Plain values that are as in version 1 are the same types. A patch is an update of a message, a tool call, a terminal or
-a compaction, which changes what is known under its id (ACP v2, prompt lifecycle). Its fields can be absent, null or a
-value, which are three different things. A field that was never set is left as it was and is not written. A field that
-was set to None is cleared, and is written as null. `model_fields_set` tells the two apart.
+a compaction, which changes what is known under its id (ACP v2, prompt lifecycle). Its fields can be unset, null or a
+value, which are three different things (`acp_server.schema.base`). What is unset is left as it was and is not written.
+What is null is cleared. Both read as None, and `is_null` tells them apart.
 """
 
 from typing import Annotated, Any, Literal
@@ -19,7 +19,14 @@ from pydantic import (
 from typing_extensions import TypeAliasType
 
 from acp_server.errors import UNSUPPORTED_VERSION
-from acp_server.schema.base import Expect, Lenient, Model, Record, attributes
+from acp_server.schema.base import (
+    Expect,
+    Items,
+    Lenient,
+    Model,
+    Record,
+    attributes,
+)
 from acp_server.schema.types import KNOWN_ERRORS, Int32, Int64, error_code
 from acp_server.schema.types import AuthMethodId as AuthMethodId
 from acp_server.schema.types import CompactionId as CompactionId
@@ -79,11 +86,16 @@ PROTOCOL_VERSION: Literal[2] = 2
 
 
 class Patch(Model):
-    """A change to something that has an id. Only what is set changes; a None that was set clears."""
+    """A change to something that has an id. Only what is set changes; null clears."""
 
     # A value that is not an object counts as absent. The type of `Model` would read it as None, which clears.
     meta: Lenient[dict[str, Any] | None] = None
     """Data of extensions to change, by key: None removes the key, any other value replaces it. None clears them all."""
+
+    @classmethod
+    def may_be_null(cls, name: str) -> bool:
+        """See `Record`. All that may change may be cleared."""
+        return not cls.model_fields[name].is_required() and cls.model_fields[name].default is None
 
     @model_serializer(mode="wrap")
     def _write_what_clears(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
@@ -103,7 +115,7 @@ class UnsupportedProtocolVersionErrorData(Model):
 
     requested: ProtocolVersion
     """The newest version that the client speaks."""
-    supported: list[ProtocolVersion]
+    supported: Items[ProtocolVersion]
     """Every version that the agent speaks."""
 
 

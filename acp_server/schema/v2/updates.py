@@ -9,7 +9,18 @@ from typing import Annotated, Literal
 from typing_extensions import TypeAliasType
 
 from acp_server.schema import updates as v1
-from acp_server.schema.base import Lenient, LenientItems, Model, Sent, Unknown, Wire
+from acp_server.schema.base import (
+    UNSET,
+    Items,
+    Lenient,
+    LenientItems,
+    MaybeItems,
+    Model,
+    Sent,
+    Unknown,
+    UnknownTag,
+    Wire,
+)
 from acp_server.schema.types import OpenEnum, Tagged, UInt64
 from acp_server.schema.updates import CompactionStatus, Cost, UnknownSessionUpdate
 from acp_server.schema.updates import NoticeSeverity as NoticeSeverity
@@ -34,7 +45,7 @@ class _Message(Patch):
 
     message_id: MessageId
     """The message; the first update with an id makes it."""
-    content: LenientItems[list[ContentBlock] | None] = None
+    content: LenientItems[MaybeItems[ContentBlock]] = UNSET
     """Everything that is said in it, in the place of what was said before."""
 
 
@@ -117,7 +128,7 @@ class BackgroundToolCall(Model):
 class UnknownBackgroundWork(Unknown):
     """Work of a kind that this version does not have."""
 
-    type: str
+    type: UnknownTag
 
 
 BackgroundWork = TypeAliasType(
@@ -137,7 +148,7 @@ class StateUpdate(Model):
     session_update: Sent[Literal["state_update"]] = "state_update"
     state: SessionState
     """What the foreground does."""
-    background: Lenient[list[BackgroundWork] | None] = None
+    background: Lenient[MaybeItems[BackgroundWork]] = UNSET
     """All work in the background; None says that the agent does not tell, `[]` that there is none."""
     stop_reason: Lenient[StopReason | None] = None
     """Why the foreground work ended. Only when idle."""
@@ -174,14 +185,14 @@ class PlanItems(Model):
     type: Sent[Literal["items"]] = "items"
     plan_id: PlanId
     """The plan."""
-    entries: Annotated[list[PlanEntry], Wire(skip_items=True)]
+    entries: Annotated[Items[PlanEntry], Wire(skip_items=True)]
     """All steps, in order, each with its present status."""
 
 
 class UnknownPlan(Unknown):
     """A plan in a form that this version does not have; it replaces what the plan was before."""
 
-    type: str
+    type: UnknownTag
     plan_id: PlanId
     """The plan."""
 
@@ -204,7 +215,7 @@ class AvailableCommandsUpdate(Model):
     """The session update `available_commands_update`: the commands, in the place of those before."""
 
     session_update: Sent[Literal["available_commands_update"]] = "available_commands_update"
-    available_commands: Annotated[list[AvailableCommand], Wire(skip_items=True)]
+    available_commands: Annotated[Items[AvailableCommand], Wire(skip_items=True)]
     """All commands."""
 
 
@@ -212,7 +223,7 @@ class ConfigOptionUpdate(Model):
     """The session update `config_option_update`: the configuration options, in the place of those before."""
 
     session_update: Sent[Literal["config_option_update"]] = "config_option_update"
-    config_options: Annotated[list[SessionConfigOption], Wire(skip_items=True)]
+    config_options: Annotated[Items[SessionConfigOption], Wire(skip_items=True)]
     """All options with their present values."""
 
 
@@ -253,7 +264,7 @@ class CompactionUpdate(Patch):
     """The compaction; the first update with an id puts it into the history."""
     status: CompactionStatus
     """How far it is."""
-    summary: LenientItems[list[ContentBlock] | None] = None
+    summary: LenientItems[MaybeItems[ContentBlock]] = UNSET
     """What stays of the shortened part, in the place of what was said before."""
     error: Lenient[str | None] = None
     """What went wrong."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from acp_server.schema import from_wire, v2
+from acp_server.schema import NULL, from_wire, v2
 from tests.each import each
 from tests.schema.v2.fragments import TEXT
 
@@ -58,7 +58,8 @@ def test_a_wrong_value_changes_nothing_and_does_not_clear(cls: type[v2.Patch], k
 
 def test_python_code_says_the_three_apart_the_same_way() -> None:
     assert v2.ToolCallUpdate(tool_call_id="c").to_wire() == {"toolCallId": "c"}
-    assert v2.ToolCallUpdate(tool_call_id="c", title=None).to_wire() == {"toolCallId": "c", "title": None}
+    assert v2.ToolCallUpdate(tool_call_id="c", title=None).to_wire() == {"toolCallId": "c"}
+    assert v2.ToolCallUpdate(tool_call_id="c", title=NULL).to_wire() == {"toolCallId": "c", "title": None}
     assert v2.ToolCallUpdate(tool_call_id="c", title="").to_wire() == {"toolCallId": "c", "title": ""}
 
 
