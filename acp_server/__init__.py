@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from acp_server.errors import AuthRequired as AuthRequired
     from acp_server.errors import CapabilityMissing as CapabilityMissing
     from acp_server.errors import ConnectionClosed as ConnectionClosed
+    from acp_server.errors import InternalError as InternalError
     from acp_server.errors import InvalidParams as InvalidParams
+    from acp_server.errors import InvalidRequest as InvalidRequest
+    from acp_server.errors import MethodNotFound as MethodNotFound
     from acp_server.errors import RequestCancelled as RequestCancelled
     from acp_server.errors import RequestTimeout as RequestTimeout
     from acp_server.errors import ResourceNotFound as ResourceNotFound
@@ -86,9 +89,9 @@ _NAMES = {
     "agent.app": "Agent",
     "agent.serve": "serve",
     "errors": (
-        "AcpError AuthRequired CapabilityMissing ConnectionClosed InvalidParams RequestCancelled RequestTimeout "
-        "ResourceNotFound RpcError SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded "
-        "UsageError"
+        "AcpError AuthRequired CapabilityMissing ConnectionClosed InternalError InvalidParams InvalidRequest "
+        "MethodNotFound RequestCancelled RequestTimeout ResourceNotFound RpcError SessionClosed ToolCancelled "
+        "ToolError ToolFailed ToolRejected TurnEnded UsageError"
     ),
     "peer.connection": "Connection",
     "peer.call": "Call",

@@ -35,7 +35,7 @@ It does not decide which answer a failed request gets: `acp_server.peer.outcome`
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from acp_server.safe_text import in_short, indented
 
@@ -61,6 +61,9 @@ class RpcError(AcpError):
     A request to the peer raises it when the peer answers with an error. A handler that does not catch it answers its
     own request with it, and the log says so.
 
+    The code of a class of its own goes with it; `RpcError("Rate limited", code=-31001)` has any other. Raises TypeError
+    for a message that is not text, or a code that is not a whole number.
+
     `str` gives the message, the code, and of the data what is named `problems`, `path` or `uri`, cut short and harmless
     to show. It is for logs and users; a peer is told `message`.
     """
@@ -73,6 +76,11 @@ class RpcError(AcpError):
     """The method of that request; None if it was raised here."""
 
     def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
+        # A code in the place of the message would reach the peer as a text, and as another error.
+        if not isinstance(cast("object", message), str | None):
+            raise TypeError(f"the message of an error is text, and not {message!r:.100}; a code goes into code=")
+        if not isinstance(cast("object", code), int | None) or isinstance(code, bool):
+            raise TypeError(f"the code of an error is a whole number, and not {code!r:.100}")
         if code is not None:
             self.code = code
         self.message = self.default_message if message is None else message

@@ -31,9 +31,8 @@ from acp_server.tasks.threads import Threads
 
 if TYPE_CHECKING:
     from acp_server.peer.peer import Peer
-    from acp_server.schema.base import Model
     from acp_server.schema.session import McpServer
-    from acp_server.schema.updates import AvailableCommand
+    from acp_server.schema.updates import AvailableCommand, SessionUpdate
     from acp_server.session.definition import AgentDefinition, McpHost, ToolHost
     from acp_server.session.turn import LiveTurn
 
@@ -139,7 +138,7 @@ class Session:
 
     # -- what the agent tells the client outside of a turn
 
-    async def update(self, update: Model) -> None:
+    async def update(self, update: SessionUpdate) -> None:
         """Tell the client anything about this session: a `schema` session update. Waits if the client is behind.
 
         Raises SessionClosed and ConnectionClosed.
@@ -153,14 +152,17 @@ class Session:
     async def set_title(self, title: str | None) -> None:
         """Name the session; clients show it in their lists. While a turn runs it is saved with that turn. Raises
         ValueError for anything but text."""
+        from acp_server.schema.base import NULL
         from acp_server.schema.updates import SessionInfoUpdate
 
+        told = SessionInfoUpdate(title=NULL if title is None else title)
         # The record has what was read of it, for a store could not keep a session with something else.
-        self.record.title = SessionInfoUpdate(title=title).title
+        self.record.title = told.title
         self.record.updated_at = time()
         if not self.turns:
             await self.save()
-        await self.update(SessionInfoUpdate(title=title, updated_at=iso(self.record.updated_at)))
+        told.updated_at = iso(self.record.updated_at)
+        await self.update(told)
 
     async def set_mode(self, mode_id: str) -> None:
         """Change the mode from the agent's side and tell the client. Raises ValueError for a mode that was not

@@ -25,8 +25,7 @@ from acp_server.tasks.tree import Node
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
-    from acp_server.schema.base import Model
-    from acp_server.schema.updates import PlanEntry
+    from acp_server.schema.updates import PlanEntry, SessionUpdate
     from acp_server.session.negotiation import ClientProfile
 
 ChunkKind: TypeAlias = Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"]
@@ -185,21 +184,21 @@ class TurnUpdates:
         if isinstance(piece, str):
             await self.say(piece)
             return
-        from acp_server.schema.base import Model
+        from acp_server.schema.base import Record
         from acp_server.schema.content import TextContent
         from acp_server.schema.updates import AgentMessageChunk
 
-        if not isinstance(piece, Model):
+        if not isinstance(piece, Record):
             shown = "an async iterator" if isinstance(piece, AsyncIterable) else type(piece).__name__
             raise UsageError(f"a turn cannot show {shown}; expected text, content or a session update")
         if "session_update" in type(piece).model_fields:
-            await self.update(piece)
+            await self.update(cast("Any", piece))
         elif isinstance(piece, TextContent) and not (piece.annotations or piece.meta or piece.model_extra):
             await self.say(piece.text)
         else:
             await self.update(AgentMessageChunk(content=cast("Any", piece)))
 
-    async def update(self, update: Model) -> None:
+    async def update(self, update: SessionUpdate) -> None:
         """Say any session update of `acp_server.schema`; otherwise like `say`.
 
         An update that only some clients understand (a notice, a compaction) is not sent to the others.
@@ -211,7 +210,7 @@ class TurnUpdates:
         if now > self._pause_at or self._updates.crowded:
             await self._pause(now)
 
-    def put(self, update: Model) -> None:
+    def put(self, update: SessionUpdate) -> None:
         """`update` without waiting, for callbacks. Much said this way fills the memory if the client is behind.
 
         Raises TurnEnded.
