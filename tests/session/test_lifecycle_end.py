@@ -181,9 +181,9 @@ async def test_a_closed_session_is_forgotten_by_its_connection() -> None:
             await editor.client.ask("session/close", {"sessionId": session})
         await editor.client.ask("session/delete", {"sessionId": "one that never was"})
         (side,) = agent._sides.values()
-        assert not side._lifecycle.sessions
-        assert not side._lifecycle._locks
-        assert not side._lifecycle._pending
+        assert not side.lifecycle.sessions
+        assert not side.lifecycle._locks
+        assert not side.lifecycle._pending
         assert not any(session.turns for session in sessions)
     assert not agent._sides
 
