@@ -52,17 +52,22 @@ if TYPE_CHECKING:
     from acp_server.errors import ToolRejected as ToolRejected
     from acp_server.errors import TurnEnded as TurnEnded
     from acp_server.errors import UsageError as UsageError
+    from acp_server.peer.answer import Answer as Answer
     from acp_server.peer.call import Call as Call
     from acp_server.peer.connection import Connection as Connection
     from acp_server.peer.limits import Limits as Limits
     from acp_server.session.client import Client as Client
     from acp_server.session.client import PermissionAnswer as PermissionAnswer
+    from acp_server.session.negotiation import Initialization as Initialization
     from acp_server.session.session import Session as Session
     from acp_server.session.terminal import Terminal as Terminal
     from acp_server.session.turn import Turn as Turn
     from acp_server.store.history import Message as Message
     from acp_server.store.memory import MemoryStore as MemoryStore
+    from acp_server.store.records import SessionRecord as SessionRecord
     from acp_server.store.records import ToolResult as ToolResult
+    from acp_server.store.records import TurnRecord as TurnRecord
+    from acp_server.store.session_store import Page as Page
     from acp_server.store.session_store import SessionStore as SessionStore
     from acp_server.store.sqlite_store import SqliteStore as SqliteStore
     from acp_server.tasks.cause import Cause as Cause
@@ -93,17 +98,19 @@ _NAMES = {
         "MethodNotFound RequestCancelled RequestTimeout ResourceNotFound RpcError SessionClosed ToolCancelled "
         "ToolError ToolFailed ToolRejected TurnEnded UsageError"
     ),
+    "peer.answer": "Answer",
     "peer.connection": "Connection",
     "peer.call": "Call",
     "peer.limits": "Limits",
     "session.client": "Client PermissionAnswer",
+    "session.negotiation": "Initialization",
     "session.session": "Session",
     "session.terminal": "Terminal",
     "session.turn": "Turn",
     "store.memory": "MemoryStore",
-    "store.session_store": "SessionStore",
+    "store.session_store": "Page SessionStore",
     "store.history": "Message",
-    "store.records": "ToolResult",
+    "store.records": "SessionRecord ToolResult TurnRecord",
     "store.sqlite_store": "SqliteStore",
     "tasks.cause": "Cause",
     "tasks.grace": "grace",

@@ -1,5 +1,10 @@
 """What errors say of themselves."""
 
+from typing import Any
+
+import pytest
+
+import acp_server
 from acp_server.errors import AgentExited, InvalidParams, MalformedResponse, ResourceNotFound, RpcError
 
 
@@ -31,3 +36,23 @@ def test_what_an_agent_logged_once_is_not_taken_for_the_reason_why_it_ended() ->
         "    the tool failed\n    \\x1b[31mTraceback"
     )
     assert error.stderr == "the tool failed\n\x1b[31mTraceback"
+
+
+@pytest.mark.parametrize("message", [-31001, b"no", {"code": 1}, ValueError("no")])
+def test_a_message_that_is_not_text_is_refused(message: Any) -> None:
+    with pytest.raises(TypeError, match="the message of an error is text.* a code goes into code="):
+        RpcError(message)
+    with pytest.raises(TypeError, match="a code goes into code="):
+        InvalidParams(message, data=1)
+
+
+@pytest.mark.parametrize("code", ["-31001", 1.5, True])
+def test_a_code_that_is_no_whole_number_is_refused(code: Any) -> None:
+    with pytest.raises(TypeError, match="the code of an error is a whole number"):
+        RpcError("no", code=code)
+
+
+def test_the_errors_of_a_request_are_at_the_top_of_the_package() -> None:
+    assert acp_server.InternalError().to_wire() == {"code": -32603, "message": "Internal error"}
+    assert acp_server.InvalidRequest().to_wire() == {"code": -32600, "message": "Invalid request"}
+    assert acp_server.MethodNotFound().to_wire() == {"code": -32601, "message": "Method not found"}

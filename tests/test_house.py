@@ -28,6 +28,7 @@ BACK = {
     ("session.v2.prompting", "session.v2.session"),
     ("cli.chat.commands", "cli.chat.conversation"),
     # Signatures of what others hand in: handlers, tools, programs.
+    ("session.definition", "session.negotiation"),
     ("session.definition", "session.session"),
     ("session.definition", "session.settings"),
     ("session.definition", "session.turn"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from acp_server.agent import handlers, values
 from acp_server.errors import UsageError
-from acp_server.peer.call import Notice, Route
+from acp_server.peer.call import Call, Notice, Route
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
@@ -19,12 +19,14 @@ from acp_server.peer.stream import Stream
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.routes import AgentSide
 from acp_server.session.state import not_found
+from acp_server.session.turn import Turn
 from acp_server.tools.tool import OfArguments, P, Q, Tool, Toolbox, ToolKind, made_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from acp_server.schema.config_options import SessionMode
+    from acp_server.schema.session import McpServer
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.store.session_store import SessionStore
@@ -43,8 +45,9 @@ class Agent:
     `store`: where sessions are kept; in memory by default. `approvals`: where the user's lasting decisions about
     tools are kept; by default they hold until the session is closed. `versions`: of the protocol, of which each client
     gets the highest that both know. `second_prompts`: what becomes on version 2 of a prompt that arrives while a turn
-    runs: `hold` it until the turn is over, `refuse` it, or `steer` the turn with it. Raises UsageError for anything
-    else in these, and for `mcp=True` without the extra. `tools` is what it can do for a model.
+    runs: `hold` it until the turn is over, `refuse` it, or `steer` the turn with it. `history`: False for an agent that
+    has a log of its own; nothing of its turns is kept, and `replay` shows a session that is loaded. Raises UsageError
+    for anything else in these, and for `mcp=True` without the extra. `tools` is what it can do for a model.
     """
 
     tools: Toolbox
@@ -62,6 +65,7 @@ class Agent:
         approvals: Approvals | None = None,
         versions: Iterable[Literal[1, 2]] = (1, 2),
         second_prompts: Literal["hold", "refuse", "steer"] = "hold",
+        history: bool = True,
     ) -> None:
         values.check_texts(name, version, title)
         self.name = name
@@ -78,6 +82,7 @@ class Agent:
             versions=tuple(sorted({*values.several("versions", versions, int)})),
             second_prompts=second_prompts,
             kept_in=values.store_of(store),
+            history=history,
         )
         self._sides: dict[Peer, AgentSide] = {}
         if self._connects:
@@ -93,6 +98,16 @@ class Agent:
         self._definition.kept_in = values.store_of(store)
 
     # -- what the agent does
+
+    @values.bare
+    def initialize(self, function: F) -> F:
+        """Register a function of one `Initialization`, called for each client before it is answered (ACP,
+        Initialization). It sees what the client announced, and may change the capabilities, the ways to log in and the
+        `_meta` that the client is told. What it raises is the answer."""
+        if self._definition.initialize is not None:
+            raise UsageError("there is a second @agent.initialize; an agent can have only one")
+        self._definition.initialize = handlers.as_async(function, "initialize handler", "initialization")
+        return function
 
     @values.bare
     def prompt(self, function: F) -> F:
@@ -141,11 +156,57 @@ class Agent:
         handlers.offer_tool_cancel(self._definition, self.find_session)
         return function
 
+    @values.bare
+    def session_id(self, function: F) -> F:
+        """Register what names new sessions: a function of the `Call` of `session/new`, or of your method that opens
+        one. It returns an id, or None for one of the runtime's. An id that the connection or the store has already is
+        refused: the request fails with an internal error, and the log says why."""
+        self._definition.session_id = handlers.as_async(function, "function for ids", "call")
+        return function
+
+    @values.bare
+    def replay(self, function: F) -> F:
+        """Register what shows a loaded session again, from a log of your own: an async generator of the `Session` that
+        yields session updates, as `schema` types or in their wire form. The client gets them before the answer to
+        `session/load`, and on version 2 before the answer to a `session/resume` that asks for them. What the runtime
+        has kept is not shown then."""
+        self._definition.replay = handlers.replay_handler(function)
+        return function
+
+    async def open_session(
+        self,
+        by: Call | Turn,
+        cwd: str,
+        *,
+        additional_directories: Sequence[str] = (),
+        mcp_servers: Sequence[McpServer] = (),
+        fork_of: Session | None = None,
+    ) -> Session:
+        """Open a session from code, as `session/new` does: for a method such as `session/fork`, or for a subagent.
+
+        `by`: the call of a method of yours, or a turn. The answer to the call tells the client of the session; what is
+        said in the session waits for that answer. The client of a turn hears of the session at once. `fork_of`: a
+        session whose ended turns, mode and options the new one begins with. Its `Session.origin` is `fork` then. Raises InvalidParams for a
+        directory that is not absolute, InvalidRequest when too many are open, and what session handlers raise.
+        """
+        from acp_server.session.setup import PlainSetup
+
+        peer = by.client.connection if isinstance(by, Turn) else by.connection
+        setup = PlainSetup(cwd, list(additional_directories), list(mcp_servers))
+        source = None if fork_of is None else fork_of.record
+        return await self._side(peer).lifecycle.open(peer if isinstance(by, Turn) else by, setup, source)
+
+    async def close_session(self, session: Session, *, delete: bool = False) -> None:
+        """Close a session from code, as `session/close` does, or `session/delete`. Its turns are cancelled. The client
+        is not told: your method's answer does that. A turn cannot close its own session: that would cancel it."""
+        await self._side(session.client.connection).lifecycle.end(session.id, keep=not delete)
+
     def method(self, name: str, *, replace: bool = False) -> Callable[[F], F]:
         """Register a method of your own (ACP, Extensibility: names begin with `_`). Raises UsageError for the name of
         one of the protocol's, unless you `replace` that for every client, whose version says which form it expects.
 
-        The function takes a `Call` and the method's parameters by name, checked against their annotations. It may offer
+        The function takes a `Call` and the method's parameters by name, checked against their annotations. What it
+        returns is the answer; None answers `{}` for a method of the protocol whose result may be empty. It may offer
         `call.partial(...)` results for the case of a cancel; without one a cancelled request is answered -32800.
 
         A plain `def` runs in a worker thread, where a cancel cannot interrupt it: it sees `call.is_cancelled`, and what
@@ -153,11 +214,13 @@ class Agent:
         still returns is dropped. At most 40 such functions run at once in one event loop; more wait their turn.
         """
         values.check_method(name)
+        if name == "initialize":
+            raise UsageError("initialize cannot be replaced: @agent.initialize changes what it answers")
         if not replace:
             values.check_own_method(name)
 
         def register(function: F) -> F:
-            self._add_method(name, Route(handlers.method_handler(function)))
+            self._add_method(name, Route(handlers.method_handler(function, name)))
             return function
 
         return register
@@ -343,6 +406,12 @@ class Agent:
         if side is None:
             raise not_found(session_id)
         return side.find(session_id)
+
+    def _side(self, connection: Peer) -> AgentSide:
+        side = self._sides.get(connection)
+        if side is None:
+            raise UsageError("this connection is not one of the agent's")
+        return side
 
     def _add_method(self, name: str, route: Route) -> None:
         if name in self._definition.methods:

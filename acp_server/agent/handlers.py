@@ -23,11 +23,12 @@ from anyio.lowlevel import RunVar
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.peer.call import NAME, Call, Handler, NoticeHandler, Route
 from acp_server.peer.peer import Peer
+from acp_server.schema.methods import answer_of_none
 from acp_server.tasks.generators import drain
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
 if TYPE_CHECKING:
-    from acp_server.session.definition import AgentDefinition, McpHost, PromptHandler, SessionHandler
+    from acp_server.session.definition import AgentDefinition, McpHost, PromptHandler, ReplayHandler, SessionHandler
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
 
@@ -45,6 +46,14 @@ def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return function
     raise UsageError(f"a prompt handler must be `async def`: {name_of(function)}")
+
+
+def replay_handler(function: Callable[..., Any]) -> ReplayHandler:
+    """A replay handler from an async generator of one session. Raises UsageError for anything else."""
+    check_takes(function, "replay handler", "session")
+    if not inspect.isasyncgenfunction(function):
+        raise UsageError(f"a replay handler must be `async def` and yield: {name_of(function)}")
+    return function
 
 
 def session_handler(function: Callable[..., Any]) -> SessionHandler:
@@ -84,7 +93,7 @@ def _held(made: Any) -> AbstractAsyncContextManager[Any]:
     return asynccontextmanager(lambda: generator)()
 
 
-def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[None]]:
+def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[Any]]:
     """An async function from a function that may be a plain one. It is called with `takes`, by their places. Raises
     UsageError if it cannot be. `what`: what its author calls it."""
     check_takes(function, what, *takes)
@@ -92,9 +101,9 @@ def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[.
     if inspect.iscoroutinefunction(function):
         return function
 
-    async def call(*args: Any) -> None:
-        if (pending := _begun(function, *args)) is not None:
-            await pending
+    async def call(*args: Any) -> Any:
+        made = _called(function, *args)
+        return await made if inspect.isawaitable(made) else made
 
     call.__qualname__ = name_of(function)
     return call
@@ -142,12 +151,18 @@ def _check_returns(function: Callable[..., Any]) -> None:
 
 
 def _begun(function: Callable[..., Any], *args: Any, **arguments: Any) -> Awaitable[Any] | None:
-    """Call a function; what is left to await of it, if it is async. Raises UsageError where it gives a generator, as
-    one may that was wrapped, for no part of that has run."""
+    """Call a function; what is left to await of it, if it is async. Raises UsageError as `_called`."""
+    made = _called(function, *args, **arguments)
+    return made if inspect.isawaitable(made) else None
+
+
+def _called(function: Callable[..., Any], *args: Any, **arguments: Any) -> Any:
+    """Call a function. Raises UsageError where it gives a generator, as a wrapped one may, for no part of that has
+    run."""
     made = function(*args, **arguments)
     if isinstance(made, (GeneratorType, AsyncGeneratorType)):
         raise UsageError(f"{name_of(function)} must return its result, not yield it")
-    return made if inspect.isawaitable(made) else None
+    return made
 
 
 _THREADS: Final = 40
@@ -155,8 +170,8 @@ _threads: RunVar[anyio.CapacityLimiter] = RunVar("acp_server method threads")
 """Our own, for a function that hangs must not take a thread from the rest of the program."""
 
 
-def method_handler(function: Callable[..., Any]) -> Handler:
-    """A method from a function of a `Call` and typed, named parameters.
+def method_handler(function: Callable[..., Any], name: str) -> Handler:
+    """The method `name` from a function of a `Call` and typed, named parameters.
 
     The parameters are checked against their annotations, `_meta` never among them (see `Call.meta`). The result may be
     anything that JSON can express, pydantic models and dataclasses included. A plain `def` runs in a worker thread,
@@ -175,7 +190,7 @@ def method_handler(function: Callable[..., Any]) -> Handler:
             (result,) = await anyio.to_thread.run_sync(lambda: (function(call, **arguments),), limiter=_limiter())
             if inspect.isawaitable(result):
                 result = await result
-        return jsonable(result)
+        return answer_of_none(name) if result is None else jsonable(result)
 
     return handler
 

@@ -63,11 +63,11 @@ class UserStore:
         else:
             self._memory.save(record)
 
-    async def load(self, session_id: str) -> SessionRecord | None:
+    async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
         """See `SessionStore`."""
         if file := await self._opened():
-            return await file.load(session_id)
-        record = await self._memory.load(session_id)
+            return await file.load(session_id, cwd=cwd)
+        record = await self._memory.load(session_id, cwd=cwd)
         if record is None and self._problem is not None:
             raise InternalError(self._problem.message)
         return record

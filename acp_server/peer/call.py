@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from acp_server.errors import MethodNotFound, RpcError
+from acp_server.peer.answer import Answer
 from acp_server.peer.peer import Peer
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import SupervisedWork
@@ -54,6 +55,7 @@ class Call(SupervisedWork):
     __slots__ = (
         "_answering",
         "_partial",
+        "added",
         "connection",
         "follower",
         "handler",
@@ -78,6 +80,8 @@ class Call(SupervisedWork):
         """See `Route`."""
         self._answering = answering
         self._partial: Any = NOTHING
+        self.added: Answer | None = None
+        """What is added to its answer, once something is."""
         self.is_answered = False
         """Whether its answer is queued; its handler may still clean up."""
         self.follower: Any = None
@@ -99,6 +103,13 @@ class Call(SupervisedWork):
         """The request's `_meta` (ACP, Extensibility); empty if it has none or a malformed one."""
         meta = self.params.get("_meta")
         return cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
+
+    @property
+    def answer(self) -> Answer:
+        """What is added to the answer: `call.answer.meta["example.org/cost"] = 3`."""
+        if self.added is None:
+            self.added = Answer(self.method)
+        return self.added
 
     @property
     def is_cancelled(self) -> bool:

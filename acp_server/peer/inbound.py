@@ -147,7 +147,8 @@ class Inbound:
         frame = None
         if refusal is None:
             try:
-                frame = self._endpoint.answer(request, result)
+                whole = result if call.added is None else call.added.added_to(result)
+                frame = self._endpoint.answer(request, whole)
             except EncodeError as problem:
                 refusal = unwritable(call.method, call.node.cause, problem)
         if refusal is not None:

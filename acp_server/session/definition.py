@@ -7,7 +7,7 @@ them. A `ToolHost` carries out tool calls (`acp_server.tools`), an `McpHost` con
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TypeAlias
 
@@ -17,9 +17,12 @@ from acp_server.peer.call import Notice, Route
 if TYPE_CHECKING:
     from types import AsyncGeneratorType
 
+    from acp_server.peer.answer import Answer
     from acp_server.peer.call import Call
     from acp_server.peer.peer import Peer
+    from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionMode
+    from acp_server.session.negotiation import Initialization
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.session.turn import Turn
@@ -34,6 +37,10 @@ PromptHandler: TypeAlias = "Callable[[Turn], Awaitable[Any] | AsyncGeneratorType
 SessionHandler: TypeAlias = "Callable[[Session], Awaitable[None]]"
 SteeringHandler: TypeAlias = "Callable[[Turn, Message], Awaitable[None]]"
 AuthHandler: TypeAlias = "Callable[[Call], Awaitable[None]]"
+ReplayHandler: TypeAlias = "Callable[[Session], AsyncGenerator[Model | dict[str, Any]]]"
+"""Yields session updates that show a session again."""
+Origin: TypeAlias = Literal["new", "load", "resume", "fork"]
+"""How a session came to be open on its connection."""
 
 
 async def _no_prompt_handler(call: Call) -> NoReturn:
@@ -63,6 +70,14 @@ class AgentDefinition:
     """What becomes of a prompt that arrives while a turn runs, on version 2."""
     open_session: list[SessionHandler] = field(default_factory=list["SessionHandler"])
     """Called for each session that is made, loaded or resumed, before the client gets the answer."""
+    initialize: Callable[[Initialization], Awaitable[None]] | None = None
+    """Looks at what a client announces, and changes what it is told."""
+    session_id: Callable[[Call], Awaitable[str | None]] | None = None
+    """Gives the id of a new session, or None for one of the runtime's."""
+    replay: ReplayHandler | None = None
+    """Shows a session again that is loaded, instead of what the runtime has kept."""
+    history: bool = True
+    """Whether what is said in turns is kept."""
     set_mode: Callable[[Session, str], Awaitable[None]] | None = None
     set_config_option: Callable[[Session, str, str | bool], Awaitable[None]] | None = None
     modes: list[SessionMode] = field(default_factory=list["SessionMode"])
@@ -239,6 +254,11 @@ class TurnHost(Protocol):
     @property
     def node(self) -> Node:
         """What the turn runs in."""
+        ...
+
+    @property
+    def answer(self) -> Answer:
+        """What the turn's author adds to what tells the client its end."""
         ...
 
     def overdue(self) -> None:

@@ -10,7 +10,7 @@ import os
 import reprlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
@@ -19,11 +19,12 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio import to_thread
 
-from acp_server.errors import RequestCancelled, ResourceNotFound
+from acp_server.errors import RequestCancelled, ResourceNotFound, UsageError
 from acp_server.peer.call import Call, Follower
+from acp_server.peer.peer import Peer
 from acp_server.schema.reading import absolute, read
 from acp_server.session import setup
-from acp_server.session.definition import AgentDefinition
+from acp_server.session.definition import AgentDefinition, Origin
 from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.negotiation import ClientProfile, Login
 from acp_server.session.setup import PlainSetup, Room, is_ready, load_for_prompts, plain_setup
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
     Setup: TypeAlias = PlainSetup | NewSessionRequest | Known
 
 logger = logging.getLogger("acp_server.session")
+
+_OPENING: Final = ("session/new", "session/load", "session/resume")
+
+_LONGEST_ID: Final = 1_000
+"""Characters of the id of a session that its author names."""
 
 
 class Lifecycle:
@@ -83,10 +89,33 @@ class Lifecycle:
 
     async def _made(self, call: Call, request: Setup) -> LiveSession:
         """A new session."""
-        directories = self._directories(call, request)
         self.login.check()
-        record = SessionRecord(f"sess_{os.urandom(12).hex()}", *directories)
-        async with self._opened(call, record, request, is_new=True) as session:
+        return await self.open(call, request)
+
+    async def open(self, by: Call | Peer, request: Setup, source: SessionRecord | None = None) -> LiveSession:
+        """A new session, with what was said in `source` if there is one. `by`: the request whose answer tells the
+        client of it, or the connection of a client that hears of it at once. Raises as `Agent.open_session`."""
+        directories = self._directories(by, request)
+        give = self._definition.session_id
+        id = None if give is None or not isinstance(by, Call) else await give(by)
+        if id is None:
+            return await self._made_as(by, SessionRecord(_new_id(), *directories), request, source)
+        if type(id) is not str or not id or len(id) > _LONGEST_ID:
+            raise UsageError(f"the id of a session is text of 1 to {_LONGEST_ID} characters")
+        # Two at once with one id would both be new.
+        async with self._lock(id):
+            if id in self.sessions or await self._definition.store.load(id, cwd=directories[0]) is not None:
+                raise UsageError(f"there is a session {id!r} already")
+            return await self._made_as(by, SessionRecord(id, *directories), request, source)
+
+    async def _made_as(
+        self, by: Call | Peer, record: SessionRecord, request: Setup, source: SessionRecord | None
+    ) -> LiveSession:
+        if source is not None:
+            record.title, record.mode = source.title, source.mode
+            record.config, record.chosen = dict(source.config), set(source.chosen)
+            record.turns = [turn for turn in source.turns if not turn.is_open]
+        async with self._opened(by, record, request, "new" if source is None else "fork") as session:
             pass
         return session
 
@@ -108,6 +137,9 @@ class Lifecycle:
         session_id: str = request.session_id
         call.follower = _Change(call, request, lambda: self._is_over(session_id))
         self._pending[session_id] += 1
+        self._begin_end(session_id)
+
+    def _begin_end(self, session_id: str) -> None:
         session = self.sessions.get(session_id)
         if session is not None:
             session.cancel()
@@ -123,8 +155,9 @@ class Lifecycle:
         if session is not None:
             session.move(SessionEvent.END_REQUESTED if others else SessionEvent.END_FAILED)
 
-    def _directories(self, call: Call, request: Setup) -> tuple[str, list[str]]:
-        return setup.check_directories(request.cwd, request.additional_directories, call.connection.limits)
+    def _directories(self, by: Call | Peer, request: Setup) -> tuple[str, list[str]]:
+        limits = _connection_of(by).limits
+        return setup.check_directories(request.cwd, request.additional_directories, limits)
 
     def _read_known(self, name: str, call: Call) -> Known:
         """The parameters of a request that opens anew what is stored."""
@@ -137,8 +170,8 @@ class Lifecycle:
         from acp_server.schema.session import LoadSessionResponse
 
         request: LoadSessionRequest = call.follower.request
-        async with self._reopened(call, request) as session:
-            await replay(session, session.updates.replay())
+        async with self._reopened(call, request, "load") as session:
+            await self.replay(session, session.updates.replay())
         return LoadSessionResponse(**session.settings.state())
 
     async def resume(self, call: Call) -> Model | dict[str, Any]:
@@ -146,56 +179,60 @@ class Lifecycle:
         from acp_server.schema.session import ResumeSessionResponse
 
         request: ResumeSessionRequest = call.follower.request
-        async with self._reopened(call, request) as session:
+        async with self._reopened(call, request, "resume") as session:
             pass
         return ResumeSessionResponse(**session.settings.state())
 
     @asynccontextmanager
-    async def _reopened(self, call: Call, request: Known) -> AsyncGenerator[LiveSession]:
+    async def _reopened(self, call: Call, request: Known, origin: Origin) -> AsyncGenerator[LiveSession]:
         cwd, directories = self._directories(call, request)
         async with self._lock(request.session_id):
             async with self._taken_down(call, request.session_id):
-                record = await self._definition.store.load(request.session_id)
+                record = await self._definition.store.load(request.session_id, cwd=cwd)
                 if record is None:
                     raise not_found(request.session_id)
             # A copy: the store's own changes when the session is really there.
             record = replace(record, cwd=cwd, additional_directories=directories)
-            async with self._opened(call, record, request) as session:
+            async with self._opened(call, record, request, origin) as session:
                 yield session
             session.tell_title()
 
     @asynccontextmanager
     async def _opened(
-        self, call: Call, record: SessionRecord, request: Setup, *, is_new: bool = False
+        self, by: Call | Peer, record: SessionRecord, request: Setup, origin: Origin
     ) -> AsyncGenerator[LiveSession]:
         """A session that the client may use once the block is through; if anything fails before, there is none."""
-        give_back = self._room.take(call.params, call.connection.limits)
-        session = self.SESSION(
-            record, call.connection, self._profile, self._definition, self._servers(request.mcp_servers)
-        )
+        call = by if isinstance(by, Call) else None
+        connection = _connection_of(by)
+        give_back = self._room.take(_named(by, request), connection.limits)
+        session = self.SESSION(record, connection, self._profile, self._definition, self._servers(request.mcp_servers))
+        session.call, session.origin = call, origin
         session.on_close(give_back)
         try:
             for handler in self._definition.open_session:
                 await handler(session)
             yield session
-            if call.is_cancelled:
+            if call is not None and call.is_cancelled:
                 raise RequestCancelled
             # No cancel reaches this, and a session that is stored is there: from here on a cancel is late.
             session.move(SessionEvent.SUCCEEDED)
             await session.save()
-            if call.is_answered:
+            if call is not None and call.is_answered:
                 # The store took too long, and the client was told that the session is not there.
                 raise RequestCancelled
         except BaseException:
-            if is_new and session.state.saves:
+            if origin in ("new", "fork") and session.state.saves:
                 # The store may have it by now, or later. But the client is told that it does not exist.
-                call.connection.background(self._definition.store.delete, record.id)
+                connection.background(self._definition.store.delete, record.id)
             await session.close()
             raise
         self.sessions[session.id] = session
+        if call is None:
+            _let_out(session)
+            return
         if call.follower is None:
             call.follower = _Change(call, request)
-        call.follower.opened = session
+        call.follower.opened.append(session)
 
     def _servers(self, servers: Sequence[McpServer]) -> list[McpServer]:
         usable = {"stdio", *self._definition.mcp}
@@ -206,6 +243,18 @@ class Lifecycle:
             told = reprlib.repr(types)
             logger.warning("MCP servers of types that this agent does not announce are left out: %s", told)
         return kept
+
+    async def replay(self, session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
+        """Say again all that was said in a session: what the author's own function yields, if there is one, else what
+        was kept. `as_terminals`: see `TurnRecord.replay`."""
+        if self._definition.replay is None:
+            await _replay(session, way, as_terminals=as_terminals)
+            return
+        async with aclosing(self._definition.replay(session)) as shown:
+            async for update in shown:
+                way.send(update if isinstance(update, dict) else update.to_wire())
+                if way.crowded:
+                    await way.room()
 
     # -- session/list, close, delete
 
@@ -247,8 +296,20 @@ class Lifecycle:
             await self._definition.store.delete(request.session_id)
         return DeleteSessionResponse()
 
+    async def end(self, session_id: str, *, keep: bool) -> None:
+        """Close a session without a request of the client's, and forget it unless it is to be kept. No effect on a
+        session that is not there. Raises what the store does; then the session is open as before."""
+        self._pending[session_id] += 1
+        try:
+            self._begin_end(session_id)
+            async with self._lock(session_id), self._taken_down(None, session_id, keep=keep):
+                if not keep:
+                    await self._definition.store.delete(session_id)
+        finally:
+            self._is_over(session_id)
+
     @asynccontextmanager
-    async def _taken_down(self, call: Call, session_id: str, *, keep: bool = True) -> AsyncGenerator[None]:
+    async def _taken_down(self, call: Call | None, session_id: str, *, keep: bool = True) -> AsyncGenerator[None]:
         """The session with this id, if it is open, is quiet in the block, and saved if it is to be kept. When the block
         is through it is closed; if anything fails before, it is as open as it was."""
         session = self.sessions.get(session_id)
@@ -261,10 +322,12 @@ class Lifecycle:
             await _save(session)
         # A cancel that came meanwhile takes effect here, for the same reason; also if it is answered already, and no
         # cancel is delivered any more.
-        if call.is_cancelled:
+        if call is not None and call.is_cancelled:
             raise RequestCancelled
         yield
         self.sessions.pop(session_id, None)
+        # What opens it anew is answered by the session that comes after it.
+        session.call = None if call is None or call.method in _OPENING else call
         await session.close()
 
     async def _quiet(self, session: LiveSession) -> None:
@@ -289,19 +352,42 @@ class _Change(Follower):
         self._call = call
         self._over = over
         self.request = request
-        self.opened: LiveSession | None = None
-        """The session that is open when the request has succeeded."""
+        self.opened: list[LiveSession] = []
+        """The sessions that are open when the request has succeeded."""
 
     def answered(self) -> None:
-        """See `Follower`: the client knows the session now, and will prompt next."""
-        if self.opened is not None and self.opened.move(SessionEvent.ANSWERED):
-            self.opened.updates.open()
-            if not is_ready():
-                self._call.connection.background(load_for_prompts)
+        """See `Follower`: the client knows the sessions now, and will prompt next."""
+        for session in self.opened:
+            _let_out(session)
 
     def left(self) -> None:
         """See `Follower`."""
         self._over()
+
+
+def _let_out(session: LiveSession) -> None:
+    """The client knows the session: what it was told of it so far goes out, and a prompt may come."""
+    session.call = None
+    if session.move(SessionEvent.ANSWERED):
+        session.updates.open()
+        if not is_ready():
+            session.client.connection.background(load_for_prompts)
+
+
+def _named(by: Call | Peer, request: Setup) -> dict[str, Any]:
+    """What is named for a session: by its author in code, or by the client in the parameters of its request."""
+    if isinstance(by, Call) and by.method in _OPENING:
+        return by.params
+    assert isinstance(request, PlainSetup)
+    return request.named()
+
+
+def _new_id() -> str:
+    return f"sess_{os.urandom(12).hex()}"
+
+
+def _connection_of(by: Call | Peer) -> Peer:
+    return by.connection if isinstance(by, Call) else by
 
 
 async def close_all(sessions: dict[str, LiveSession]) -> None:
@@ -321,7 +407,7 @@ async def _let_go(session: LiveSession) -> None:
     await session.close()
 
 
-async def replay(session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
+async def _replay(session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
     """Say again all that was said in the turns of a session. `as_terminals`: see `TurnRecord.replay`."""
     for turn in list(session.record.turns):
         speech = way.of(turn)

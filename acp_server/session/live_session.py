@@ -36,8 +36,10 @@ class LiveSession(Session):
     def begin(self, turn: LiveTurn) -> None:
         """The turn is about to run: from here on it is part of the history."""
         record = self.record
-        record.turns.append(turn.record)
         record.updated_at = time()
+        if not self.keeps_history:
+            return
+        record.turns.append(turn.record)
         if self._journal is not None and self.state.saves:
             # It does not wait for that: what is kept of it so far is for the case that the program dies.
             self.client.connection.background(self._journal.begin, record, turn.record)
@@ -78,6 +80,8 @@ class LiveSession(Session):
         """Whether the last save has failed, or is not through."""
         return self._saved < self._saves
 
+    answering = Session._answering
+    """Within the block a request is about the session."""
     saving = Session._saving
     """What is left to be awaited of `save`: None, if the store keeps it without waiting."""
     change = Session._change

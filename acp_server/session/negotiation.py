@@ -8,7 +8,8 @@ and does not know yet that the agent answers 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.errors import AuthRequired
@@ -53,6 +54,50 @@ class ClientProfile:
 PROTOCOL_VERSION: Final = 1
 
 
+class Initialization:
+    """One `initialize`, for a function registered by `Agent.initialize`: what the client announces, and what it is told
+    (ACP, Initialization)."""
+
+    __slots__ = ("_profile", "answer", "call")
+
+    def __init__(self, call: Call, profile: ClientProfile, answer: dict[str, Any]) -> None:
+        self.call: Final = call
+        """The request. `call.params` has all members as they came."""
+        self.answer: Final = answer
+        """The answer in its wire form, in the version that was chosen. Whatever is changed here is told."""
+        self._profile = profile
+
+    @property
+    def version(self) -> int:
+        """The version of the protocol that the connection speaks from now on."""
+        return self.answer["protocolVersion"]
+
+    @property
+    def client_info(self) -> Implementation | None:
+        """The client's name and version, if it told them."""
+        return self._profile.info
+
+    @property
+    def client_capabilities(self) -> ClientCapabilities:
+        """What the client announced, in the form of version 1."""
+        return self._profile.capabilities
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """What the client is told that the agent can do: `AgentCapabilities`, which may be added to."""
+        return self.answer["agentCapabilities" if self.version == PROTOCOL_VERSION else "capabilities"]
+
+    @property
+    def auth_methods(self) -> list[dict[str, Any]]:
+        """The ways to log in that the client is told of; each has `id` and `name`, and `_meta` if you add it."""
+        return self.answer["authMethods"]
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The answer's `_meta`."""
+        return self.answer.setdefault("_meta", {})
+
+
 class Negotiation:
     """What the two sides of one connection know about each other."""
 
@@ -87,7 +132,7 @@ class Negotiation:
     def _learn(self, call: Call, params: dict[str, Any]) -> None:
         self._profile.learn(params)
         self._others = False
-        call.follower = Greeting(self._answer)
+        call.follower = Greeting(self._answer, self._definition, self._profile)
 
     def _answer(self) -> dict[str, Any]:
         """`initialize`. We speak one version, so it is the answer to any other (ACP, Version Negotiation)."""
@@ -129,15 +174,28 @@ class Negotiation:
 class Greeting(Follower):
     """One `initialize`, and what makes its answer in the version that was chosen when it arrived."""
 
-    __slots__ = ("answer",)
+    __slots__ = ("_change", "_profile", "answer")
 
-    def __init__(self, answer: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self, answer: Callable[[], dict[str, Any]], definition: AgentDefinition, profile: ClientProfile
+    ) -> None:
         self.answer = answer
+        self._change: Callable[[Initialization], Awaitable[None]] | None = definition.initialize
+        self._profile = profile
+
+    async def serve(self, call: Call) -> dict[str, Any]:
+        """The answer, as the author has changed it."""
+        answer = self.answer()
+        if self._change is not None:
+            # The capabilities and ways to log in are the definition's, which is that of all connections.
+            answer = deepcopy(answer)
+            await self._change(Initialization(call, self._profile, answer))
+        return answer
 
 
 async def initialize(call: Call) -> dict[str, Any]:
     """`initialize`."""
-    return call.follower.answer()
+    return await call.follower.serve(call)
 
 
 def _is_terminal(method: dict[str, Any]) -> bool:

@@ -87,7 +87,7 @@ class Prompt(Follower):
         if saving is not None:
             await saving
         if turn.state is TurnState.COMPLETED:
-            return turn.answer()
+            return turn.result()
         cause = turn.cause
         if cause is None:
             assert error is not None
@@ -98,7 +98,7 @@ class Prompt(Follower):
                 # Raised for the program's sake. The answer is that of a cancelled request all the same.
                 raise error
         if cause.asked_for:
-            return turn.answer()
+            return turn.result()
         raise RequestCancelled
 
     def _begin(self) -> AbstractContextManager[Any]:
@@ -145,7 +145,7 @@ class Prompt(Follower):
         turn = self.turn
         turn.end()
         # Our own time-out or shutdown is not the user's wish: it is -32800 and not `cancelled`.
-        return NOTHING if turn.state is TurnState.FAILED else turn.answer()
+        return NOTHING if turn.state is TurnState.FAILED else turn.result()
 
     def answered(self) -> None:
         """See `Follower`."""

@@ -39,7 +39,8 @@ class AgentSide:
         self._sessions: dict[str, LiveSession] = {}
 
     @cached_property
-    def _lifecycle(self) -> Lifecycle:
+    def lifecycle(self) -> Lifecycle:
+        """Opens and ends sessions, in the version that the connection speaks."""
         from acp_server.session.lifecycle import Lifecycle
 
         return Lifecycle(self._definition, self._profile, self._sessions)
@@ -103,9 +104,9 @@ class AgentSide:
                 lambda call: self._choosing.set_config_option(call), direct=True
             )
         if definition.authenticate:
-            requests["authenticate"] = Route(lambda call: self._lifecycle.login.authenticate(call), direct=True)
+            requests["authenticate"] = Route(lambda call: self.lifecycle.login.authenticate(call), direct=True)
         if definition.logout is not None:
-            requests["logout"] = Route(lambda call: self._lifecycle.login.logout(call), urgent=True, direct=True)
+            requests["logout"] = Route(lambda call: self.lifecycle.login.logout(call), urgent=True, direct=True)
         requests.update(definition.methods)
         for method, notice in definition.notifications:
             routes.on_notice(method, notice)
@@ -113,10 +114,10 @@ class AgentSide:
 
     def _session_route(self, name: str) -> Route:
         def register(call: Call) -> None:
-            self._lifecycle.register(name, call)
+            self.lifecycle.register(name, call)
 
         def handler(call: Call) -> Awaitable[Any]:
-            method: Callable[[Call], Awaitable[Any]] = getattr(self._lifecycle, name)
+            method: Callable[[Call], Awaitable[Any]] = getattr(self.lifecycle, name)
             return method(call)
 
         known = name not in ("new", "list")
@@ -137,6 +138,7 @@ class AgentSide:
         if self._sessions:
             raise InvalidRequest("The version of a connection does not change")
         methods = Methods(self._definition, self._profile, self._sessions, self.find)
+        self.lifecycle = methods.lifecycle
         routes = methods.routes(Notice(self._cancel, inline=True))
         Negotiation(self._definition, self._profile, self._routes, routes).register(call)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import cached_property
 from time import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
@@ -30,10 +30,12 @@ from acp_server.tasks.grace import grace
 from acp_server.tasks.threads import Threads
 
 if TYPE_CHECKING:
+    from acp_server.peer.answer import Answer
+    from acp_server.peer.call import Call
     from acp_server.peer.peer import Peer
     from acp_server.schema.session import McpServer
     from acp_server.schema.updates import AvailableCommand, SessionUpdate
-    from acp_server.session.definition import AgentDefinition, McpHost, ToolHost
+    from acp_server.session.definition import AgentDefinition, McpHost, Origin, ToolHost
     from acp_server.session.turn import LiveTurn
 
 logger = logging.getLogger("acp_server.session")
@@ -60,6 +62,13 @@ class Session:
     settings: Settings
     """The modes and config options that it offers; a session handler may change what is in them."""
 
+    call: Call | None = None
+    """The request that opens it, changes a setting of it or closes it, while that is answered. It has what the client
+    sent (`call.params`), and what is added to the answer (`answer`). None at any other time."""
+    origin: Origin = "new"
+    """How it came to be open on this connection: `new`, `load`, `resume`, or `fork` for a
+    session that `Agent.open_session` has opened from another."""
+
     _UPDATES: ClassVar[type[Updates]] = Updates
     _CLIENT: ClassVar[type[Client]] = Client
 
@@ -85,6 +94,8 @@ class Session:
         """By the tool's `approval_key`: what the user decided once and for all calls of it in this session."""
         self.tools = definition.tools(self)
         self._mcp_host = definition.mcp_host
+        self.keeps_history = definition.history
+        """Whether its turns are kept, see `Agent`."""
         self.data = None
         self.state = SessionState.OPENING
         """Where it is in its life on this connection."""
@@ -102,6 +113,22 @@ class Session:
         self._changing = anyio.Lock()
         self.choosing: Final = anyio.Lock()
         """Held by the client's choices, which are made one after the other, with what the agent does about them."""
+
+    @property
+    def answer(self) -> Answer:
+        """What is added to the answer to `call`: `session.answer.meta[...]` in a session handler is part of the answer
+        to `session/new`, `load` or `resume`. Raises UsageError while no request is about the session."""
+        if self.call is None:
+            raise UsageError("no request that is about this session is being answered")
+        return self.call.answer
+
+    @contextmanager
+    def _answering(self, call: Call) -> Generator[None]:
+        before, self.call = self.call, call
+        try:
+            yield
+        finally:
+            self.call = before
 
     @property
     def id(self) -> str:

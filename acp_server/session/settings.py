@@ -191,7 +191,7 @@ class Choosing:
         session = self._find(request.session_id)
         if not session.settings.has_mode(request.mode_id):
             raise problem("modeId", "is not one of this session's modes")
-        await self.choose_mode(session, request.mode_id)
+        await self.choose_mode(session, request.mode_id, call)
         return SetSessionModeResponse()
 
     async def set_config_option(self, call: Call) -> Model:
@@ -200,15 +200,15 @@ class Choosing:
 
         request = read(SetSessionConfigOptionRequest, call.params)
         session = self._find(request.session_id)
-        await self.choose_option(session, request.config_id, request.value)
+        await self.choose_option(session, request.config_id, request.value, call)
         return SetSessionConfigOptionResponse(config_options=list(session.settings.offered()))
 
-    async def choose_mode(self, session: LiveSession, mode_id: str) -> None:
+    async def choose_mode(self, session: LiveSession, mode_id: str, call: Call) -> None:
         """Enter a mode that the session has. Raises as `_choose`."""
         tell = self._definition.set_mode and partial(self._definition.set_mode, session)
-        await self._choose(session, mode_id, lambda: session.mode, session.settings.set_mode, tell)
+        await self._choose(session, call, mode_id, lambda: session.mode, session.settings.set_mode, tell)
 
-    async def choose_option(self, session: LiveSession, config_id: str, value: str | bool) -> None:
+    async def choose_option(self, session: LiveSession, config_id: str, value: str | bool, call: Call) -> None:
         """Change an option. Raises InvalidParams if the client was not shown it, or this value of it, and as
         `_choose`."""
         option = next((option for option in session.settings.offered() if option.id == config_id), None)
@@ -219,11 +219,12 @@ class Choosing:
         value = session.settings.taken(config_id, value)
         tell = self._definition.set_config_option and partial(self._definition.set_config_option, session, config_id)
         choose = partial(session.settings.choose, config_id)
-        await self._choose(session, value, lambda: session.config(config_id), choose, tell)
+        await self._choose(session, call, value, lambda: session.config(config_id), choose, tell)
 
     async def _choose(
         self,
         session: LiveSession,
+        call: Call,
         value: T,
         now: Callable[[], T | None],
         choose: Callable[[T], Callable[[], None]],
@@ -239,7 +240,8 @@ class Choosing:
             session.check_not_ending()
             before = now()
             if tell is not None:
-                await tell(value)
+                with session.answering(call):
+                    await tell(value)
             session.record.updated_at = time()
             try:
                 await session.change(lambda: choose(value))

@@ -88,6 +88,11 @@ class PlainSetup(NamedTuple):
     additional_directories: list[str]
     mcp_servers: list[McpServer]
 
+    def named(self) -> dict[str, Any]:
+        """As the parameters of `session/new`."""
+        servers = [server.to_wire() for server in self.mcp_servers]
+        return {"cwd": self.cwd, "additionalDirectories": self.additional_directories, "mcpServers": servers}
+
 
 def plain_setup(params: dict[str, Any]) -> PlainSetup | None:
     """The parameters of `session/new`, if they need no further check of their types; None if they do."""

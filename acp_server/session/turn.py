@@ -18,10 +18,11 @@ from acp_server.peer.outcome import refusal
 from acp_server.session.state import TurnState
 from acp_server.session.updates import PACE, TurnUpdates, too_late
 from acp_server.store.history import Message, messages_with_tools
-from acp_server.store.records import TurnError, TurnRecord, Usage
+from acp_server.store.records import TurnError, TurnRecord, UnkeptTurn, Usage
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
+    from acp_server.peer.answer import Answer
     from acp_server.schema.content import ContentBlock, PromptRequest
     from acp_server.session.client import Client
     from acp_server.session.definition import TurnHost
@@ -54,7 +55,8 @@ class Turn(TurnUpdates):
         self._params: dict[str, Any] = params
         self._request = request
         self.node = host.node
-        self.record = TurnRecord(self._params["prompt"], most=host.connection.limits.turn)
+        kind = TurnRecord if session.keeps_history else UnkeptTurn
+        self.record = kind(self._params["prompt"], most=host.connection.limits.turn)
         """What is kept of it."""
         self._updates = self._speech = session.updates
         self._pause_at = time.monotonic() + PACE
@@ -92,6 +94,17 @@ class Turn(TurnUpdates):
 
             self._request = PromptRequest.from_wire(self._params)
         return self._request.prompt
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of its prompt as they came, with members that the protocol does not have."""
+        return self._params
+
+    @property
+    def answer(self) -> Answer:
+        """What is added to the answer to its prompt, also if it is cancelled: `turn.answer.meta[...]`. On version 2 it
+        is added to the state `idle`, which tells the end of a turn there."""
+        return self._host.answer
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -276,7 +289,7 @@ class LiveTurn(Turn):
         effect once that has happened."""
         self._host.overdue()
 
-    def answer(self) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         """The result of its prompt, if it has ended and did not fail (ACP, Prompt Turn).
 
         The protocol has no place yet for the tokens of a turn; they are in `_meta`, under the names that are discussed.

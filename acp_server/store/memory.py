@@ -65,7 +65,7 @@ class MemoryStore:
             self._records[last].stored = None
             self._remove(last)
 
-    async def load(self, session_id: str) -> SessionRecord | None:
+    async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
         """See `SessionStore`."""
         return self._records.get(session_id)
 

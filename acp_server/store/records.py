@@ -298,6 +298,28 @@ class TurnRecord:
             yield event
 
 
+class UnkeptTurn(TurnRecord):
+    """A turn of an agent that keeps no history: what is said in it is not kept, only how it ended."""
+
+    __slots__ = ()
+
+    def add_text(self, kind: str, fragment: bytes) -> None:
+        """See `TurnRecord`."""
+
+    def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
+        """See `TurnRecord`."""
+
+    def add_result(self, result: ToolResult, tool_call_id: str | None = None) -> None:
+        """See `TurnRecord`."""
+
+    def add_terminal(self, note: dict[str, Any]) -> None:
+        """See `TurnRecord`."""
+
+    def keep(self, key: str, version: int, value: Any) -> None:
+        """See `Turn.keep`."""
+        raise UsageError("nothing can be kept with a turn: the agent was made with history=False")
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class SessionRecord:
     """Everything of a session that outlives its connection."""

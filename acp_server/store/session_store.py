@@ -41,8 +41,8 @@ class SessionStore(Protocol):
         ResourceNotFound. What raises anything else is tried again when the session is closed, at the latest."""
         ...
 
-    async def load(self, session_id: str) -> SessionRecord | None:
-        """The session with this id, or None."""
+    async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
+        """The session with this id, or None. `cwd`: where the client wants to go on with it."""
         ...
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:

@@ -127,7 +127,7 @@ class SqliteStore:
             if not kept.running:
                 self._keep(turn, record.id)
 
-    async def load(self, session_id: str) -> SessionRecord | None:
+    async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
         """See `SessionStore`."""
         if not _can_be_bound(session_id):
             return None

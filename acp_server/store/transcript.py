@@ -60,12 +60,14 @@ class _Event:
 
 
 class _Run:
-    """Chunks of one kind that came one after the other: one message. Its text is JSON without its quotes."""
+    """Chunks of one kind, and of one `messageId` if they have one, that came one after the other: one message. Its text
+    is JSON without its quotes."""
 
-    __slots__ = ("_loose", "_size", "kind", "parts")
+    __slots__ = ("_loose", "_size", "id", "kind", "parts")
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, id: str | None) -> None:
         self.kind = kind
+        self.id = id
         self.parts: list[bytes] = []
         # How many of the last parts are not joined, and their size.
         self._loose = 0
@@ -81,7 +83,9 @@ class _Run:
             self._loose = self._size = 0
 
     def write(self, pieces: list[bytes]) -> None:
-        pieces.append(b'{"sessionUpdate":%b,"content":{"type":"text","text":"' % codec.encode_fragment(self.kind))
+        id = b"" if self.id is None else b'"messageId":%b,' % codec.encode_fragment(self.id)
+        kind = codec.encode_fragment(self.kind)
+        pieces.append(b'{"sessionUpdate":%b,%b"content":{"type":"text","text":"' % (kind, id))
         pieces += self.parts
         pieces.append(b'"}},')
 
@@ -116,11 +120,11 @@ class Transcript:
         self._calls: dict[str, _Event] = {}
         self._latest: dict[str, _Event] = {}
 
-    def text(self, kind: str, fragment: bytes) -> None:
-        """Keep a piece of text, as JSON."""
+    def text(self, kind: str, fragment: bytes, id: str | None = None) -> None:
+        """Keep a piece of text, as JSON, of the message with this id, if that has one."""
         run = self._run
-        if run is None or run.kind != kind:
-            run = _Run(kind)
+        if run is None or run.kind != kind or run.id != id:
+            run = _Run(kind, id)
             self._append(run, 0)
         # Without its quotes.
         run.add(fragment[1:-1])
@@ -134,9 +138,11 @@ class Transcript:
         kind = update.get("sessionUpdate", "")
         if kind in _STATE:
             return
-        if kind in _CHUNKS and len(update) == 2 and is_text(update.get("content")):
-            self.text(kind, codec.encode_fragment(update["content"]["text"]))
-            return
+        if kind in _CHUNKS and is_text(update.get("content")):
+            id = update.get("messageId")
+            if len(update) == 2 or (len(update) == 3 and type(id) is str):
+                self.text(kind, codec.encode_fragment(update["content"]["text"]), id)
+                return
         if kind in ("tool_call", "tool_call_update"):
             self._add_call(kind, update)
             return

@@ -266,3 +266,17 @@ async def test_notifications_reach_every_handler_in_order_and_none_is_answered(
     assert caplog.text.count("parameters that do not fit") == 6
     assert caplog.text.count("Traceback") == 1
     assert "ValueError: of the handler" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [("session/close", {}), ("session/load", {}), ("auth/login", {}), ("session/new", None), ("_own", None)],
+)
+async def test_none_answers_an_empty_object_where_the_result_may_be_empty(method: str, answer: Any) -> None:
+    agent = Agent("silent")
+
+    @agent.method(method, replace=not method.startswith("_"))
+    async def silent(call: Call) -> None: ...
+
+    message = await outcome_of(agent, {}, method)
+    assert message == answer

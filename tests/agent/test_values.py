@@ -83,7 +83,7 @@ def test_two_modes_or_two_options_with_one_id_are_refused_also_one_after_the_oth
         agent.modes(ask)
 
 
-@pytest.mark.parametrize("name", sorted(METHODS.keys() | METHODS_V2.keys()))
+@pytest.mark.parametrize("name", sorted((METHODS.keys() | METHODS_V2.keys()) - {"initialize"}))
 def test_a_method_of_the_protocol_is_not_replaced_by_accident(name: str) -> None:
     agent = Agent("a")
     with pytest.raises(UsageError, match=r"is a method of the protocol: .+ begins with _, or say replace=True"):
@@ -91,6 +91,12 @@ def test_a_method_of_the_protocol_is_not_replaced_by_accident(name: str) -> None
     with pytest.raises(UsageError, match="is a method of the protocol"):
         agent.mount({name: lambda: None})  # pyright: ignore[reportArgumentType]
     agent.method(name, replace=True)
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_initialize_is_changed_and_not_replaced(replace: bool) -> None:
+    with pytest.raises(UsageError, match=r"initialize cannot be replaced: @agent\.initialize changes"):
+        Agent("a").method("initialize", replace=replace)
 
 
 @pytest.mark.parametrize("decorator", ["method", "notification"])

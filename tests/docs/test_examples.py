@@ -188,6 +188,19 @@ async def test_agents_settings() -> None:
         assert refused == {"code": -32602, "message": "Not in the root folder"}
 
 
+ZED = {"name": "zed", "version": "1"}
+
+
+async def test_answers() -> None:
+    async with editing(run("agents.md", "answers")["agent"], initialize=False) as editor:
+        told = await editor.client.result("initialize", {"protocolVersion": 1, "clientInfo": ZED})
+        assert told["agentCapabilities"]["_meta"]["example.org/fork"] == {}
+        new = await editor.client.result("session/new", {"cwd": "/project", "mcpServers": []})
+        assert new["_meta"] == {"workspace_trust": {"status": "trusted"}}
+        answer = await editor.ask(new["sessionId"], messageId="m")
+        assert answer == {**END_TURN, "_meta": {"example.org/asked": "m"}}
+
+
 async def test_agents_login() -> None:
     async with editing(run("agents.md", "login")["agent"]) as editor:
         new = {"cwd": "/project", "mcpServers": []}

@@ -36,12 +36,14 @@ def test_help_on_a_method_needs_no_other_method_before_it() -> None:
 
 OFFERED: dict[type, set[str]] = {
     Turn: {
-        *("add_usage", "call", "cancel_tool", "cause", "client", "compaction", "context", "created_at", "ended_at"),
-        *("id", "is_cancelled", "keep", "last_error", "meta", "meta_data", "notice", "plan", "prompt", "put"),
+        *("add_usage", "answer", "call", "cancel_tool", "cause", "client", "compaction", "context", "created_at"),
+        *("ended_at",),
+        *("id", "is_cancelled", "keep", "last_error", "meta", "meta_data", "notice", "params", "plan", "prompt", "put"),
         *("run_tool", "say", "show", "stop_reason", "text", "think", "tool_results", "update", "usage"),
     },
     Session: {
-        *("cancel", "closed", "config", "cwd", "enter", "id", "mcp", "mode", "on_close", "roots"),
+        *("answer", "call", "cancel", "closed", "config", "cwd", "enter", "id", "mcp", "mode", "on_close"),
+        *("origin", "roots"),
         *("save", "set_commands", "set_config", "set_mode", "set_title", "update"),
     },
     RemoteAgent: {

@@ -95,3 +95,17 @@ async def test_sessions_tools() -> None:
     assert told["openai"][2] == {"role": "tool", "tool_call_id": "call_1", "content": "a: found"}
     # What the tool found and the next message come from one side.
     assert [message["role"] for message in told["anthropic"]] == ["user", "assistant", "user"]
+
+
+async def test_sessions_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with editing(run("sessions.md", "log")["agent"]) as editor:
+        assert [await editor.open(), await editor.open()] == ["talk-1", "talk-2"]
+        assert await editor.ask("talk-2", "hello") == END_TURN
+    async with editing(run("sessions.md", "log")["agent"]) as editor:
+        listed = (await editor.client.result("session/list"))["sessions"]
+        assert [session["sessionId"] for session in listed] == ["talk-1", "talk-2"]
+        await editor.client.result("session/load", setup("talk-2"))
+        assert editor.said("talk-2", "user_message_chunk") == ["hello"]
+        assert editor.said("talk-2") == ["HELLO"]
+        assert await editor.ask("talk-2", "again") == END_TURN

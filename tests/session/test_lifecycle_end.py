@@ -35,6 +35,17 @@ async def test_sessions_are_listed_with_the_one_used_last_first_and_page_by_page
         assert (await editor.client.result("session/list", {"cwd": "/nowhere"})) == {"sessions": []}
 
 
+async def test_a_title_that_is_taken_away_is_cleared_for_the_client() -> None:
+    agent, sessions = talker()
+    async with editing(agent) as editor:
+        await editor.open()
+        await sessions[0].set_title("a")
+        await sessions[0].set_title(None)
+        page = await editor.client.result("session/list", {})
+        assert "title" not in page["sessions"][0]
+        assert [update["title"] for update in editor.client.updates() if "title" in update] == ["a", None]
+
+
 @pytest.mark.parametrize("cursor", ["", "x", "!!!!", "ä", "YQ==", "YQpi", "bmFuCng=", 7, {}])
 async def test_a_cursor_that_we_never_gave_is_refused(cursor: Any) -> None:
     agent, _ = talker()
@@ -181,9 +192,9 @@ async def test_a_closed_session_is_forgotten_by_its_connection() -> None:
             await editor.client.ask("session/close", {"sessionId": session})
         await editor.client.ask("session/delete", {"sessionId": "one that never was"})
         (side,) = agent._sides.values()
-        assert not side._lifecycle.sessions
-        assert not side._lifecycle._locks
-        assert not side._lifecycle._pending
+        assert not side.lifecycle.sessions
+        assert not side.lifecycle._locks
+        assert not side.lifecycle._pending
         assert not any(session.turns for session in sessions)
     assert not agent._sides
 

@@ -85,7 +85,7 @@ async def test_a_prompt_that_is_cancelled_while_it_waits_behind_one_leaves_nothi
             await editor.withdraw(waiting)
             assert await editor.answer(waiting) == CANCELLED
             (side,) = stubborn.agent._sides.values()
-            assert not side._lifecycle.sessions[session]._awaited
+            assert not side.lifecycle.sessions[session]._awaited
         finally:
             stubborn.go_on.set()
 

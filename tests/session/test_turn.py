@@ -26,10 +26,12 @@ async def test_everything_that_can_be_yielded_is_shown_in_order() -> None:
         yield schema.ImageContent(data="aGk=", mime_type="image/png")
         yield schema.TextContent(text="marked", annotations=schema.Annotations(priority=1))
         yield schema.TextContent.from_wire({"type": "text", "text": "more", "_mine": 1})
+        yield schema.UnknownContentBlock.from_wire({"type": "later", "mood": 1})
         yield schema.AgentThoughtChunk(content=schema.TextContent(text="hm"))
         await turn.think("thought")
         await turn.plan([schema.PlanEntry(content="do it", priority="high", status="pending")])
         await turn.update(schema.ToolCall(tool_call_id="c1", title="look"))
+        await turn.update(schema.UnknownSessionUpdate.from_wire({"sessionUpdate": "later", "mood": 1}))
         await turn.say("ein 😀 und \u2028 und \ud800")
 
     async with editing(agent) as editor:
@@ -40,11 +42,16 @@ async def test_everything_that_can_be_yielded_is_shown_in_order() -> None:
             ("agent_message_chunk", {"type": "image", "data": "aGk=", "mimeType": "image/png"}),
             ("agent_message_chunk", {"type": "text", "text": "marked", "annotations": {"priority": 1.0}}),
             ("agent_message_chunk", {"type": "text", "text": "more", "_mine": 1}),
+            ("agent_message_chunk", {"type": "later", "mood": 1}),
             ("agent_thought_chunk", {"type": "text", "text": "hm"}),
             ("agent_thought_chunk", {"type": "text", "text": "thought"}),
             ("agent_message_chunk", {"type": "text", "text": "ein 😀 und \u2028 und \ud800"}),
         ]
-        assert [u["sessionUpdate"] for u in editor.client.updates() if "content" not in u] == ["plan", "tool_call"]
+        assert [u["sessionUpdate"] for u in editor.client.updates() if "content" not in u] == [
+            "plan",
+            "tool_call",
+            "later",
+        ]
 
 
 @pytest.mark.parametrize("result", [None, "said", schema.TextContent(text="said")])

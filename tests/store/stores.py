@@ -24,7 +24,7 @@ class TestStore(MemoryStore):
         await self._step("save")
         super().save(deepcopy(record))
 
-    async def load(self, session_id: str) -> SessionRecord | None:
+    async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
         await self._step("load")
         return deepcopy(await super().load(session_id))
 

@@ -77,7 +77,7 @@ class Negotiation:
         self._profile.learn(_known(call.params))
         call.connection.endpoint.strict = True
         self._live.become(self._waiting)
-        call.follower = _Greeting(self._answer, lambda: self._live.become(self._fresh))
+        call.follower = _Greeting(self._answer, self._definition, self._profile, lambda: self._live.become(self._fresh))
 
     def _answer(self) -> dict[str, Any]:
         definition = self._definition
@@ -107,17 +107,24 @@ class Negotiation:
 class _Greeting(Greeting):
     """When its answer is on its way, the connection is `ready`. It is not if that is an error, for a cancel."""
 
-    __slots__ = ("_is_good", "_make", "_ready")
+    __slots__ = ("_is_good", "_ready")
 
-    def __init__(self, make: Callable[[], dict[str, Any]], ready: Callable[[], None]) -> None:
-        super().__init__(self._made)
-        self._make = make
+    def __init__(
+        self,
+        make: Callable[[], dict[str, Any]],
+        definition: AgentDefinition,
+        profile: ClientProfile,
+        ready: Callable[[], None],
+    ) -> None:
+        super().__init__(make, definition, profile)
         self._ready = ready
         self._is_good = False
 
-    def _made(self) -> dict[str, Any]:
+    async def serve(self, call: Call) -> dict[str, Any]:
+        """See `acp_server.session.negotiation.Greeting`."""
+        answer = await super().serve(call)
         self._is_good = True
-        return self._make()
+        return answer
 
     def answered(self) -> None:
         """See `Follower`."""

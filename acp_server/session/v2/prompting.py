@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import anyio
 
 from acp_server.errors import EncodeError, InvalidRequest, RequestCancelled, SessionClosed
+from acp_server.peer.answer import Answer
 from acp_server.peer.call import Call, Follower
 from acp_server.peer.outcome import outcome
 from acp_server.schema.reading import problem, read
@@ -174,10 +175,11 @@ class Foreground(Job):
     Before `begin`, it is held: what cancels the work cancels the request.
     """
 
-    __slots__ = ("_call", "_has_begun", "_is_told", "_session", "connection", "prompt")
+    __slots__ = ("_call", "_has_begun", "_is_told", "_session", "answer", "connection", "prompt")
 
     def __init__(self, handler: PromptHandler, call: Call, session: Session, request: PromptRequest | None) -> None:
         self.connection: Final = call.connection
+        self.answer: Final = Answer(call.method)
         node = session.node.child("foreground work")
         super().__init__(node, self.connection.work, self.connection.watchdog)
         self._call = call
@@ -237,7 +239,7 @@ class Foreground(Job):
         refusal = None
         if value is NOTHING:
             value, refusal = outcome(self._call.method, self.node.cause, self.prompt.partial, error)
-        how = value if refusal is None else {"stopReason": "error", "error": refusal.to_wire()}
+        how = self.answer.added_to(value if refusal is None else {"stopReason": "error", "error": refusal.to_wire()})
         with suppress(SessionClosed):
             self._session.updates.state("idle", **how)
         self.prompt.answered()

@@ -33,13 +33,13 @@ class Methods:
     ) -> None:
         self._definition = definition
         self._find = find
-        self._lifecycle = Lifecycle(definition, profile, sessions)
+        self.lifecycle = Lifecycle(definition, profile, sessions)
         self._choosing = Choosing(definition, find)
         self._prompting = Prompting(definition, sessions)
 
     def routes(self, cancel: Notice) -> Routes:
         """All but `initialize`; `cancel` is `session/cancel`. A method that the agent has nothing for is not there."""
-        definition, lifecycle = self._definition, self._lifecycle
+        definition, lifecycle = self._definition, self.lifecycle
         routes = Routes()
         requests = routes.requests
         if definition.prompt is not None:
@@ -82,9 +82,9 @@ class Methods:
         if settings.mode is not None and request.config_id == forms.mode_id(settings):
             if not isinstance(request.value, str) or not settings.has_mode(request.value):
                 raise problem("value", "is not one of this session's modes")
-            await self._choosing.choose_mode(session, request.value)
+            await self._choosing.choose_mode(session, request.value, call)
         else:
-            await self._choosing.choose_option(session, request.config_id, request.value)
+            await self._choosing.choose_option(session, request.config_id, request.value, call)
         return {"configOptions": forms.offered(settings)}
 
     def _cancel_tool_call(self, call: Call) -> None:

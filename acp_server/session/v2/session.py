@@ -171,10 +171,10 @@ class Lifecycle(lifecycle_v1.Lifecycle):
     async def resume(self, call: Call) -> dict[str, Any]:
         """`session/resume`: all that was said is said again before the answer, if that is asked for; and in any case
         what the session does, which is nothing."""
-        async with self._reopened(call, call.follower.request) as session:
+        async with self._reopened(call, call.follower.request, "resume") as session:
             way = cast("Session", session).updates.replay()
             if call.params.get("replayFrom") is not None:
-                await lifecycle_v1.replay(session, way, as_terminals=True)
+                await self.replay(session, way, as_terminals=True)
             way.state("idle")
         return _offered(session)
 

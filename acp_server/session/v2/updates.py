@@ -173,7 +173,7 @@ class Updates(v1.Updates):
 
     def state(self, state: Literal["running", "requires_action", "idle"], **more: Any) -> None:
         """What the session does at present. `more`: of an idle one, why it ended."""
-        update: dict[str, Any] = {"sessionUpdate": "state_update", "state": state, **more}
+        update: dict[str, Any] = {**more, "sessionUpdate": "state_update", "state": state}
         try:
             json = codec.encode(update)
         except EncodeError:

@@ -1,0 +1,88 @@
+"""Members that an author adds to the answer to a request, beside those that the protocol has (ACP, Extensibility).
+
+It sends nothing: the answer is made and queued by `acp_server.peer.inbound`, with what is here added to it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, MutableMapping
+from typing import Any, Final, cast
+
+from acp_server.errors import EncodeError, UsageError
+from acp_server.wire import codec
+
+logger = logging.getLogger("acp_server.peer")
+
+META: Final = "_meta"
+
+
+class Answer(MutableMapping[str, Any]):
+    """What is added to the answer to one request if that is a result, also to the result of a cancelled request.
+
+    `answer.meta[...]` is the stable place for extensions; `answer["usage"]` adds a member of a draft. A member of the
+    protocol itself, such as `stopReason`, is refused with UsageError: the runtime sets these. Raises EncodeError for
+    a value that JSON cannot express.
+    """
+
+    __slots__ = ("_members", "_method")
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+        self._members: dict[str, Any] = {}
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The answer's `_meta`, by key. What the runtime puts there itself stands."""
+        return self._members.setdefault(META, {})
+
+    def __getitem__(self, name: str) -> Any:
+        return self._members[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name == META and not isinstance(value, dict):
+            raise UsageError("_meta is an object: use answer.meta[...]")
+        if name in self._own():
+            raise UsageError(f"{name!r} of the answer to {self._method} is set by the runtime")
+        codec.encode(value)
+        self._members[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._members[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __repr__(self) -> str:
+        return f"Answer({self._method!r}, {self._members!r})"
+
+    def _own(self) -> set[str]:
+        from acp_server.schema import METHODS
+        from acp_server.schema.base import to_wire_name
+
+        method = METHODS.get(self._method)
+        kinds = () if method is None else getattr(method.result_type, "__args__", (method.result_type,))
+        return {to_wire_name(name) for kind in kinds for name in getattr(kind, "model_fields", ())} - {META}
+
+    def added_to(self, result: Any) -> Any:
+        """A result with these members. Those that it has itself stand; `_meta` is joined, key by key."""
+        if not self._members:
+            return result
+        own: Any = result.to_wire() if hasattr(result, "to_wire") else {} if result is None else result
+        if not isinstance(own, dict):
+            logger.warning("nothing is added to the answer to %s, which is not an object", self._method)
+            return result
+        try:
+            codec.encode(self._members)
+        except EncodeError as problem:
+            # It was changed behind our back. The result itself can be written.
+            logger.error("what is added to the answer to %s cannot be written as JSON: %s", self._method, problem)
+            return result
+        own = cast("dict[str, Any]", own)
+        whole = {**self._members, **own}
+        if META in self._members and isinstance(own.get(META), dict):
+            whole[META] = {**self._members[META], **own[META]}
+        return whole

@@ -1,0 +1,235 @@
+"""Sessions of an agent with a log of its own: its ids, its replay, opened and closed from code, without a history."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_server import Agent, Call, MemoryStore, Session, SqliteStore, Turn, UsageError
+from acp_server.schema import AgentMessageChunk, TextContent
+from tests.session import editor as v1
+from tests.session.editor import END_TURN, Editor
+from tests.session.v2 import editor as v2
+
+Editing = Callable[[Agent], AbstractAsyncContextManager[Editor]]
+BOTH = pytest.mark.parametrize("editing", [v1.editing, v2.editing], ids=["v1", "v2"])
+
+
+def talker(**options: Any) -> Agent:
+    agent = Agent("own", **options)
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> AsyncGenerator[str]:
+        yield f"{turn.text}!"
+
+    return agent
+
+
+def forking(agent: Agent) -> None:
+    @agent.method("_session/fork")
+    async def fork(call: Call, sessionId: str) -> dict[str, Any]:  # noqa: N803 - as the wire has it
+        source = agent.find_session(call.connection, sessionId)
+        forked = await agent.open_session(call, source.cwd, fork_of=source)
+        await forked.set_title("forked")
+        return {"sessionId": forked.id}
+
+
+@BOTH
+@pytest.mark.anyio
+async def test_a_new_session_has_the_id_that_the_agent_gives_it(editing: Editing) -> None:
+    agent = talker()
+
+    @agent.session_id
+    def named(call: Call) -> str | None:
+        return call.meta.get("id")
+
+    async with editing(agent) as editor:
+        assert await editor.open(_meta={"id": "acp-7"}) == "acp-7"
+        assert (await editor.open()).startswith("sess_")
+        refusal = await editor.refusal("session/new", {"cwd": "/project", "mcpServers": [], "_meta": {"id": "acp-7"}})
+        assert refusal["code"] == -32603
+        await editor.client.result("session/close", {"sessionId": "acp-7"})
+        # It is in the store.
+        refusal = await editor.refusal("session/new", {"cwd": "/project", "mcpServers": [], "_meta": {"id": "acp-7"}})
+        assert refusal["code"] == -32603
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("id", ["", 7, "x" * 1001])
+async def test_what_cannot_be_an_id_is_refused(id: Any) -> None:
+    agent = talker()
+
+    @agent.session_id
+    def named(call: Call) -> Any:
+        return id
+
+    async with v1.editing(agent) as editor:
+        refusal = await editor.refusal("session/new", {"cwd": "/project", "mcpServers": []})
+        assert refusal == {"code": -32603, "message": "Internal error"}
+
+
+@pytest.mark.anyio
+async def test_two_sessions_at_once_do_not_get_one_id() -> None:
+    agent = talker()
+
+    @agent.session_id
+    def named(call: Call) -> str:
+        return "one"
+
+    async with v1.editing(agent) as editor:
+        asked = [editor.client.new_request("session/new", {"cwd": "/p", "mcpServers": []}) for _ in range(3)]
+        await editor.client.send(*asked)
+        answers = [await editor.answer(each["id"]) for each in asked]
+        assert sorted(answer.get("code", 0) for answer in answers) == [-32603, -32603, 0]
+
+
+@BOTH
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "file"])
+@pytest.mark.anyio
+async def test_a_method_opens_a_session_that_begins_with_the_turns_of_another(
+    editing: Editing, stored: bool, tmp_path: Path
+) -> None:
+    store = SqliteStore(tmp_path / "sessions") if stored else MemoryStore()
+    agent = talker(store=store)
+    forking(agent)
+    origins: list[str] = []
+
+    @agent.session
+    def opened(session: Session) -> None:
+        origins.append(session.origin)
+
+    async with editing(agent) as editor:
+        source = await editor.open()
+        assert await editor.ask(source, "one") == END_TURN
+        forked = (await editor.client.result("_session/fork", {"sessionId": source}))["sessionId"]
+        # The client hears of the session behind the answer that tells it of the session.
+        titles = [m for m in editor.client.received if "session_info_update" in str(m) and forked in str(m)]
+        answer = next(m for m in editor.client.received if m.get("result", {}).get("sessionId") == forked)
+        assert editor.client.received.index(answer) < editor.client.received.index(titles[0])
+        assert await editor.ask(forked, "two") == END_TURN
+        turns = [turn.prompt[0]["text"] for turn in agent.find_session(editor.connection, forked).record.turns]
+        assert turns == ["one", "two"]
+        assert len(agent.find_session(editor.connection, source).record.turns) == 1
+        assert origins == ["new", "fork"]
+    record = await store.load(forked)
+    assert record is not None
+    assert [turn.prompt[0]["text"] for turn in record.turns] == ["one", "two"]
+    original = await store.load(source)
+    assert original is not None
+    assert [turn.prompt[0]["text"] for turn in original.turns] == ["one"]
+    if isinstance(store, SqliteStore):
+        store.close()
+
+
+@BOTH
+@pytest.mark.anyio
+async def test_a_turn_opens_a_session_that_the_client_hears_of_at_once(editing: Editing) -> None:
+    agent = Agent("parent")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> AsyncGenerator[str]:
+        if turn.text == "delegate":
+            child = await agent.open_session(turn, turn.session.cwd)
+            await child.update(AgentMessageChunk(content=TextContent(text="from the child")))
+            yield child.id
+            await agent.close_session(child)
+            assert child.closed
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        assert await editor.ask(session, "delegate") == END_TURN
+        (told,) = [m["params"] for m in editor.client.received if "from the child" in str(m)]
+        assert told["sessionId"] != session
+        refusal = await editor.refusal(
+            "session/prompt", {"sessionId": told["sessionId"], "prompt": [{"type": "text", "text": "x"}]}
+        )
+        assert refusal["code"] == -32002
+
+
+@BOTH
+@pytest.mark.anyio
+async def test_a_session_closed_from_code_is_cancelled_closed_and_perhaps_forgotten(editing: Editing) -> None:
+    agent = talker()
+
+    @agent.method("_close")
+    async def close(call: Call, id: str, delete: bool) -> None:
+        await agent.close_session(agent.find_session(call.connection, id), delete=delete)
+
+    async with editing(agent) as editor:
+        kept, gone = await editor.open(), await editor.open()
+        await editor.client.result("_close", {"id": kept, "delete": False})
+        await editor.client.result("_close", {"id": gone, "delete": True})
+        assert (await editor.refusal("_close", {"id": kept, "delete": False}))["code"] == -32002
+        assert await agent.store.load(kept) is not None
+        assert await agent.store.load(gone) is None
+
+
+@BOTH
+@pytest.mark.anyio
+async def test_a_loaded_session_is_shown_by_the_agent_s_own_log(editing: Editing) -> None:
+    agent = talker(history=False)
+    log: dict[str, list[str]] = {}
+
+    @agent.replay
+    async def replay(session: Session) -> AsyncGenerator[Any]:
+        for line in log[session.id]:
+            yield {"sessionUpdate": "user_message_chunk", "messageId": line, "content": {"type": "text", "text": line}}
+            yield AgentMessageChunk(content=TextContent(text=line.upper()))
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        assert await editor.ask(session, "a") == END_TURN
+        assert agent.find_session(editor.connection, session).record.turns == []
+        log[session] = ["a", "b"]
+        before = len(editor.client.received)
+        known = {"sessionId": session, "cwd": "/project", "mcpServers": []}
+        if editing is v1.editing:
+            await editor.client.result("session/load", known)
+        else:
+            await editor.client.result("session/resume", {**known, "replayFrom": {"type": "start"}})
+        *shown, answer = editor.client.received[before:]
+        assert "result" in answer
+        texts = [str(m) for m in shown if "message" in str(m["params"]["update"].get("sessionUpdate"))]
+        assert ["'a'" in texts[0], "'A'" in texts[1], "'b'" in texts[2], "'B'" in texts[3]] == [True] * 4
+
+
+def test_a_replay_handler_has_to_yield() -> None:
+    async def not_a_generator(session: Session) -> None: ...
+
+    with pytest.raises(UsageError, match="a replay handler must be `async def` and yield"):
+        Agent("a").replay(not_a_generator)
+
+
+@pytest.mark.anyio
+async def test_without_history_nothing_is_kept_and_keeping_is_refused() -> None:
+    agent = Agent("a", history=False)
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> AsyncGenerator[str]:
+        yield "x" * 1000
+        assert turn.record.size == 0
+        assert [message.text for message in turn.context()] == [turn.text]
+        with pytest.raises(UsageError, match="history=False"):
+            turn.keep("mine", {})
+
+    async with v1.editing(agent) as editor:
+        session = await editor.open()
+        assert await editor.ask(session, "a") == END_TURN
+        assert await editor.ask(session, "b") == END_TURN
+
+
+@pytest.mark.anyio
+async def test_a_store_is_told_where_the_client_wants_to_go_on() -> None:
+    asked: list[Any] = []
+
+    class Store(MemoryStore):
+        async def load(self, session_id: str, *, cwd: str | None = None) -> Any:
+            asked.append(cwd)
+            return await super().load(session_id, cwd=cwd)
+
+    async with v1.editing(talker(store=Store())) as editor:
+        session = await editor.open()
+        await editor.client.result("session/load", {"sessionId": session, "cwd": "/other", "mcpServers": []})
+    assert asked == ["/other"]
