@@ -23,7 +23,7 @@ import anyio.to_thread
 
 from acp_server.errors import InternalError, InvalidParams, ResourceNotFound, UsageError
 from acp_server.peer.call import NAME
-from acp_server.processes.command import Command, CommandOutput, open_command
+from acp_server.processes.command import ENDING, Command, CommandOutput, open_command
 from acp_server.schema import (
     CreateTerminalRequest,
     CreateTerminalResponse,
@@ -42,6 +42,8 @@ from acp_server.schema import (
     WriteTextFileResponse,
 )
 from acp_server.schema.reading import absolute, problem
+from acp_server.tasks.grace import grace
+from acp_server.tasks.spawn import Spawner
 
 logger = logging.getLogger("acp_server.client")
 
@@ -243,12 +245,17 @@ class LocalTerminals:
         return ReleaseTerminalResponse()
 
     async def aclose(self) -> None:
-        """Release every terminal. Idempotent."""
-        terminals = list(self._terminals.values())
+        """Release every terminal. A cancel does not interrupt it, not even a native one. Idempotent."""
+        tasks = Spawner(_crashed)
+        for terminal in self._terminals.values():
+            tasks.spawn(terminal.end)
         self._terminals.clear()
-        async with anyio.create_task_group() as group:
-            for terminal in terminals:
-                group.start_soon(terminal.end)
+        try:
+            await tasks.wait_idle()
+        finally:
+            # Each has its own time to end.
+            with grace(ENDING):
+                await tasks.wait_idle()
 
     async def _make_place(self) -> None:
         while len(self._terminals) + self._starting >= self._commands:
@@ -279,6 +286,11 @@ class LocalTerminals:
         if request.args or is_program or self._shell is None:
             return [request.command, *request.args]
         return [self._shell, "-c", request.command]
+
+
+def _crashed(error: BaseException) -> None:
+    if not isinstance(error, anyio.get_cancelled_exc_class()):
+        logger.error("a command could not be ended", exc_info=error)
 
 
 class _Terminal(Command):

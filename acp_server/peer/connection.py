@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from acp_server.peer.outcome import report, report_cancelled
 from acp_server.peer.peer import Peer
 from acp_server.peer.reader import Handlers, Reader
 from acp_server.peer.stream import Stream
-from acp_server.tasks.cause import Cause, failures_in, program_end
+from acp_server.tasks.cause import Cause, failures_in, is_cancellation, program_end
 from acp_server.tasks.grace import grace
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Outgoing
@@ -60,6 +61,7 @@ class Connection(Peer):
             self.limits.flush,
         )
         self._reading = anyio.CancelScope()
+        self._idling = anyio.CancelScope()
         self._all_read = anyio.Event()
         """Set when nothing more is read."""
         self._ending = anyio.Event()
@@ -67,6 +69,8 @@ class Connection(Peer):
         self._closing: Cause | None = None
         self._patience = 0.0
         self._begun = False
+        self._are_closers_called = False
+        """Whether they are being called now."""
 
     # -- its life
 
@@ -190,7 +194,8 @@ class Connection(Peer):
 
     async def _stop_reading(self) -> None:
         try:
-            with anyio.CancelScope(deadline=self._patience):
+            with self._idling:
+                self._idling.deadline = self._patience
                 await self._idle()
         finally:
             self._reading.cancel()
@@ -201,10 +206,9 @@ class Connection(Peer):
         try:
             with grace(2 * (limits.grace + limits.flush) + 1):
                 if not self._all_read.is_set():
-                    async with anyio.create_task_group() as tasks:
-                        tasks.start_soon(self._stop_reading)
-                        await self._all_read.wait()
-                        tasks.cancel_scope.cancel()
+                    self._house.spawn(self._stop_reading)
+                    await self._all_read.wait()
+                    self._idling.cancel()
                 if self._closing is not Cause.CLOSED:
                     # The peer is still there: what is cancelled withdraws what it has asked for.
                     await self._last_rounds(lambda: not self.endpoint.ledger.outgoing)
@@ -217,8 +221,7 @@ class Connection(Peer):
                 await self._last_rounds(lambda: not self.work.running)
                 await self.watchdog.finish()
                 self._pending.close()
-                if self._closers:
-                    self.background(self._call_closers)
+                self._begin_closers()
                 with anyio.move_on_after(limits.grace):
                     await self._cleaning.wait_idle()
                 self._cleanups.cancel(Cause.SHUTDOWN)
@@ -230,23 +233,45 @@ class Connection(Peer):
         finally:
             # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
             self._reading.cancel()
+            self._idling.cancel()
             self._pending.lose()
             self.tree.finish_cancels()
             self.watchdog.finish_now()
-            self._cleanups.cancel(Cause.SHUTDOWN)
-            self._cleanups.finish_cancels()
-            self._notifications.node.stop_cancelling()
-            self._cleanups.stop_cancelling()
-            self.writer.abort()
-            self.leaked = self.work.running + self._cleaning.running + self.lasting.running
-            if self.leaked:
-                logger.error("%d tasks ignored their cancellation and were left behind", self.leaked)
+            try:
+                await self._late_closers()
+            finally:
+                self._let_go()
             try:
                 with grace(limits.flush):
                     await self._stream.aclose()
                     await self._house.wait_idle()
             finally:
                 self._closed.set()
+
+    async def _late_closers(self) -> None:
+        """The task was cancelled natively. So was every other, as when `asyncio.run` ends, where the closers are not
+        through: what is to end with the connection ends. That cancel reaches no task that is started here."""
+        self._pending.close()
+        self._begin_closers()
+        if self._are_closers_called:
+            with grace(self.limits.grace):
+                await self._cleaning.wait_idle()
+
+    def _begin_closers(self) -> None:
+        if self._closers and not self._are_closers_called and self._cleanups.cause is None:
+            self._are_closers_called = True
+            self.background(self._call_closers)
+
+    def _let_go(self) -> None:
+        """Leave what has not ended to itself."""
+        self._cleanups.cancel(Cause.SHUTDOWN)
+        self._cleanups.finish_cancels()
+        self._notifications.node.stop_cancelling()
+        self._cleanups.stop_cancelling()
+        self.writer.abort()
+        self.leaked = self.work.running + self._cleaning.running + self.lasting.running
+        if self.leaked:
+            logger.error("%d tasks ignored their cancellation and were left behind", self.leaked)
 
     async def _last_rounds(self, is_over: Callable[[], bool]) -> None:
         self.tree.finish_cancels()
@@ -256,18 +281,22 @@ class Connection(Peer):
             await anyio.lowlevel.checkpoint()
 
     async def _call_closers(self) -> None:
-        # Let tasks that were woken by an answer run before the close callbacks.
-        await anyio.lowlevel.checkpoint()
+        # Let tasks that were woken by an answer run before the close callbacks. A cancel here skips none of those.
+        with suppress(anyio.get_cancelled_exc_class()):
+            await anyio.lowlevel.checkpoint()
         while self._closers:
             try:
                 await self._closers.pop(0)()
             except BaseException as error:
                 what, cause = "a callback for the end of the connection", self._cleanups.cause
-                if cause is None or program_end(error) is not None:
+                if cause is None and is_cancellation(error):
+                    logger.warning("%s was cancelled from outside", what)
+                elif cause is None or program_end(error) is not None:
                     self._failed(what, error)
                 else:
                     # The time is up: those that are left do what they can do without waiting.
                     report_cancelled(logger, what, cause, error)
+        self._are_closers_called = False
 
     def _writer_broken(self) -> None:
         self._pending.close()

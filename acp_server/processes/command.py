@@ -9,6 +9,7 @@ import signal
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -27,6 +28,8 @@ _LINGER: Final = 0.5
 running may hold it open for ever."""
 _TERMINATED: Final = 1.0
 _KILLED: Final = 2.0
+ENDING: Final = _TERMINATED + 1 + 2 * _KILLED
+"""Seconds that the end of a command takes at most."""
 
 
 class CommandOutput:
@@ -127,15 +130,20 @@ class Command(ABC):
     async def _read(self) -> None:
         assert self._process.stdout is not None
         try:
-            async for data in self._process.stdout:
-                await self.take(data)
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            pass
-        await self.take(b"")
-        self._read_out.set()
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                async for data in self._process.stdout:
+                    await self.take(data)
+            await self.take(b"")
+        finally:
+            self._read_out.set()
 
     async def _wait(self) -> None:
-        await self._process.wait()
+        try:
+            await self._process.wait()
+        except anyio.get_cancelled_exc_class():
+            # As when `asyncio.run` ends, which cancels every task: whatever ends the command now waits for this one.
+            self._tasks.spawn(self._wait)
+            raise
         self._exited.set()
         with anyio.move_on_after(_LINGER):
             await self._read_out.wait()
