@@ -40,7 +40,7 @@ def test_what_an_agent_logged_once_is_not_taken_for_the_reason_why_it_ended() ->
 
 @pytest.mark.parametrize("message", [-31001, b"no", {"code": 1}, ValueError("no")])
 def test_a_message_that_is_not_text_is_refused(message: Any) -> None:
-    with pytest.raises(TypeError, match="the message of an error is text.* a code goes into code="):
+    with pytest.raises(TypeError, match=r"the message of an error is text.* a code goes into code="):
         RpcError(message)
     with pytest.raises(TypeError, match="a code goes into code="):
         InvalidParams(message, data=1)

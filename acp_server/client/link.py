@@ -102,7 +102,7 @@ class Link:
         stream: Stream,
         routes: Routes,
         limits: Limits | None,
-        explain: Explain | None,
+        explain: Explain,
         on_lost: Callable[[], None],
         on_loss: Callable[[bytes], None],
     ) -> None:
@@ -175,7 +175,7 @@ class Link:
         error = ConnectionClosed(method)
         # A caller may learn of a loss only after the connection was closed for it.
         by_us = self._closing and not self._is_lost
-        return error if self._explain is None or by_us else await self._explain(error)
+        return error if by_us else await self._explain(error)
 
     async def call(
         self,
@@ -195,6 +195,13 @@ class Link:
             return await self.v2.call(method, params, timeout, on_late)
         result = await self.request(method, params, timeout=timeout, on_late=on_late, on_over=on_over)
         return read_result(known.result_type, method, result)
+
+    async def open(self, method: str, params: dict[str, Any], on_late: OnResult) -> Any:
+        """Send any request whose answer opens a session: the answer, in which its settings are as version 1 has
+        them."""
+        if self.v2 is not None:
+            return await self.v2.open(method, params, on_late)
+        return await self.request(method, params, on_late=on_late)
 
     def announced(self, capability: str | None) -> bool:
         """Whether the agent has announced `capability`, written as in `acp_server.schema.methods`; True for None."""

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 from acp_server.client.handlers import Handlers
-from acp_server.client.link import Explain, Link, lost_update
+from acp_server.client.link import Link, lost_update
 from acp_server.client.routes import Questions, client_routes
 from acp_server.client.session import LiveSession, OnUpdate, RemoteSession, absolute
+from acp_server.client.source import Source
+from acp_server.client.turn import CANCEL_SECONDS
 from acp_server.client.update_router import UpdateRouter
 from acp_server.errors import (
     AcpError,
     CapabilityMissing,
     ConnectionClosed,
+    MalformedResponse,
     RpcError,
     SessionTaken,
     UnsupportedVersion,
@@ -32,10 +36,13 @@ from acp_server.processes.child import ChildProcess
 from acp_server.schema import (
     PROTOCOL_VERSION,
     AuthenticateRequest,
+    AuthenticateResponse,
     CancelNotification,
     ClientCapabilities,
     CloseSessionRequest,
+    CloseSessionResponse,
     DeleteSessionRequest,
+    DeleteSessionResponse,
     Implementation,
     InitializeRequest,
     InitializeResponse,
@@ -43,12 +50,15 @@ from acp_server.schema import (
     ListSessionsResponse,
     LoadSessionRequest,
     LogoutRequest,
+    LogoutResponse,
     McpServer,
     NewSessionRequest,
     NewSessionResponse,
     ResumeSessionRequest,
+    ResumeSessionResponse,
 )
 from acp_server.schema.methods import MEMBER_CAPABILITIES, METHODS
+from acp_server.schema.reading import read_result
 
 if TYPE_CHECKING:
     from acp_server.schema import v2
@@ -75,30 +85,84 @@ class RemoteAgent:
 
     info: InitializeResponse | None
     """What the agent said of itself; None before `initialize`."""
-    process: ChildProcess | None
-    """What it runs as; None if it was not started here."""
     sessions: dict[str, RemoteSession]
     """The sessions that were opened here and not closed, by id."""
 
+    cancel_timeout: float | None
+    """How long, in seconds, the agent may take to answer a cancelled prompt before the prompt is withdrawn; None to
+    wait as long as it takes. It may be changed at any time, for the cancels that follow."""
+
     def __init__(
-        self, stream: Stream, handlers: Handlers, limits: Limits | None = None, explain: Explain | None = None
+        self,
+        source: Source,
+        handlers: Handlers,
+        limits: Limits | None = None,
+        cancel_timeout: float | None = CANCEL_SECONDS,
     ) -> None:
         self.handlers = handlers
+        self.cancel_timeout = cancel_timeout
+        self._source = source
         self._live: dict[str, LiveSession] = {}
         self.sessions = cast("dict[str, RemoteSession]", self._live)
         self.info = None
-        self.process = None
-        self.renew: Callable[[], Awaitable[Stream]] | None = None
-        """Starts the agent anew, where that can be done: the stream to it."""
         self._limits = limits
-        self._explain = explain
         self._questions = Questions(
             handlers.permission, lambda id: self._is_cancelling(id) or self._router.has_ended(id)
         )
         self._router = UpdateRouter(self._live)
         self._routes = client_routes(handlers, self._questions, self._router.receive)
         self._routes.dropped = self._router.miss_notification
-        self.link = self._linked(stream)
+        self._link: Link | None = None
+        self._is_used = self._is_closed = False
+
+    # -- its life
+
+    async def start(self) -> None:
+        """Start the agent, or begin to talk to it. `aclose` has to follow, from any task; `async with` does both.
+
+        Raises OSError if its process cannot be started, and UsageError the second time.
+        """
+        if self._is_used:
+            raise UsageError("an agent is started once; get another one from spawn_agent or connect_agent")
+        self._is_used = True
+        stream = await self._source.start()
+        if self._is_closed:
+            await self._source.aclose()
+            raise ConnectionClosed
+        self._link = self._linked(stream)
+        self._link.start()
+
+    async def aclose(self) -> None:
+        """End the connection, and then the agent's process if it was started here. What waits for the agent fails with
+        ConnectionClosed. A cancel does not interrupt this. Idempotent; without effect on an agent that was not
+        started."""
+        self._is_used = self._is_closed = True
+        try:
+            if self._link is not None:
+                await self._link.aclose()
+        finally:
+            await self._source.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def process(self) -> ChildProcess | None:
+        """What it runs as; None if it was not started here."""
+        return self._source.process
+
+    @property
+    def link(self) -> Link:
+        """The connection under it. Raises UsageError before it is started."""
+        if self._link is None:
+            raise UsageError("start the agent first: `async with spawn_agent(...) as agent`, or `await agent.start()`")
+        return self._link
 
     # -- the connection
 
@@ -137,7 +201,7 @@ class RemoteAgent:
         if version == 2:
             from acp_server.client.v2 import ask
 
-            start_over = None if self.renew is None else self._start_over
+            start_over = self._start_over if self._source.can_start_anew else None
             info = await ask(self.link, request, timeout, self._speak_2, start_over)
         if info is None:
             info = await self.link.call("initialize", request, timeout=timeout)
@@ -147,13 +211,13 @@ class RemoteAgent:
         self.link.capabilities = info.agent_capabilities
         return info
 
-    async def authenticate(self, method_id: str) -> None:
-        """Authenticate by one of the methods in `info.auth_methods` (ACP, Authentication)."""
-        await self.link.call("authenticate", AuthenticateRequest(method_id=method_id))
+    async def authenticate(self, method_id: str, *, meta: dict[str, Any] | None = None) -> AuthenticateResponse:
+        """Authenticate by one of the methods in `info.auth_methods`: the agent's answer (ACP, Authentication)."""
+        return await self.link.call("authenticate", AuthenticateRequest(method_id=method_id, meta=meta))
 
-    async def logout(self) -> None:
+    async def logout(self, *, meta: dict[str, Any] | None = None) -> LogoutResponse:
         """Make the agent forget who the user is."""
-        await self.link.call("logout", LogoutRequest())
+        return await self.link.call("logout", LogoutRequest(meta=meta))
 
     # -- sessions
 
@@ -207,22 +271,66 @@ class RemoteAgent:
         request = ResumeSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self._take_up("session/resume", request, on_update)
 
+    async def open_session(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        session_id: str | None = None,
+        on_update: OnUpdate | None = None,
+    ) -> RemoteSession:
+        """Send any request whose answer opens a session: a draft of the protocol such as `session/fork`, an extension,
+        or `session/new` with members that this package does not know.
+
+        `params` go out as they are; `RemoteSession.response` has the answer as it came. The answer names the session in
+        `sessionId`; or else `session_id` does, of a session whose history the request brings back. `cwd` is the folder
+        of the session, which `params` name as a rule. Raises MalformedResponse for an answer that opens none.
+        """
+        folder = os.fspath(cwd) if cwd is not None else str(params.get("cwd", ""))
+
+        async def ask() -> tuple[Any, str | None]:
+            answer: Any = await self.link.open(method, dict(params), self._close_unwanted)
+            named = cast("dict[str, Any]", answer).get("sessionId") if isinstance(answer, dict) else None
+            return cast("Any", answer), named if isinstance(named, str) else None
+
+        if session_id is not None:
+            session = LiveSession(self, session_id, folder, on_update, self._send_cancel)
+            with self._router.arriving(session):
+                answer, named = await ask()
+                if named not in (None, session_id):
+                    raise MalformedResponse(method, "sessionId: is that of another session")
+                self._router.arrived(session)
+            session.opened(read_result(ResumeSessionResponse, method, answer))
+            return session
+        with self._router.expecting():
+            answer, named = await ask()
+            response: NewSessionResponse = read_result(NewSessionResponse, method, answer)
+            session = LiveSession(self, response.session_id, folder, on_update, self._send_cancel)
+            session.opened(response)
+            await self._router.open(session)
+        return session
+
     async def list_sessions(
-        self, cwd: str | os.PathLike[str] | None = None, cursor: str | None = None
+        self,
+        cwd: str | os.PathLike[str] | None = None,
+        cursor: str | None = None,
+        *,
+        meta: dict[str, Any] | None = None,
     ) -> ListSessionsResponse:
         """One page of the sessions that the agent knows, of all folders or of one (ACP, Session List)."""
         folder = None if cwd is None else absolute(cwd)
-        return await self.link.call("session/list", ListSessionsRequest(cwd=folder, cursor=cursor))
+        return await self.link.call("session/list", ListSessionsRequest(cwd=folder, cursor=cursor, meta=meta))
 
-    async def close_session(self, session_id: str) -> None:
+    async def close_session(self, session_id: str, *, meta: dict[str, Any] | None = None) -> CloseSessionResponse:
         """Make the agent cancel what the session does and free what it holds (ACP, Session Setup)."""
         if (session := self.sessions.get(session_id)) is not None:
             session.cancel()
-        await self._end("session/close", CloseSessionRequest(session_id=session_id))
+        return await self._end("session/close", CloseSessionRequest(session_id=session_id, meta=meta))
 
-    async def delete_session(self, session_id: str) -> None:
+    async def delete_session(self, session_id: str, *, meta: dict[str, Any] | None = None) -> DeleteSessionResponse:
         """Make the agent remove the session from its list (ACP, Session Delete)."""
-        await self._end("session/delete", DeleteSessionRequest(session_id=session_id))
+        return await self._end("session/delete", DeleteSessionRequest(session_id=session_id, meta=meta))
 
     def knows(self, session_id: str) -> bool:
         """Whether a session of this id is open here, or is being taken up."""
@@ -241,10 +349,9 @@ class RemoteAgent:
         self.link.connection.notify(method, params)
 
     async def _start_over(self) -> None:
-        assert self.renew is not None
         await self.link.aclose()
-        self.link = self._linked(await self.renew())
-        self.link.start()
+        self._link = self._linked(await self._source.start())
+        self._link.start()
 
     def _speak_2(self, told: v2.InitializeResponse) -> None:
         from acp_server.client.v2.dialect import Version2
@@ -258,7 +365,7 @@ class RemoteAgent:
         self._questions.translate = version_2.question
 
     def _linked(self, stream: Stream) -> Link:
-        link = Link(stream, self._routes, self._limits, self._explain, self._lost, self._dropped)
+        link = Link(stream, self._routes, self._limits, self._source.explain, self._lost, self._dropped)
         if self.handlers.terminals is not None:
             link.connection.on_close(self.handlers.terminals.aclose)
         return link
@@ -308,20 +415,20 @@ class RemoteAgent:
         session.opened(response)
         return session
 
-    async def _end(self, method: str, request: CloseSessionRequest | DeleteSessionRequest) -> None:
+    async def _end(self, method: str, request: CloseSessionRequest | DeleteSessionRequest) -> Any:
         session = self._live.get(request.session_id)
         if session is None:
-            await self.link.call(method, request)
-            return
+            return await self.link.call(method, request)
         session.ending = True
         try:
-            await self.link.call(method, request)
+            response = await self.link.call(method, request)
         except (RpcError, CapabilityMissing):
             session.ending = False
             raise
         self._router.end(session)
         # What the agent still says in it is not heard, so that it must not look complete.
         session.miss("the end of the session")
+        return response
 
     def _close_unwanted(self, response: Any) -> None:
         """A session has been made for a caller who is gone."""

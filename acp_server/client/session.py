@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import anyio
@@ -19,9 +20,11 @@ from acp_server.schema import (
     AgentMessageChunk,
     AvailableCommand,
     AvailableCommandsUpdate,
+    CloseSessionResponse,
     ConfigOptionUpdate,
     ContentBlock,
     CurrentModeUpdate,
+    DeleteSessionResponse,
     LoadSessionResponse,
     NewSessionResponse,
     PromptRequest,
@@ -34,6 +37,7 @@ from acp_server.schema import (
     SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse,
     SetSessionModeRequest,
+    SetSessionModeResponse,
     TextContent,
     UsageUpdate,
 )
@@ -42,8 +46,14 @@ from acp_server.schema.methods import MEMBER_CAPABILITIES
 if TYPE_CHECKING:
     from acp_server.client.remote import RemoteAgent
 
-OnUpdate: TypeAlias = Callable[[SessionUpdate], Awaitable[None] | None]
-"""Called with each update, one after the other. While it waits, later updates and answers wait behind it."""
+_Handled: TypeAlias = Awaitable[None] | None
+
+OnUpdate: TypeAlias = "Callable[[SessionUpdate], _Handled] | Callable[[RemoteSession, SessionUpdate], _Handled]"
+"""Called with each update, or with the session and each update, one after the other. While it waits, later updates and
+answers wait behind it."""
+
+Opening: TypeAlias = NewSessionResponse | LoadSessionResponse | ResumeSessionResponse
+"""What an agent answers that has made, loaded or resumed a session."""
 
 Prompt: TypeAlias = str | Sequence[ContentBlock | str]
 """What the user says: text, or content blocks among which a string is a text block."""
@@ -56,7 +66,7 @@ class RemoteSession:
     """One session. Made by `RemoteAgent.new_session`, `load_session` and `resume_session`.
 
     What the agent says of it is kept up to date: `modes`, `config_options`, `available_commands`, `title`, `updated_at`
-    and `usage`. `on_update` gets every update.
+    and `usage`. `on_update` gets every update. `response` is the agent's whole answer that opened it.
     """
 
     modes: SessionModeState | None
@@ -71,8 +81,6 @@ class RemoteSession:
     """When something last happened, ISO 8601, as the agent says."""
     usage: UsageUpdate | None
     """The last report on the context and the cost."""
-    on_update: OnUpdate | None
-    """Gets every update, inside of turns and between them; what it raises is logged."""
 
     def __init__(
         self, agent: RemoteAgent, id: str, cwd: str, on_update: OnUpdate | None, send_cancel: Callable[[str], None]
@@ -81,6 +89,7 @@ class RemoteSession:
         self.id = id
         self.cwd = cwd
         self.on_update = on_update
+        self._response: Opening | None = None
         self.modes = self.title = self.updated_at = self.usage = None
         self.config_options = []
         self.available_commands = []
@@ -88,6 +97,26 @@ class RemoteSession:
         """Whether the agent was asked to close or to delete it, so that it may give its id to another one."""
         self._send_cancel = send_cancel
         self._turn: LiveTurn | None = None
+
+    @property
+    def response(self) -> Opening:
+        """The agent's answer that opened it, as it came: with `meta`, and in `model_extra` what this package has no
+        names for, such as `models`. Raises UsageError before it is there, while a history is told."""
+        if self._response is None:
+            raise UsageError("the session is not open yet")
+        return self._response
+
+    @property
+    def on_update(self) -> OnUpdate | None:
+        """Gets every update, inside of turns and between them; what it raises is logged. It takes the update, or the
+        session and the update: then it knows the session also of updates that come before `new_session` returns. Set to
+        anything else, this raises UsageError."""
+        return self._on_update
+
+    @on_update.setter
+    def on_update(self, on_update: OnUpdate | None) -> None:
+        self._tell = None if on_update is None else self._taking_updates(on_update)
+        self._on_update = on_update
 
     # -- turns
 
@@ -108,10 +137,11 @@ class RemoteSession:
         self, prompt: Prompt, *, on_update: OnUpdate | None = None, meta: dict[str, Any] | None = None
     ) -> PromptResponse:
         """A whole turn: `on_update` gets its updates, the result is its answer. Raises like the iteration of a turn."""
+        tell = None if on_update is None else self._taking_updates(on_update)
         async with self.prompt(prompt, meta=meta) as turn:
             async for update in turn:
-                if on_update is not None:
-                    pending = on_update(update)
+                if tell is not None:
+                    pending = tell(update)
                     if inspect.isawaitable(pending):
                         await pending
             return turn.result
@@ -164,29 +194,46 @@ class RemoteSession:
 
     # -- settings
 
-    async def set_mode(self, mode_id: str) -> None:
-        """Enter a mode (ACP, Session Modes)."""
+    async def set_mode(self, mode_id: str, *, meta: dict[str, Any] | None = None) -> SetSessionModeResponse:
+        """Enter a mode: the agent's answer (ACP, Session Modes)."""
         self._check_id()
-        await self.agent.link.call("session/set_mode", SetSessionModeRequest(session_id=self.id, mode_id=mode_id))
+        request = SetSessionModeRequest(session_id=self.id, mode_id=mode_id, meta=meta)
+        result = await self.agent.link.call("session/set_mode", request)
         self._entered(mode_id)
+        # Version 2 has an option for it.
+        return result if isinstance(result, SetSessionModeResponse) else SetSessionModeResponse(meta=result.meta)
 
-    async def set_config_option(self, config_id: str, value: str | bool) -> list[SessionConfigOption]:
+    async def set_config_option(
+        self, config_id: str, value: str | bool, *, meta: dict[str, Any] | None = None
+    ) -> list[SessionConfigOption]:
         """Set an option (ACP, Session Config Options): all options as they are then."""
         self._check_id()
-        request = SetSessionConfigOptionRequest(session_id=self.id, config_id=config_id, value=value)
+        request = SetSessionConfigOptionRequest(session_id=self.id, config_id=config_id, value=value, meta=meta)
         result: SetSessionConfigOptionResponse = await self.agent.link.call("session/set_config_option", request)
         self.config_options = result.config_options
         return self.config_options
 
-    async def close(self) -> None:
-        """See `RemoteAgent.close_session`. No effect if the id has come to mean another session."""
-        if self._has_id():
-            await self.agent.close_session(self.id)
+    async def close(self, *, meta: dict[str, Any] | None = None) -> CloseSessionResponse:
+        """See `RemoteAgent.close_session`. Nothing is sent if the id has come to mean another session."""
+        return await self.agent.close_session(self.id, meta=meta) if self._has_id() else CloseSessionResponse()
 
-    async def delete(self) -> None:
-        """See `RemoteAgent.delete_session`. No effect if the id has come to mean another session."""
-        if self._has_id():
-            await self.agent.delete_session(self.id)
+    async def delete(self, *, meta: dict[str, Any] | None = None) -> DeleteSessionResponse:
+        """See `RemoteAgent.delete_session`. Nothing is sent if the id has come to mean another session."""
+        return await self.agent.delete_session(self.id, meta=meta) if self._has_id() else DeleteSessionResponse()
+
+    def _taking_updates(self, on_update: OnUpdate) -> Callable[[SessionUpdate], _Handled]:
+        function: Any = on_update
+        try:
+            signature = inspect.signature(function)
+        except ValueError:
+            return function  # Of some that are not written in Python nothing is known.
+        for arguments, taking in (((0,), function), ((0, 0), partial(function, self))):
+            try:
+                signature.bind(*arguments)
+            except TypeError:
+                continue
+            return taking
+        raise UsageError(f"on_update takes an update, or a session and an update: {function!r:.100}")
 
     def _has_id(self) -> bool:
         # Whether it means no other session that is open here.
@@ -236,8 +283,9 @@ class LiveSession(RemoteSession):
         if self._has_id():
             self._send_cancel(self.id)
 
-    def opened(self, response: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse) -> None:
+    def opened(self, response: Opening) -> None:
         """The agent has made, loaded or resumed the session."""
+        self._response = response
         self.modes = response.modes
         self.config_options = response.config_options or []
 
@@ -264,7 +312,7 @@ class LiveSession(RemoteSession):
                 self.updated_at = update.updated_at
         if self._turn is not None and not self._turn.over.is_set():
             self._turn.put(update, params)
-        return None if self.on_update is None else self.on_update(update)
+        return None if self._tell is None else self._tell(update)
 
     def miss(self, what: str) -> None:
         """An update has arrived that is not read, or some will: a turn that is under way is not complete."""

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.client")
 
 CANCEL_SECONDS: Final = DEFAULT_GRACE + 1.0
-"""How long the agent may take to answer a cancelled prompt before the prompt is withdrawn. An agent of ours may clean
-up for all of its grace, and its answer needs time for the way."""
+"""How long the agent may take to answer a cancelled prompt before the prompt is withdrawn, by default. An agent of ours
+may clean up for all of its grace, and its answer needs time for the way."""
 
 
 class RemoteTurn:
@@ -51,7 +51,8 @@ class RemoteTurn:
     Before the turn is begun nothing is sent, and iterating and waiting raise UsageError.
 
     Leaving the block before that cancels the turn and waits until the agent has confirmed it. However a turn was
-    cancelled, an agent that does not answer within `CANCEL_SECONDS` has its prompt withdrawn with `$/cancel_request`.
+    cancelled, an agent that does not answer within `RemoteAgent.cancel_timeout` has its prompt withdrawn with
+    `$/cancel_request`.
     If the task itself is cancelled, by a scope or natively, the prompt is withdrawn at once and nothing is waited for.
     """
 
@@ -60,6 +61,7 @@ class RemoteTurn:
         self.request = request
         self.cancelled = False
         """Whether `session/cancel` has been sent for it."""
+        self._cancelled_at = math.inf
         self.patience = math.inf
         """Until when the agent may answer, by the clock of the event loop."""
         self.over = anyio.Event()
@@ -106,7 +108,10 @@ class RemoteTurn:
         if self._asked.is_set() and not self.cancelled and not self.over.is_set():
             self._session.send_cancel()
             self.cancelled = True
-            self.patience = self._asking.deadline = self._session.agent.link.time() + CANCEL_SECONDS
+            agent = self._session.agent
+            self._cancelled_at = agent.link.time()
+            if agent.cancel_timeout is not None:
+                self.patience = self._asking.deadline = self._cancelled_at + agent.cancel_timeout
 
     async def wait(self) -> PromptResponse:
         """Wait for the answer, leaving the updates where they are; raises like `result`."""
@@ -204,8 +209,7 @@ class LiveTurn(RemoteTurn):
             if not self._asking.cancel_called:
                 await self._ask()
         if not self._ended.is_set():
-            waited = self._session.agent.link.time() - self.patience + CANCEL_SECONDS
-            self._end(None, CancelUnanswered(max(waited, 0.0)))
+            self._end(None, CancelUnanswered(max(self._session.agent.link.time() - self._cancelled_at, 0.0)))
 
     def finish(self) -> None:
         """Nothing more will come of it."""

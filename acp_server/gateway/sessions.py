@@ -212,7 +212,7 @@ class Sessions:
         return self._agent.link.announced(_RESUME) or self._agent.link.announced(_LOAD)
 
 
-async def _try(call: Callable[[], Awaitable[None]]) -> None:
+async def _try(call: Callable[[], Awaitable[object]]) -> None:
     """What the agent refuses does not keep the rest from being done."""
     try:
         await call()

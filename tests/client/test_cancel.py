@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-import acp_server.client.turn
-from acp_server.client import CancelUnanswered
+from acp_server.client import CancelUnanswered, connect_agent
 from acp_server.errors import InternalError, RequestCancelled
-from tests.client.talking import SESSION, prompted, said, talking, text
+from acp_server.testing import memory_pair
+from tests.client.talking import SESSION, Scripted, prompted, said, talking, text
 
 pytestmark = pytest.mark.anyio
 
@@ -119,9 +119,9 @@ async def test_an_error_in_the_block_cancels_the_turn_and_comes_out() -> None:
                     raise ZeroDivisionError
 
 
-async def test_an_agent_that_never_confirms_a_cancel_holds_up_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acp_server.client.turn, "CANCEL_SECONDS", 0.01)
+async def test_an_agent_that_never_confirms_a_cancel_holds_up_nobody_for_long() -> None:
     async with talking() as (agent, peer):
+        agent.cancel_timeout = 0.01
         session = await agent.new_session("/project")
         async with session.prompt("hello") as first:
             prompt = await peer.expect_request("session/prompt")
@@ -135,11 +135,9 @@ async def test_an_agent_that_never_confirms_a_cancel_holds_up_nobody_for_long(mo
             assert (await turn.wait()).stop_reason == "end_turn"
 
 
-async def test_the_iteration_of_a_cancelled_turn_ends_though_the_agent_never_answers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(acp_server.client.turn, "CANCEL_SECONDS", 0.01)
+async def test_the_iteration_of_a_cancelled_turn_ends_though_the_agent_never_answers() -> None:
     async with prompted() as (session, peer, turn, prompt):
+        session.agent.cancel_timeout = 0.01
         await peer.update(said("before"))
         await peer.barrier()
         turn.cancel()
@@ -153,7 +151,6 @@ async def test_the_iteration_of_a_cancelled_turn_ends_though_the_agent_never_ans
         for again in (anext(turn), turn.wait()):
             with pytest.raises(CancelUnanswered):
                 await again
-        monkeypatch.setattr(acp_server.client.turn, "CANCEL_SECONDS", 60.0)
         assert not turn.over.is_set()
         await peer.finish(prompt, "cancelled")
         await turn.over.wait()
@@ -183,12 +180,39 @@ async def test_all_who_wait_for_a_turn_are_told_that_it_was_withdrawn() -> None:
         assert told == ["told"]
 
 
-@pytest.mark.behaviour("C4")
-async def test_an_agent_that_answers_a_withdrawn_prompt_with_an_error_gets_the_next_one_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(acp_server.client.turn, "CANCEL_SECONDS", 60.0)
+async def test_without_a_limit_a_cancelled_prompt_is_waited_for_until_it_is_answered() -> None:
     async with talking() as (agent, peer):
+        agent.cancel_timeout = None
+        session = await agent.new_session("/project")
+        async with session.prompt("hello") as turn:
+            prompt = await peer.expect_request("session/prompt")
+            turn.cancel()
+            assert turn.patience == math.inf
+            await peer.expect("session/cancel")
+            await peer.update(said("last"))
+            await peer.finish(prompt, "cancelled")
+            assert [text(update) async for update in turn] == ["last"]
+        assert turn.stop_reason == "cancelled"
+        assert not peer.all("$/cancel_request")
+
+
+async def test_the_error_of_an_unanswered_cancel_tells_how_long_was_waited() -> None:
+    here, there = memory_pair()
+    async with Scripted(there) as peer, connect_agent(here, cancel_timeout=0.05) as agent:
+        peer.answer("session/new", {"sessionId": SESSION})
+        session = await agent.new_session("/project")
+        async with session.prompt("hello") as turn:
+            await peer.expect_request("session/prompt")
+            turn.cancel()
+            with pytest.raises(CancelUnanswered) as caught:
+                await turn.wait()
+        assert caught.value.seconds >= 0.05
+
+
+@pytest.mark.behaviour("C4")
+async def test_an_agent_that_answers_a_withdrawn_prompt_with_an_error_gets_the_next_one_at_once() -> None:
+    async with talking() as (agent, peer):
+        agent.cancel_timeout = 60.0
         session = await agent.new_session("/project")
         with anyio.CancelScope() as scope:
             async with session.prompt("hello") as turn:
@@ -240,9 +264,9 @@ async def test_cancelling_the_task_cancels_the_turn_and_withdraws_the_prompt_wit
 
 @pytest.mark.behaviour("C1")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_native_cancel_of_run_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acp_server.client.turn, "CANCEL_SECONDS", 60.0)
+async def test_a_native_cancel_of_run_waits_for_nothing() -> None:
     async with talking() as (agent, peer):
+        agent.cancel_timeout = 60.0
         session = await agent.new_session("/project")
         running = asyncio.ensure_future(session.run("hello"))
         prompt = await peer.expect_request("session/prompt")

@@ -88,16 +88,18 @@ class Version2:
             wire["replayFrom"] = {"type": "start"}
         elif method == "session/set_config_option":
             wire.setdefault("type", "id")
-        plain = await self.request(name, wire, timeout, on_late)
-        if "configOptions" in plain:
-            plain["configOptions"] = config_options(plain["configOptions"])
-            plain["modes"] = modes(plain["configOptions"])
-        if "availableCommands" in plain:
-            await self._offer(wire.get("sessionId") or plain["sessionId"], plain.pop("availableCommands"))
+        plain = await self._opened(await self.request(name, wire, timeout, on_late), wire.get("sessionId"))
         if isinstance(params, SetSessionConfigOptionRequest) and params.session_id in self._sessions:
             # The mode may be another one by now.
             self._sessions[params.session_id].changed(read_result(ResumeSessionResponse, method, plain))
         return read_result(METHODS_V1[method].result_type, method, plain)
+
+    async def open(self, method: str, wire: Wire, on_late: OnResult | None) -> Wire:
+        """Any request whose answer opens a session, in words of the caller's own."""
+        result = await self._link.request(method, wire, on_late=on_late)
+        return await self._opened(
+            read_result(v2.ResumeSessionResponse, method, result).to_wire(), wire.get("sessionId")
+        )
 
     async def request(
         self, name: str, wire: Wire, timeout: float | None = None, on_late: OnResult | None = None
@@ -199,7 +201,17 @@ class Version2:
             if not is_announced(needed, agent=self._capabilities, client=None):
                 raise CapabilityMissing(name, str(needed).replace("agentCapabilities", "capabilities"))
 
-    async def _offer(self, session_id: str, commands: list[Wire]) -> None:
+    async def _opened(self, told: Wire, session_id: str | None) -> Wire:
+        """An answer about a session, whose settings are as version 1 has them. Its commands are an update there."""
+        plain = dict(told)
+        if "configOptions" in plain:
+            plain["configOptions"] = config_options(plain["configOptions"])
+            plain["modes"] = modes(plain["configOptions"])
+        if "availableCommands" in plain:
+            await self._offer(plain.get("sessionId") or session_id, plain.pop("availableCommands"))
+        return plain
+
+    async def _offer(self, session_id: str | None, commands: list[Wire]) -> None:
         """Show the commands of a session that was just opened, which version 1 has as an update only."""
         update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         pending = self._on_update({"sessionId": session_id, "update": update})

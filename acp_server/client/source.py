@@ -1,0 +1,126 @@
+"""Where an agent is: at the other end of a stream, or in a process that is started for it.
+
+It starts and ends that, and knows nothing of what is said.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from acp_server.errors import AgentExited, ConnectionClosed
+from acp_server.peer.stream import Stream
+from acp_server.processes.child import ChildProcess, Command, Patience
+
+logger = logging.getLogger("acp_server.client.stderr")
+
+
+class Source(Protocol):
+    """Where an agent is."""
+
+    can_start_anew: bool
+    """Whether `start` may be called again."""
+
+    @property
+    def process(self) -> ChildProcess | None:
+        """What it runs as, if it was started here."""
+        ...
+
+    async def start(self) -> Stream:
+        """The stream to it. What was there before is ended."""
+        ...
+
+    async def explain(self, error: ConnectionClosed) -> ConnectionClosed:
+        """From the loss of the connection to a more telling error."""
+        ...
+
+    async def aclose(self) -> None:
+        """End it. Idempotent."""
+        ...
+
+
+class Reached:
+    """An agent that is there already. Its stream is closed with the connection."""
+
+    can_start_anew = False
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    @property
+    def process(self) -> None:
+        """See `Source`."""
+
+    async def start(self) -> Stream:
+        """See `Source`."""
+        return self._stream
+
+    async def explain(self, error: ConnectionClosed) -> ConnectionClosed:
+        """See `Source`."""
+        return error
+
+    async def aclose(self) -> None:
+        """See `Source`."""
+
+
+class Program:
+    """An agent with a process of its own. See `spawn_agent`."""
+
+    can_start_anew = True
+
+    def __init__(
+        self,
+        command: Command,
+        *,
+        cwd: str | os.PathLike[str] | None,
+        env: Mapping[str, str] | None,
+        user: int | None,
+        on_stderr: Callable[[str], object] | None,
+        patience: Patience | None,
+        wrap: Callable[[Stream], Stream] | None,
+    ) -> None:
+        self._command = command
+        self._cwd = cwd
+        self._env = None if env is None else {**os.environ, **env}
+        self._user = user
+        self._on_stderr = on_stderr
+        self._patience = patience
+        self._wrap = wrap
+        self._process: ChildProcess | None = None
+        self._has_spoken = False
+        """Whether its last words were waited for."""
+
+    @property
+    def process(self) -> ChildProcess | None:
+        """See `Source`."""
+        return self._process
+
+    async def start(self) -> Stream:
+        """See `Source`. Raises OSError."""
+        await self.aclose()
+        self._process = await ChildProcess.start(
+            self._command,
+            cwd=self._cwd,
+            env=self._env,
+            user=self._user,
+            on_stderr=self._on_stderr,
+            stderr_log=logger,
+        )
+        self._has_spoken = False
+        return self._process.stream if self._wrap is None else self._wrap(self._process.stream)
+
+    async def explain(self, error: ConnectionClosed) -> ConnectionClosed:
+        """See `Source`."""
+        process = self._process
+        assert process is not None
+        if not self._has_spoken:
+            await process.last_words()
+            self._has_spoken = True
+        return AgentExited(error.method, process.exit_code, process.stderr)
+
+    async def aclose(self) -> None:
+        """See `Source`."""
+        if self._process is not None:
+            await self._process.aclose(self._patience)

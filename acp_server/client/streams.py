@@ -1,0 +1,43 @@
+"""Streams for programs that have started an agent, or reached one, with asyncio's own means."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio.subprocess
+
+_CHUNK: Final = 64 * 1024
+
+
+class AsyncioStream:
+    """A pair of asyncio's own streams, such as `asyncio.open_connection` gives, as a stream for `connect_agent`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    def of(cls, process: asyncio.subprocess.Process) -> AsyncioStream:
+        """The standard output and input of a process that was started with pipes for both (`subprocess.PIPE`). It is
+        still the program's: closing the stream closes its input, and nothing else. Raises ValueError without pipes."""
+        if process.stdout is None or process.stdin is None:
+            raise ValueError("the process needs stdin=PIPE and stdout=PIPE")
+        return cls(process.stdout, process.stdin)
+
+    async def receive(self) -> bytes:
+        """See `acp_server.peer.stream.Stream`."""
+        return await self._reader.read(_CHUNK)
+
+    async def send(self, data: bytes) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def aclose(self) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        self._writer.close()
+        # The other side may be gone already, which is told to whoever sends.
+        with suppress(OSError):
+            await self._writer.wait_closed()
