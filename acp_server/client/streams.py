@@ -38,6 +38,6 @@ class AsyncioStream:
     async def aclose(self) -> None:
         """See `acp_server.peer.stream.Stream`."""
         self._writer.close()
-        # The other side may be gone already, which is told to whoever sends.
+        # The other side may be gone already, which the next sending tells.
         with suppress(OSError):
             await self._writer.wait_closed()

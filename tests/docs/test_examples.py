@@ -260,6 +260,31 @@ async def test_clients_cancel(tmp_path: Path, forks: Prefork) -> None:
     assert pieces > 1
 
 
+async def test_clients_lasting(tmp_path: Path, forks: Prefork) -> None:
+    chat = run("clients.md", "lasting")["Chat"](list(forks.stand_in(["-m", "acp_server"])))
+    with anyio.fail_after(30):
+        session = await chat.open(str(tmp_path))
+        assert session.response.session_id == session.id
+        await chat.close()
+    assert chat.agent.process.exit_code == 0
+
+
+async def test_clients_knows_and_fork() -> None:
+    example = run("clients.md", "knows")
+    fork = run("clients.md", "fork")["fork"]
+    here, there = memory_pair()
+    async with ScriptedAgent(there) as peer, connect_agent(here) as agent:
+        peer.answer("session/new", {"sessionId": "s1"})
+        peer.answer("session/fork", {"sessionId": "s2"})
+        session = await example["begin"](agent, "/project")
+        update = {"sessionUpdate": "session_info_update", "title": "t"}
+        await peer.notify("session/update", {"sessionId": "s1", "update": update})
+        await peer.barrier()
+        assert example["seen"] == ["s1: session_info_update"]
+        assert (await fork(agent, session)).id == "s2"
+        assert peer.all("session/fork")[0]["params"] == {"sessionId": "s1", "cwd": "/project", "mcpServers": []}
+
+
 async def test_clients_settings() -> None:
     carefully = run("clients.md", "settings")["carefully"]
     here, there = memory_pair()

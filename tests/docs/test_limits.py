@@ -41,7 +41,7 @@ def test_the_bounds_of_a_client_are_those_of_the_code() -> None:
         ("large_answers", "number", str(routes.LARGE_ANSWERS)),
         ("early_bytes", "bytes", str(EARLY_BYTES)),
         ("untaken_bytes", "bytes", str(UNTAKEN_BYTES)),
-        ("cancel", "seconds", str(CANCEL_SECONDS)),
+        ("cancel_timeout", "seconds", str(CANCEL_SECONDS)),
         ("most_bytes", "bytes", str(MOST_BYTES)),
         ("output_bytes", "bytes", str(OUTPUT_BYTES)),
         ("commands", "number", str(COMMANDS)),

@@ -10,6 +10,7 @@ import pytest
 import acp_server
 import acp_server.client
 import acp_server.testing
+from acp_server.schema import ContentBlock, from_wire
 from acp_server.testing import scripted
 from docs.site_hooks import for_site
 from tests.agent.processes.driver import environment
@@ -80,6 +81,16 @@ async def test_migration_echo() -> None:
     async with opened("echo", "migration.md") as (editor, session, _):
         assert await editor.ask(session, "a b c") == END_TURN
         assert editor.said() == ["a b c"]
+
+
+def test_migration_types() -> None:
+    example = run("migration.md", "types")
+    call = example["told"](None, ["a"]).to_wire()
+    assert (call["title"], call["_meta"], "kind" in call) == ("Search", {"mine": 1}, False)
+    assert call["content"] == [{"type": "content", "content": {"type": "text", "text": "a"}}]
+    assert example["text_of"](from_wire(ContentBlock, {"type": "text", "text": "a"})) == "a"
+    assert example["text_of"](from_wire(ContentBlock, {"type": "later", "text": "a"})) == ""
+    assert (example["cleared"]["title"], "title" in example["left_out"]) == (None, False)
 
 
 @pytest.mark.anyio

@@ -16,6 +16,7 @@ from tests.schema.v2.fragments import COMMANDS
 pytestmark = pytest.mark.anyio
 
 MODE = {"type": "select", "configId": "m", "name": "M", "currentValue": "a", "options": [{"value": "a", "name": "A"}]}
+MODE_OPTION = {**MODE, "category": "mode"}
 OPTIONS = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
 YES = {"outcome": {"outcome": "selected", "optionId": "yes"}}
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
@@ -256,3 +257,25 @@ async def test_one_tool_call_and_one_terminal_can_be_cancelled_on_version_2_alon
         session = await agent.new_session("/project")
         with pytest.raises(CapabilityMissing, match="version 2"):
             await getattr(session, call)("t1")
+
+
+async def test_a_request_of_ones_own_opens_a_session_that_has_its_options_and_commands() -> None:
+    heard: list[Any] = []
+    async with talking_2() as (agent, peer):
+        answer = {"sessionId": "child", "configOptions": [MODE], "availableCommands": COMMANDS, "models": "m"}
+        peer.answer("session/fork", answer)
+        session = await agent.open_session("session/fork", {"sessionId": "s", "cwd": "/p"}, on_update=heard.append)
+        assert [option.to_wire()["id"] for option in session.config_options] == ["m"]
+        assert [command.name for command in session.available_commands] == [command["name"] for command in COMMANDS]
+        assert (session.id, session.response.model_extra) == ("child", {"models": "m"})
+        assert [update.session_update for update in heard] == ["available_commands_update"]
+        assert peer.all("session/fork")[0]["params"] == {"sessionId": "s", "cwd": "/p"}
+
+
+async def test_what_a_request_of_version_2_is_answered_with_comes_back_whole() -> None:
+    async with talking_2() as (agent, peer):
+        peer.answer("session/new", {"sessionId": SESSION, "configOptions": [MODE_OPTION], "_meta": {"a": 1}})
+        peer.answer("session/set_config_option", {"configOptions": [MODE_OPTION], "_meta": {"b": 2}})
+        session = await agent.new_session("/project")
+        assert session.response.meta == {"a": 1}
+        assert (await session.set_mode("a", meta={"c": 3})).meta == {"b": 2}
