@@ -83,11 +83,8 @@ class _Null:
     def __bool__(self) -> bool:
         return False
 
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
+    def __reduce__(self) -> str:
+        return "NULL"  # There is one, in copies and in other processes too.
 
 
 NULL: Final[Any] = _Null()

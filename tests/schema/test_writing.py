@@ -1,5 +1,7 @@
 """What is left out when an object is written, and what is not."""
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -72,6 +74,11 @@ def test_null_is_written_where_it_clears(update: Any, cleared: dict[str, Any]) -
     assert None not in update.to_wire().values()
     setattr(update, name, NULL)
     assert {key: value for key, value in update.to_wire().items() if value is None} == cleared
+
+
+def test_there_is_one_null() -> None:
+    assert copy.deepcopy(NULL) is copy.copy(NULL) is pickle.loads(pickle.dumps(NULL)) is NULL
+    assert repr(NULL) == "NULL"
 
 
 def test_null_inside_of_a_notification_is_written() -> None:
