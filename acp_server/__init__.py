@@ -21,6 +21,7 @@ The map of the package; imports go one way, from the bottom up:
     schema       the types of ACP v1
     errors       every exception
     safe_text    texts of others, made harmless to show
+    paths        the way to a file, walked without a symbolic link
 
 Names are loaded when they are first used, so that importing the package costs nothing.
 """

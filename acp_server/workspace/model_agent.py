@@ -102,7 +102,7 @@ async def _instructions(context: Any) -> str:
 
 def _of_project(roots: Roots) -> str:
     try:
-        return cut(read_text(str(roots.resolve(INSTRUCTIONS)), INSTRUCTIONS) or "")
+        return cut(read_text(roots.place(INSTRUCTIONS)[1], INSTRUCTIONS) or "")
     except Refusal as refusal:
         logger.warning("the instructions of the project are not used: %s", refusal)
         return ""
