@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from acp_server.tasks.cause import Cause as Cause
     from acp_server.tasks.grace import grace as grace
     from acp_server.tasks.native import run_native as run_native
+    from acp_server.tools.approval import Always as Always
     from acp_server.tools.approval import Approval as Approval
     from acp_server.tools.approval import UserAction as UserAction
     from acp_server.tools.assistant import AssistantTool as AssistantTool
@@ -106,7 +107,7 @@ _NAMES = {
     "tasks.cause": "Cause",
     "tasks.grace": "grace",
     "tasks.native": "run_native",
-    "tools.approval": "Approval UserAction",
+    "tools.approval": "Always Approval UserAction",
     "tools.assistant.functions": "ApprovalRequest PreviewButton",
     "tools.assistant.manifest": "Manifest ManifestError",
     "tools.assistant": "AssistantTool",

@@ -19,7 +19,7 @@ from acp_server.peer.stream import Stream
 from acp_server.session.definition import AgentDefinition
 from acp_server.session.routes import AgentSide
 from acp_server.session.state import not_found
-from acp_server.tools.tool import OfArguments, P, Q, Tool, Toolbox, ToolKind, made_tool
+from acp_server.tools.tool import K, OfArguments, P, Q, Tool, Toolbox, ToolKind, made_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
+    from acp_server.tools.approval import Always
     from acp_server.store.session_store import SessionStore
     from acp_server.tools.permission import Approvals
 
@@ -191,7 +192,7 @@ class Agent:
         approval: bool | OfArguments[Any, Q] = False,
         auto_approve: bool = False,
         asks_each_time: bool = False,
-        approval_key: str | None = None,
+        approval_key: str | Always | OfArguments[str | Always | None, K] | None = None,
         approval_timeout: float | None = None,
         needs_editor: bool = False,
     ) -> Callable[[F], Tool[F]]: ...

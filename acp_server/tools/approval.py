@@ -45,6 +45,18 @@ class Approval:
         return cast("list[Any]", preview) if isinstance(preview, (list, tuple)) else [preview]
 
 
+@dataclass(frozen=True, slots=True)
+class Always:
+    """What a decision for always is about.
+
+    `key`: what it is kept under; calls with the same key share it. `covers`: which calls these are, in words for the
+    user, who reads them in the label of the choice: "this file".
+    """
+
+    key: str
+    covers: str
+
+
 def unexplained(title: str, arguments: Any) -> Approval:
     """The question about a tool whose author says nothing about its calls: what will be run. `arguments`: as JSON has
     them."""

@@ -12,17 +12,18 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import unicodedata
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from anyio import to_thread
 
 from acp_server.errors import AcpError
 from acp_server.paths import Folder, Place, Way, is_same, way_to
-from acp_server.tools.approval import Approval
+from acp_server.tools.approval import Always, Approval
 from acp_server.tools.context import ToolContext
 from acp_server.tools.editor import EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
 from acp_server.workspace.read import read_bytes, read_text, reason_of, regular
@@ -137,6 +138,40 @@ async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, st
     call.locate(path, None if old is None else _first_change(old, new))
     verb = "Make" if old is None else "Change"
     return Approval(f"{verb} {name}?", preview=Diff(path=path, old_text=old, new_text=new), primary=f"{verb} it")
+
+
+def always_changed(path: str, call: ToolContext, **_: str) -> Always | None:
+    """The file that was found. Files that have programs run, or that programs of the user's obey or keep secrets in,
+    are asked about each time."""
+    place = call.data.place
+    if is_delicate(place):
+        return None
+    return Always(f"change\0{os.path.join(place.root, place.rest.lstrip(os.sep))}", "this file")
+
+
+_FOLDERS: Final = frozenset({"hooks", "git~1"})
+_INSTRUCTIONS: Final = frozenset({"agents", "agents.override", "claude", "claude.local", "gemini", "conventions"})
+"""What agents obey, without the `.md`."""
+_ENDINGS: Final = (".env", ".code-workspace", ".sublime-project", "vimrc")
+
+
+def is_delicate(place: Place) -> bool:
+    """Whether a change of the file can do more than its text says: `.git` and other folders and files that begin with
+    a dot (settings of editors, shells and checks, `.env`), hooks, the instructions of agents."""
+    names = [_plain(name) for name in place.rest.split(os.sep) if name]
+    stem, dot, ending = names[-1].rpartition(".")
+    return (
+        ".git" in map(_plain, place.root.split(os.sep))
+        or any(name.startswith(".") or name in _FOLDERS for name in names)
+        or names[-1].endswith(_ENDINGS)
+        or (dot + ending == ".md" and stem in _INSTRUCTIONS)
+    )
+
+
+def _plain(name: str) -> str:
+    """As file systems may have it that know neither case, nor dots and spaces at the end, nor invisible characters."""
+    visible = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
+    return unicodedata.normalize("NFC", visible).casefold().rstrip(". ")
 
 
 def _found(roots: Roots, typed: str) -> tuple[str, Place]:

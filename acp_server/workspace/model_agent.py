@@ -29,7 +29,7 @@ from acp_server.workspace import change, report
 from acp_server.workspace.batches import Batches
 from acp_server.workspace.read import Passage, Reading, read_text
 from acp_server.workspace.roots import Refusal, Roots, entitle, open_roots
-from acp_server.workspace.run import ask_run, execute, run_title
+from acp_server.workspace.run import always_run, ask_run, execute, run_title
 from acp_server.workspace.search import Hit, Search
 from acp_server.workspace.walk import Skipped, files_below
 
@@ -125,6 +125,7 @@ def add_tools(agent: Agent) -> None:
         kind="edit",
         title=change.edit_title,
         approval=change.ask_edit,
+        approval_key=change.always_changed,
         auto_approve=True,
         description="Replace `old`, a text that is in the file `path` exactly once, by `new`. Take some lines around "
         "what changes, exactly as `read` shows them.",
@@ -134,10 +135,13 @@ def add_tools(agent: Agent) -> None:
         kind="edit",
         title=change.write_title,
         approval=change.ask_write,
+        approval_key=change.always_changed,
         auto_approve=True,
         description="Make the file `path`, or replace all that is in it, by `content`.",
     )(change.write)
-    agent.tool(name="run", kind="execute", title=run_title, approval=ask_run, auto_approve=True)(run)
+    agent.tool(
+        name="run", kind="execute", title=run_title, approval=ask_run, approval_key=always_run, auto_approve=True
+    )(run)
 
 
 def list_title(path: str | None = None) -> str:

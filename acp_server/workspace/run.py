@@ -16,7 +16,7 @@ import anyio
 from acp_server.errors import AcpError, ConnectionClosed
 from acp_server.processes.command import Command, CommandOutput, open_command
 from acp_server.store.history import ESCAPE
-from acp_server.tools.approval import Approval, block
+from acp_server.tools.approval import Always, Approval, block
 from acp_server.tools.context import ToolContext
 from acp_server.workspace.read import reason_of
 from acp_server.workspace.roots import Refusal, is_end, quoted, words_of
@@ -42,6 +42,11 @@ def run_title(command: str) -> str:
 async def ask_run(command: str, call: ToolContext) -> Approval:
     """What would be run, all of it, and where."""
     return Approval(f"Run this in {quoted(call.session.cwd)}?\n\n{block(command)}", primary="Run it")
+
+
+def always_run(command: str, call: ToolContext) -> Always:
+    """The command as it is and nothing longer, where it was shown to run."""
+    return Always(f"run\0{call.session.cwd}\0{command}", "exactly this command, in this directory")
 
 
 class Ended(NamedTuple):

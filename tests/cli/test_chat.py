@@ -206,8 +206,8 @@ def test_a_change_is_shown_before_it_is_allowed_or_not(
             f"    --- {tmp_path}/notes.txt\n    +++ {tmp_path}/notes.txt\n",
             "    @@ -1,2 +1,2 @@\n     first\n    -second\n    +2nd\n",
             "  ? Edit `notes.txt`\n",
-            "    1) Change it\n    2) Change it, always in this session\n",
-            "    3) Reject\n    4) Reject, always in this session\n",
+            "    1) Change it\n    2) Change it, always in this session: this file\n",
+            "    3) Reject\n    4) Reject, always in this session: this file\n",
             "1-4, or Enter for none: ",
         )
         assert (tmp_path / "notes.txt").read_text() == "first\nsecond\n"
