@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
-    from acp_server.tools.approval import Always
     from acp_server.store.session_store import SessionStore
+    from acp_server.tools.approval import Always
     from acp_server.tools.permission import Approvals
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import anyio
 
 from acp_server.errors import CapabilityMissing, ConnectionClosed, RpcError, ToolFailed
-from acp_server.safe_text import one_line
+from acp_server.safe_text import escape, one_line
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, PermissionOption, ToolCallUpdate
 from acp_server.session.session import Session
@@ -132,12 +132,12 @@ class Permission:
         return asked
 
     def _word(self, approval: Approval, title: str, raw: Any) -> None:
-        self._title = approval.title
+        self._title = None if approval.title is None else escape(approval.title)
         self._previews = [as_content(piece) for piece in approval.previews()]
-        message = Content(content=TextContent(text=approval.message))
+        message = Content(content=TextContent(text=escape(approval.message)))
         self._call = ToolCallUpdate(
             tool_call_id=self._context.id,
-            title=approval.title or title,
+            title=self._title or title,
             kind=cast("Any", self._tool.kind),
             status="pending",
             raw_input=raw,
@@ -243,4 +243,4 @@ def _options(approval: Approval, tool: Tool[Any], scope: Always | None) -> list[
         if not tool.asks_each_time:
             options.insert(1, ("allow_always", f"{allow}, {covers}"))
         options.append(("reject_always", f"{reject}, {covers}"))
-    return [PermissionOption(option_id=kind, name=name, kind=cast("Any", kind)) for kind, name in options]
+    return [PermissionOption(option_id=kind, name=escape(name), kind=cast("Any", kind)) for kind, name in options]

@@ -15,6 +15,7 @@ import anyio
 
 from acp_server.errors import CapabilityMissing, ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import report_cancelled
+from acp_server.safe_text import escape
 from acp_server.session.turn import LiveTurn
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause, program_end
@@ -320,4 +321,5 @@ class Execution(Job):
 def _text(title: Any) -> str:
     if not isinstance(title, str):
         raise TypeError(f"a title must be text, not {type(title).__name__}")
-    return title
+    # Made of arguments, which are the model's.
+    return escape(title)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +22,7 @@ from anyio import to_thread
 
 from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled, RpcError, ToolFailed
 from acp_server.paths import Place, is_inside
+from acp_server.safe_text import escape, masked
 from acp_server.schema.reading import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
@@ -31,20 +31,22 @@ from acp_server.tools.approval import code
 if TYPE_CHECKING:
     from acp_server.tools.context import ToolContext
 
-# Control characters move cursors and hide text; lone surrogates cannot be written as UTF-8. A tab is only a
-# tab.
-_UNFIT = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
 _LONGEST_QUOTE = 200
 
 
 def printable(text: str) -> str:
     """The text on one line. U+FFFD stands for each character that must not be shown."""
-    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+    return masked(text).replace("\n", "\N{REPLACEMENT CHARACTER}")
+
+
+def exactly(text: str) -> str:
+    """A command, a path or a name on one line, with an escape for each character that cannot be seen as what it is."""
+    return escape(text, exact=True).replace("\n", "\\n")
 
 
 def quoted(text: str) -> str:
-    """What a user typed, to be named in a message, as code: `printable`, and cut if it is very long."""
-    return code(printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"))
+    """What a user typed, to be named in a message, as code: `exactly`, and cut if it is very long."""
+    return code(exactly(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"))
 
 
 class Refusal(ToolFailed):
@@ -129,7 +131,7 @@ class Roots:
             text = text[len(self.cwd) :].lstrip(os.sep) or "."
         if os.sep != "/":
             text = text.replace(os.sep, "/")
-        return printable(text)
+        return exactly(text)
 
 
 def _root(given: str) -> _Root:

@@ -6,7 +6,6 @@ import codecs
 import io
 import logging
 import os
-import re
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,6 +14,7 @@ import anyio
 
 from acp_server.errors import AcpError, ConnectionClosed
 from acp_server.processes.command import Command, CommandOutput, open_command
+from acp_server.safe_text import escape, masked
 from acp_server.store.history import ESCAPE
 from acp_server.tools.approval import Always, Approval, block
 from acp_server.tools.context import ToolContext
@@ -41,7 +41,8 @@ def run_title(command: str) -> str:
 
 async def ask_run(command: str, call: ToolContext) -> Approval:
     """What would be run, all of it, and where."""
-    return Approval(f"Run this in {quoted(call.session.cwd)}?\n\n{block(command)}", primary="Run it")
+    shown = block(escape(command, exact=True))
+    return Approval(f"Run this in {quoted(call.session.cwd)}?\n\n{shown}", primary="Run it")
 
 
 def always_run(command: str, call: ToolContext) -> Always:
@@ -129,8 +130,6 @@ async def _here(command: str, call: ToolContext) -> Ended:
     return Ended(*running.exit, running.output.text)
 
 
-# As what `printable` does not show, apart from line breaks.
-_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _LONGEST_ESCAPE = 256
 
 
@@ -146,7 +145,7 @@ class Printed:
         text = ESCAPE.sub("", self._held + self._decoder.decode(data, final))
         begun = -1 if final else text.rfind("\x1b", -_LONGEST_ESCAPE)
         self._held = "" if begun < 0 else text[begun:]
-        return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text if begun < 0 else text[:begun])
+        return masked(text if begun < 0 else text[:begun])
 
 
 class _Running(Command):

@@ -218,6 +218,21 @@ def test_a_change_is_shown_before_it_is_allowed_or_not(
         user.leave()
 
 
+def test_a_question_that_is_not_shown_as_a_whole_has_a_key_for_it(chat: Start) -> None:
+    with chat() as user:
+        user.expect("> ")
+        user.type("long\n")
+        shown = user.expect(
+            "step 99\n", "... 201 more lines\n", "step 400\n", "? Run it\n", "a to see all of it, or Enter for none: "
+        )
+        assert "step 150\n" not in shown
+        user.type("a\n")
+        user.expect("step 1\n", "step 150\n", "step 400\n", "? Run it\n", "a to see all of it, or Enter for none: ")
+        user.type("1\n")
+        user.expect("allowed: True", "> ")
+        user.leave()
+
+
 def test_ctrl_c_at_a_question_about_a_file_leaves_it_as_it_is(tmp_path: Path, workspace: Start) -> None:
     with workspace(tmp_path) as user:
         user.type("/write new.txt hello\n")
