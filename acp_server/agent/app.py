@@ -41,6 +41,7 @@ class Agent:
     `image`, `audio`, `embedded_context`. `mcp`: True connects each session to the MCP servers that the client names for
     it, over stdio, HTTP and SSE, and offers their tools in it (`Session.mcp`, extra `mcp`). A turn begins when they are
     there, or 10 s after the session. Or which transports beyond stdio your own code connects to: `http`, `sse`.
+    `mcp_trusted`: with `mcp=True`, the names of the servers that are believed when a tool says that it only reads.
     `store`: where sessions are kept; in memory by default. `approvals`: where the user's lasting decisions about
     tools are kept; by default they hold until the session is closed. `versions`: of the protocol, of which each client
     gets the highest that both know. `second_prompts`: what becomes on version 2 of a prompt that arrives while a turn
@@ -59,6 +60,7 @@ class Agent:
         title: str | None = None,
         accepts: Iterable[Literal["image", "audio", "embedded_context"]] = (),
         mcp: bool | Iterable[Literal["http", "sse"]] = (),
+        mcp_trusted: Iterable[str] = (),
         store: SessionStore | None = None,
         approvals: Approvals | None = None,
         versions: Iterable[Literal[1, 2]] = (1, 2),
@@ -82,7 +84,7 @@ class Agent:
         )
         self._sides: dict[Peer, AgentSide] = {}
         if self._connects:
-            self.session(handlers.connecting())
+            self.session(handlers.connecting(values.several("mcp_trusted", mcp_trusted, str)))
 
     @property
     def store(self) -> SessionStore:

@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -72,22 +73,28 @@ async def run(command: str, call: ToolContext) -> str:
     raise Refusal(str(ended))
 
 
-async def execute(command: str, call: ToolContext) -> Ended:
-    """Run it to its end, whatever that is, and show what it prints. Raises Refusal, if it cannot be run."""
+async def execute(command: str, call: ToolContext, without: Collection[str] = ()) -> Ended:
+    """Run it to its end, whatever that is, and show what it prints. `without`: the names of variables that it does not
+    get from our environment. Raises Refusal, if it cannot be run."""
     call.on_cancel = lambda: "It was stopped. What it has printed until then is kept."
     call.raw_output = {"exitCode": None, "signal": None}
-    ended = await (_in_terminal if call.client.capabilities.terminal else _here)(command, call)
+    ended = await (_in_terminal if call.client.capabilities.terminal else _here)(command, call, without)
     call.raw_output = {**call.raw_output, "exitCode": ended.code, "signal": ended.signal}
     return ended
 
 
-async def _in_terminal(command: str, call: ToolContext) -> Ended:
+async def _in_terminal(command: str, call: ToolContext, without: Collection[str]) -> Ended:
     from acp_server.schema.tool_call import Terminal as Shown
 
     program, *options = SHELL
     try:
         terminal: Terminal = await call.client.create_terminal(
-            program, [*options, command], cwd=call.session.cwd, output_byte_limit=OUTPUT_BYTES
+            program,
+            [*options, command],
+            cwd=call.session.cwd,
+            # The protocol has no way to take a variable out.
+            env={name: "" for name in without if name in os.environ} or None,
+            output_byte_limit=OUTPUT_BYTES,
         )
         async with terminal:
             call.progress(Shown(terminal_id=terminal.id))
@@ -114,10 +121,11 @@ async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
     return {"output": printed.output, "truncated": printed.truncated}
 
 
-async def _here(command: str, call: ToolContext) -> Ended:
+async def _here(command: str, call: ToolContext, without: Collection[str]) -> Ended:
     call.verbatim()
     try:
-        running = _Running(await open_command([*SHELL, command], call.session.cwd, os.environ), call)
+        env = {name: value for name, value in os.environ.items() if name not in without}
+        running = _Running(await open_command([*SHELL, command], call.session.cwd, env), call)
     except (OSError, ValueError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "not a possible command"
         raise Refusal(f"It cannot be started: {reason}") from None

@@ -440,9 +440,9 @@ def test_what_is_left_out_of_an_argument_does_not_count_as_shown(written: list[s
 def test_a_command_a_path_and_a_name_show_each_character(written: list[str]) -> None:
     call = ToolCallUpdate(
         tool_call_id="c",
-        title="Write a text of می\u200cخواهم",
+        title="Write a text of \u0645\u06cc\u200c\u062e\u0648",
         raw_input={"na\u200bme": "r\u200bm\u202e -rf"},
-        content=[Diff(path="/a\u2060b", old_text="", new_text="می\u200cخواهم\n")],
+        content=[Diff(path="/a\u2060b", old_text="", new_text="\u0645\u06cc\u200c\u062e\u0648\n")],
         locations=[ToolCallLocation(path="/a\u2060b")],
     )
     asked_about(call)
@@ -450,5 +450,5 @@ def test_a_command_a_path_and_a_name_show_each_character(written: list[str]) -> 
     assert "na\\u200bme: r\\u200bm\\u202e -rf" in shown
     assert "  /a\\u2060b\n" in shown
     assert "+++ /a\\u2060b" in shown
-    assert "+می\u200cخواهم" in shown
-    assert "? Write a text of می\u200cخواهم" in shown
+    assert "+\u0645\u06cc\u200c\u062e\u0648" in shown
+    assert "? Write a text of \u0645\u06cc\u200c\u062e\u0648" in shown
