@@ -218,3 +218,30 @@ def _start(root: str) -> tuple[list[str], str]:
     if _SEARCHED is None:
         return [], root
     return [name for name in root.split(os.sep) if name], os.sep
+
+
+_DURABLE: Final = _ALWAYS & ~getattr(os, "O_NOFOLLOW", 0)
+
+
+def open_private(path: str | os.PathLike[str], flags: int, *, mode: int = 0o600, follow: bool = False) -> int:
+    """A file for what is not for others, open for writing, to be closed by the caller.
+
+    `flags`: `os.O_APPEND` or `os.O_TRUNC`. `mode`: its rights, if it is new; with `O_TRUNC` an old one has no more
+    rights afterwards either. `follow`: a symbolic link at its path is followed. Raises OSError, also for what would
+    make the program wait, such as a named pipe.
+    """
+    always = _DURABLE if follow else _ALWAYS
+    # What is in an old file is lost only once it is known to be a file.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | (flags & ~os.O_TRUNC) | always, mode)
+    try:
+        found = os.fstat(descriptor)
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISCHR(found.st_mode)):
+            raise OSError(errno.EINVAL, "Not a regular file")
+        if flags & os.O_TRUNC and stat.S_ISREG(found.st_mode):
+            if hasattr(os, "fchmod") and stat.S_IMODE(found.st_mode) & ~mode:
+                os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & mode)
+            os.ftruncate(descriptor, 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from acp_server.errors import UsageError
+from acp_server.paths import open_private
 from acp_server.peer.stream import Stream
 from acp_server.store import lax_rights
 from acp_server.wire import codec
@@ -33,13 +34,13 @@ class Recorder:
     lone surrogates (Python's `surrogateescape`). `skipped` is the limit in bytes that a line exceeded.
 
     A new file can be read by its owner only; an existing one is continued, and it is logged if others may read it.
-    Raises UsageError if it cannot be opened.
+    Raises UsageError if it cannot be opened, or is a symbolic link or a named pipe.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+            self._fd = open_private(path, os.O_APPEND)
         except OSError as error:
             raise UsageError(f"cannot record to {path}: {error.strerror}") from None
         if (mode := lax_rights(self._fd)) is not None:

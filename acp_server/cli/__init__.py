@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from acp_server.agent.log import LogHandler, LogStream, UnblockedLog, drain, entry, standard_error
 from acp_server.agent.process import StandardIO
 from acp_server.errors import UsageError
+from acp_server.paths import open_private
 from acp_server.store import lax_rights
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def configure_log(level: str, file: Path | None) -> None:
 def _opened(file: Path) -> int:
     try:
         # As a recording: what is in it is for the user alone.
-        return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        return open_private(file, os.O_APPEND, follow=True)
     except OSError as error:
         raise UsageError(f"cannot log to {file}: {error.strerror}") from None
 

@@ -185,3 +185,22 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Refusal, match="Not a regular file: `x`"):
         read.read_text(found(tmp_path / "pipe"), "`x`")
+
+
+@POSIX
+def test_the_text_of_a_secret_file_is_in_no_file_that_others_may_read(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    file.chmod(0o600)
+    seen: list[int] = []
+    fsync, fchmod = os.fsync, os.fchmod
+
+    def look(*_: object) -> None:
+        seen.extend(stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir())
+
+    monkeypatch.setattr(os, "fchmod", lambda *given: (look(), fchmod(*given)))
+    monkeypatch.setattr(os, "fsync", lambda *given: (look(), fsync(*given)))
+    change.replace_text(found(file), "old\r\n", "secret", at_once)
+    assert set(seen) == {0o600}
+    assert len(seen) == 4
