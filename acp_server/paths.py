@@ -181,7 +181,7 @@ class Way:
             raise
         finally:
             for folder, _, _ in made:
-                # The nearest one that has existed before stays open: the caller may have put something there.
+                # The nearest folder that was there before stays open: the caller may have put something in it.
                 if folder not in (self._nearest, self.folder):
                     folder.close()
 

@@ -1,6 +1,6 @@
 """What a model's server may do to us: how long its answer may be, and which variables of the environment are for it.
 
-A server is not always the one that it should be: `--base-url` names any. Nothing here knows a provider.
+A server may be another than it should be: `--base-url` names any. Nothing here knows a provider.
 """
 
 from __future__ import annotations

@@ -156,8 +156,8 @@ _ENDINGS: Final = (".env", ".code-workspace", ".sublime-project", "vimrc")
 
 
 def is_delicate(place: Place) -> bool:
-    """Whether a change of the file can do more than its text says: `.git` and other folders and files that begin with
-    a dot (settings of editors, shells and checks, `.env`), hooks, the instructions of agents."""
+    """Whether a change of the file can do more than its text says. So it is with what begins with a dot (`.git`,
+    `.env`, settings of editors, shells and checks), with hooks, and with the instructions of agents."""
     names = [_plain(name) for name in place.rest.split(os.sep) if name]
     stem, dot, ending = names[-1].rpartition(".")
     return (

@@ -432,7 +432,7 @@ def test_a_question_that_is_shown_as_a_whole_has_no_key_for_more(written: list[s
 
 def test_what_is_left_out_of_an_argument_does_not_count_as_shown(written: list[str]) -> None:
     cut = "true;" * 2_000 + " ... 10,000 more characters ... " + "true;" * 2_000
-    content = [Content(content=TextContent(text=f"command: {cut}"))]
+    content: list[Any] = [Content(content=TextContent(text=f"command: {cut}"))]
     command = "true;" * 2_000 + HIDDEN * 1_250 + "true;" * 2_000
     assert asked_about(ToolCallUpdate(tool_call_id="c", title="Run", raw_input={"command": command}, content=content))
 

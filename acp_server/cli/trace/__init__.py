@@ -85,7 +85,7 @@ def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool
 
 
 def _write(path: Path, text: str, recording: str) -> None:
-    """What is made of a recording is for those who may read that."""
+    """What is made of a recording has no more readers than that."""
     try:
         mode = os.stat(recording).st_mode & 0o666 if os.path.isfile(recording) else 0o600
         # Half of a surrogate pair is legal JSON, and no file can hold it.
