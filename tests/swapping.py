@@ -37,6 +37,8 @@ class World:
     """A project, and what is outside of it."""
 
     base: Path
+    calls: list[str] = field(default_factory=list[str])
+    """The calls of the system behind the swap, the first of them right behind it."""
     project: Path = field(init=False)
     outside: Path = field(init=False)
 
@@ -90,15 +92,16 @@ CALLS = (
 class Steps:
     """Counts the calls of the system that a function makes, and acts right before one of them."""
 
-    def __init__(self, at: int, act: Callable[[], Any]) -> None:
+    def __init__(self, at: int, act: Callable[[], Any], behind: list[str]) -> None:
         self.count = 0
+        self._behind = behind
         self._at = at
         self._act = act
         self._patch = pytest.MonkeyPatch()
 
     def __enter__(self) -> "Steps":
         for name in (*CALLS, "fsync"):
-            self._patch.setattr(os, name, self._counted(getattr(os, name)))
+            self._patch.setattr(os, name, self._counted(name, getattr(os, name)))
         # It takes most of the time, and there is nothing in its place that could be swapped.
         self._patch.setattr(os, "fsync", lambda _: None)
         return self
@@ -106,13 +109,15 @@ class Steps:
     def __exit__(self, *_: object) -> None:
         self._patch.undo()
 
-    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _counted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             self.count += 1
             if self.count == self._at:
                 self._patch.undo()
                 self._act()
                 self.__enter__()
+            if self.count >= self._at:
+                self._behind.append(name)
             return function(*args, **kwargs)
 
         return call
@@ -126,7 +131,7 @@ def worlds(base: Path, swap: str, begin: Callable[[World], Callable[[], Any]]) -
         at += 1
         world = World(base / str(at))
         run = begin(world)
-        with Steps(at, lambda world=world: SWAPS[swap](world)) as steps:
+        with Steps(at, lambda world=world: SWAPS[swap](world), world.calls) as steps:
             try:
                 result = run()
             except Exception as error:

@@ -55,6 +55,9 @@ def test_a_link_at_any_step_leads_no_change_outside(
         runs += 1
         assert world.is_unharmed, (swap, runs, result)
         taken = world.base / "taken"
+        # The call that puts the text in its place. What is told to be changed is where it was shown.
+        if swap != "the file" and ("replace" if name == OLD else "link") in world.calls:
+            assert result != "changed", (swap, runs, world.calls)
         if result != "changed":
             assert isinstance(result, (change.Changed, Refusal)), (runs, result)
             # Not what was moved either: it may be outside by now.
@@ -77,13 +80,16 @@ def test_a_link_at_any_step_lets_nothing_outside_be_read(tmp_path: Path, swap: s
         assert result == ["old"] or isinstance(result, Refusal), result
 
 
-def _swapped(project: Path) -> None:
-    """The project's folder `src` becomes a link to a folder that has the same in it."""
-    outside = project.parent / "outside"
-    (outside / "src").mkdir(parents=True)
-    (outside / "src" / "app.py").write_text((project / "src" / "app.py").read_text())
+def _swapped(project: Path, *, link: bool) -> None:
+    """The project's folder `src` becomes another folder that has the same in it, or a link to that."""
+    other = project.parent / "outside"
+    other.mkdir()
+    (other / "app.py").write_text((project / "src" / "app.py").read_text())
     (project / "src").rename(project / "source")
-    (project / "src").symlink_to(outside / "src", target_is_directory=True)
+    if link:
+        (project / "src").symlink_to(other, target_is_directory=True)
+    else:
+        other.rename(project / "src")
 
 
 @pytest.mark.anyio
@@ -91,8 +97,9 @@ def _swapped(project: Path) -> None:
     "command", ["/edit src/app.py needle => pin", "/write src/app.py new", "/write src/new.py new"]
 )
 @pytest.mark.parametrize("capabilities", [{}, FILES], ids=["on disk", "through the client"])
-async def test_a_folder_that_becomes_a_link_while_the_user_is_asked_is_not_written_through(
-    project: Path, capabilities: dict[str, Any], command: str
+@pytest.mark.parametrize("link", [True, False], ids=["a link", "another folder"])
+async def test_a_folder_that_is_swapped_while_the_user_is_asked_is_not_written_to(
+    project: Path, capabilities: dict[str, Any], command: str, link: bool
 ) -> None:
     async with talking(capabilities=capabilities) as talk:
         if capabilities:
@@ -100,12 +107,12 @@ async def test_a_folder_that_becomes_a_link_while_the_user_is_asked_is_not_writt
         session = await talk.open(str(project))
         id = await talk.prompt(session, command)
         question = await asked(talk, PERMISSION)
-        _swapped(project)
-        outside = whole(project.parent / "outside")
+        _swapped(project, link=link)
+        before = whole(project.parent)
         await talk.client.respond(question, chosen("allow_once"))
         told = await talk.told(session, id)
         assert told.answer == END_TURN
         assert "has changed meanwhile, so it was left as it is" in told.text
         assert told.call["status"] == "failed"
-        assert whole(project.parent / "outside") == outside
+        assert whole(project.parent) == before
         assert not talk.asked(WRITE)
