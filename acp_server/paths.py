@@ -239,7 +239,8 @@ def open_private(path: str | os.PathLike[str], flags: int, *, mode: int = 0o600,
             raise OSError(errno.EINVAL, "Not a regular file")
         if flags & os.O_TRUNC and stat.S_ISREG(found.st_mode):
             if hasattr(os, "fchmod") and stat.S_IMODE(found.st_mode) & ~mode:
-                os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & mode)
+                with suppress(PermissionError):  # a file of another user, who has let us write it
+                    os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & mode)
             os.ftruncate(descriptor, 0)
     except BaseException:
         os.close(descriptor)

@@ -40,13 +40,15 @@ _MOST_PROBLEMS: Final = 3
 def escape(text: str, *, exact: bool = False) -> str:
     """`text` with what is not safe as Python's escapes: harmless to show, and still to be seen. `exact`: it is a
     command, a path or a name, of which each character counts."""
+    if text.isascii() and text.isprintable():
+        return text
     table = _UNSAFE_EXACT if exact else UNSAFE
     return table.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def masked(text: str) -> str:
     """`text` with U+FFFD in place of each character that is not safe: where the width of a line counts."""
-    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text if text.isascii() and text.isprintable() else UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def indented(text: str) -> str:

@@ -17,7 +17,7 @@ import click
 
 from acp_server.cli.output import StandardOutput
 from acp_server.cli.screen_call import Calls, CommandOutput, Line, ShownCall, argument_lines, place_of, text_of
-from acp_server.safe_text import masked
+from acp_server.safe_text import escape, masked
 from acp_server.schema import (
     AgentThoughtChunk,
     AvailableCommand,
@@ -170,7 +170,10 @@ class Screen:
         if not commands:
             return  # click wants at least one row
         rows = [
-            (one_line(f"/{each.name} {hint_of(each)}").rstrip(), one_line(each.description[:_LONGEST_DESCRIPTION]))
+            (
+                one_line(f"/{escape(each.name, exact=True)} {hint_of(each)}").rstrip(),
+                one_line(each.description[:_LONGEST_DESCRIPTION]),
+            )
             for each in commands
         ]
         columns = _columns()

@@ -27,6 +27,7 @@ from prompt_toolkit.keys import Keys
 
 from acp_server.cli.chat.user import PAUSE, SHOW_ALL, is_typed_ahead
 from acp_server.cli.screen import hint_of, one_line
+from acp_server.safe_text import escape
 from acp_server.schema import AvailableCommand
 
 _LOOK: Final = 0.04
@@ -198,7 +199,7 @@ class Commands(Completer):
         if not text.startswith("/") or any(letter.isspace() for letter in text):
             return
         for command in self.known:
-            name = one_line(f"/{command.name}")
+            name = one_line(f"/{escape(command.name, exact=True)}")
             if name.startswith(text):
                 shown = one_line(f"{name} {hint_of(command)}".rstrip())
                 yield Completion(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 # What a system lacks it does not need.
@@ -18,8 +19,9 @@ def write_private(path: Path, data: bytes) -> None:
     with open(descriptor, "wb") as file:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):
-            if hasattr(os, "fchmod"):
-                os.fchmod(descriptor, stat.S_IMODE(mode) & 0o600)
+            if hasattr(os, "fchmod") and stat.S_IMODE(mode) & 0o077:
+                with suppress(PermissionError):  # a file of another user, who has let us write it
+                    os.fchmod(descriptor, stat.S_IMODE(mode) & 0o600)
             os.ftruncate(descriptor, 0)
         elif not stat.S_ISCHR(mode):
             raise OSError(errno.EINVAL, "Not a regular file")
