@@ -222,11 +222,11 @@ async def _carry_out(call: ToolContext) -> str:
 
 
 async def _through(editor: Editor, change: Change, call: ToolContext) -> None:
-    await to_thread.run_sync(check_place, change.place)
+    await to_thread.run_sync(check_path, change.path, change.place)
     if await _read(change.path, change.place, change.name, call) != change.old:
         raise Changed
     # Once more, right before it is written: reading waits for the client.
-    await to_thread.run_sync(check_place, change.place)
+    await to_thread.run_sync(check_path, change.path, change.place)
     if not change.asking():
         return
     try:
@@ -275,10 +275,12 @@ def _same(place: Place) -> Generator[Way]:
         way.close()
 
 
-def check_place(place: Place) -> None:
-    """Raise Changed, if the way to a file is not what was seen: for changes that the client makes, by the path."""
+def check_path(path: str, place: Place) -> None:
+    """For changes that the client makes, by the path: raise Changed if that does not lead to the place any more, or the
+    way there is not what was seen."""
     with _same(place):
-        pass
+        if os.path.realpath(path) != os.path.join(place.root, place.rest.lstrip(os.sep)):
+            raise Changed
 
 
 def replace_text(place: Place, old: str | None, new: str, commit: Commit) -> None:

@@ -92,6 +92,28 @@ def _swapped(project: Path, *, link: bool) -> None:
         other.rename(project / "src")
 
 
+def _leads_to(link: Path, folder: Path) -> None:
+    folder.mkdir()
+    link.unlink()
+    link.symlink_to(folder, target_is_directory=True)
+
+
+@pytest.mark.anyio
+async def test_a_link_to_the_project_that_leads_elsewhere_meanwhile_is_not_written_through_by_the_client(
+    project: Path,
+) -> None:
+    other = project.parent / "outside"
+    async with talking(capabilities=FILES) as talk:
+        Buffers(talk, {project / "README.md": "first\nneedle\n"})
+        session = await talk.open(str(project))
+        id = await talk.prompt(session, "/edit README.md needle => pin")
+        question = await asked(talk, PERMISSION)
+        _leads_to(project, other)
+        await talk.client.respond(question, chosen("allow_once"))
+        assert "has changed meanwhile" in (await talk.told(session, id)).text
+        assert not talk.asked(WRITE)
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     "command", ["/edit src/app.py needle => pin", "/write src/app.py new", "/write src/new.py new"]
