@@ -221,7 +221,7 @@ def test_a_change_is_shown_before_it_is_allowed_or_not(
 def test_a_question_that_is_not_shown_as_a_whole_has_a_key_for_it(chat: Start) -> None:
     with chat() as user:
         user.expect("> ")
-        user.type("long\n")
+        user.type("a question too long\n")
         shown = user.expect(
             "step 99\n", "... 201 more lines\n", "step 400\n", "? Run it\n", "a to see all of it, or Enter for none: "
         )

@@ -119,7 +119,7 @@ def test_a_question_shows_the_change_in_colours_and_the_arguments_and_takes_a_nu
 
 def test_a_question_that_is_not_shown_as_a_whole_has_a_key_for_it(talking: Talking) -> None:
     with talking() as user:
-        user.type("long" + ENTER)
+        user.type("a question too long" + ENTER)
         user.shows("more lines", "step 400", "? Run it", "a to see all of it")
         user.type("a")
         user.shows("step 150", "step 400", "? Run it", "a to see all of it")
