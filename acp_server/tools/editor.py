@@ -27,6 +27,7 @@ from acp_server.errors import (
     RpcError,
     UsageError,
 )
+from acp_server.paths import is_inside
 from acp_server.tasks.threads import in_loop
 
 if TYPE_CHECKING:
@@ -211,12 +212,12 @@ class Editor:
         target = self._writable(path)
         if not await self._exists(target):
             return _missing(path)
-        await self._client.write_text_file(target, content)
+        await self._write(path, content)
         return _WRITTEN
 
     async def write_to_file(self, path: str, content: str) -> EditResult:
         """Put `content` in the place of all that is in a file, and make the file if it does not exist."""
-        await self._client.write_text_file(self._writable(path), content)
+        await self._write(path, content)
         return _WRITTEN
 
     async def insert_content(self, path: str, operations: Sequence[FileOperation]) -> EditResult:
@@ -267,8 +268,12 @@ class Editor:
         except EditRefused as refused:
             return EditResult(f"{path}: {refused}")
         if changed != text:
-            await self._client.write_text_file(target, changed)
+            await self._write(path, changed)
         return _WRITTEN
+
+    async def _write(self, path: str, content: str) -> None:
+        # Looked at right before: while the text was read, a folder may have been swapped for a link that leads out.
+        await self._client.write_text_file(self._writable(path), content)
 
     async def _exists(self, target: str) -> bool:
         try:
@@ -337,9 +342,3 @@ class BlockingEditor:
 
 def _missing(path: str) -> EditResult:
     return EditResult(f"{path} does not exist")
-
-
-def is_inside(path: str, root: str) -> bool:
-    """Whether a path without links is that of a folder, or of something in it."""
-    path, root = os.path.normcase(path), os.path.normcase(root)
-    return path == root or path.startswith(root if root.endswith(os.sep) else root + os.sep)

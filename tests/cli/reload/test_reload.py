@@ -288,7 +288,7 @@ def test_the_private_file_of_the_sessions_is_gone_at_the_end(tmp_path: Path) -> 
     ("arguments", "text"),
     [
         ([], "--reload is for an agent of your own: name its file or module"),
-        (["--model", "openai:x", "a.py"], "--model and --base-url are for the built-in agent, and --reload"),
+        (["--model", "openai:x", "a.py"], "--model and its options are for the built-in agent, and --reload"),
         (["/no/such/folder/a.py"], "there is no folder /no/such/folder"),
     ],
 )
