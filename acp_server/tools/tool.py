@@ -178,6 +178,11 @@ class Tool(Generic[F]):
         if isinstance(self._parameters, StrictParameters):
             self._parameters.check_types()
 
+    @property
+    def reads_slowly(self) -> bool:
+        """Whether `read` may take so long that it belongs into a thread."""
+        return bool(getattr(self._parameters, "is_slow", False))
+
     def read(self, arguments: Any) -> dict[str, Any]:
         """Arguments from a model, checked. Raises InvalidParams, whose data lists each problem."""
         return self._parameters.read(arguments)

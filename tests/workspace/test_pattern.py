@@ -128,7 +128,8 @@ def test_repeats_that_are_hidden_behind_brackets_and_comments_are_counted(patter
 
 
 @pytest.mark.parametrize(
-    "pattern", ["[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "[[:alpha:]]{3}-[[:digit:]]{4}", "(?x) a{3} b # c", "[[]{9}"]
+    "pattern",
+    ["[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "[[:alpha:]]{3}-[[:digit:]]{4}", "(?x) a{3} # c", "[[]{9}"],
 )
 def test_honest_repeats_are_compiled(pattern: str) -> None:
     compile_pattern(pattern)
