@@ -26,7 +26,16 @@ from acp_server.peer.writer import Writer
 from acp_server.tasks.futures import Futures
 from acp_server.wire.framing import Block, Line, lines_in
 from acp_server.wire.messages import Notification, Request
-from acp_server.wire.state_machine import Endpoint, Event, Outgoing, may_cancel, only_cancels
+from acp_server.wire.state_machine import (
+    Dropped,
+    Endpoint,
+    Event,
+    Outgoing,
+    may_cancel,
+    may_count,
+    only_cancels,
+    refused_in_a_row,
+)
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -51,6 +60,12 @@ _SHORT: Final = 256
 
 _ERRORS: Final = 1000
 """Messages in a row that were answered with an error and made nothing run, after which the peer is slowed down."""
+
+_REFUSED: Final = 20_000
+"""Errors in a row, those in batches too, after which lines that name nothing are answered together."""
+
+_REFUSAL: Final = 80
+"""Bytes of an error, or less: so many of them are in the answer to a batch."""
 
 _SLOW: Final = 0.02
 """Seconds between two slices of a peer that is slowed down: it gets a fifth of the time."""
@@ -93,6 +108,10 @@ class Reader:
         """What is left of the block that was begun last, from the end on."""
         self._errors = 0
         """How many errors in a row have answered messages that made nothing run."""
+        self._refused = 0
+        """The same, with those in batches."""
+        self._unanswered = 0
+        """How many lines wait for one answer to all of them."""
         self._ended = False
         self._problem: Exception | None = None
         """Why reading ahead failed; raised when what came before it has been handled."""
@@ -170,25 +189,23 @@ class Reader:
 
     def _slice(self) -> bool:
         """Handle what waits, for as long as a slice lasts. False if there is more."""
+        try:
+            return self._handle(perf_counter() + _SLICE)
+        finally:
+            self._answer_together()
+
+    def _handle(self, end: float) -> bool:
         lines, blocks = self._lines, self._blocks
-        end = perf_counter() + _SLICE
         while lines or blocks:
             if not lines:
-                block = blocks.popleft()
-                self._held -= len(block) + _BLOCK
-                self._begun += 1
-                lines = self._lines = lines_in(block)[::-1]
-                if not lines and perf_counter() > end:  # nothing but blank lines, however many of them
+                lines = self._lines = self._begin(blocks.popleft())
+                if not lines and perf_counter() > end:  # blank lines, or errors, however many of them
+                    self._hurry_next()
                     return not blocks
                 continue
             line = lines.pop()
             for event in self._endpoint.events(line):
-                kind = type(event)
-                self._errors = self._errors + 1 if kind is Outgoing else 0
-                if kind is Request:
-                    # A cancel of it may follow that has been looked at already.
-                    self._hurried = 0
-                self._handlers[kind](event)
+                self._act(event)
             if not (lines or blocks):
                 break
             is_due = self._errors % _LOOK == 0 or len(line) > _SHORT
@@ -196,6 +213,41 @@ class Reader:
                 self._hurry_next()
                 return False
         return True
+
+    def _begin(self, block: Block) -> list[Line]:
+        """The lines of a block that are to be handled, from the end on. Of a peer that sends nothing but errors those
+        that can be nothing else are only counted."""
+        self._held -= len(block) + _BLOCK
+        self._begun += 1
+        if self._refused < _REFUSED:
+            return lines_in(block)[::-1]
+        lines = [line for line in lines_in(block) if may_count(line)] if may_count(block) else []
+        errors = max(1, block.count(b"\n")) - len(lines) if isinstance(block, (bytes, bytearray)) else 0
+        self._errors += errors
+        self._unanswered += errors
+        return lines[::-1]
+
+    def _act(self, event: Event) -> None:
+        kind = type(event)
+        if isinstance(event, (Outgoing, Dropped)):
+            self._errors += 1
+            if isinstance(event, Outgoing):
+                self._refused += max(1, len(event.frame) // _REFUSAL)
+                if not event.names and self._refused > _REFUSED:
+                    self._unanswered += 1
+                    return
+        else:
+            self._errors = self._refused = 0
+            self._answer_together()
+            if kind is Request:
+                # A cancel of it may follow that has been looked at already.
+                self._hurried = 0
+        self._handlers[kind](event)
+
+    def _answer_together(self) -> None:
+        if self._unanswered:
+            count, self._unanswered = self._unanswered, 0
+            self._handlers[Outgoing](refused_in_a_row(count))
 
     def _hurry_next(self) -> None:
         """Apply the cancels in what comes next, before what has just arrived can begin. However short the slice was,
