@@ -67,7 +67,7 @@ def _cancelled(wire: Flooded, folder: str, text: str, seconds: float) -> None:
 
 
 def _named(name: str, flood: Callable[[Flooded, bool], None]) -> Callable[[Flooded, bool], None]:
-    flood.__name__ = name  # pyright: ignore[reportAttributeAccessIssue]
+    flood.__name__ = name
     return flood
 
 
