@@ -189,65 +189,60 @@ class Reader:
 
     def _slice(self) -> bool:
         """Handle what waits, for as long as a slice lasts. False if there is more."""
-        try:
-            return self._handle(perf_counter() + _SLICE)
-        finally:
-            self._answer_together()
-
-    def _handle(self, end: float) -> bool:
         lines, blocks = self._lines, self._blocks
+        end = perf_counter() + _SLICE
         while lines or blocks:
             if not lines:
-                lines = self._lines = self._begin(blocks.popleft())
+                block = blocks.popleft()
+                self._held -= len(block) + _BLOCK
+                self._begun += 1
+                lines = self._lines = (lines_in(block) if self._refused < _REFUSED else self._that_count(block))[::-1]
                 if not lines and perf_counter() > end:  # blank lines, or errors, however many of them
-                    self._hurry_next()
-                    return not blocks
+                    break
                 continue
             line = lines.pop()
             for event in self._endpoint.events(line):
-                self._act(event)
+                kind = type(event)
+                if kind is Outgoing or kind is Dropped:
+                    if self._joins_others(event):
+                        continue
+                else:
+                    self._errors = self._refused = 0
+                    if kind is Request:
+                        # A cancel of it may follow that has been looked at already.
+                        self._hurried = 0
+                self._handlers[kind](event)
             if not (lines or blocks):
                 break
             is_due = self._errors % _LOOK == 0 or len(line) > _SHORT
             if is_due and perf_counter() > end:
                 self._hurry_next()
-                return False
-        return True
+                break
+        if self._unanswered:
+            self._answer_together()
+        return not (lines or blocks)
 
-    def _begin(self, block: Block) -> list[Line]:
-        """The lines of a block that are to be handled, from the end on. Of a peer that sends nothing but errors those
-        that can be nothing else are only counted."""
-        self._held -= len(block) + _BLOCK
-        self._begun += 1
-        if self._refused < _REFUSED:
-            return lines_in(block)[::-1]
+    def _that_count(self, block: Block) -> list[Line]:
+        """Of a peer that sends nothing but errors: the lines that may be something else. The others are counted."""
         lines = [line for line in lines_in(block) if may_count(line)] if may_count(block) else []
         errors = max(1, block.count(b"\n")) - len(lines) if isinstance(block, (bytes, bytearray)) else 0
         self._errors += errors
         self._unanswered += errors
-        return lines[::-1]
+        return lines
 
-    def _act(self, event: Event) -> None:
-        kind = type(event)
-        if isinstance(event, (Outgoing, Dropped)):
-            self._errors += 1
-            if isinstance(event, Outgoing):
-                self._refused += max(1, len(event.frame) // _REFUSAL)
-                if not event.names and self._refused > _REFUSED:
-                    self._unanswered += 1
-                    return
-        else:
-            self._errors = self._refused = 0
-            self._answer_together()
-            if kind is Request:
-                # A cancel of it may follow that has been looked at already.
-                self._hurried = 0
-        self._handlers[kind](event)
+    def _joins_others(self, event: Event) -> bool:
+        """Note that a message made nothing run. Whether it is answered together with others."""
+        self._errors += 1
+        if not isinstance(event, Outgoing):
+            return False
+        self._refused += max(1, len(event.frame) // _REFUSAL)
+        joins = not event.names and self._refused > _REFUSED
+        self._unanswered += joins
+        return joins
 
     def _answer_together(self) -> None:
-        if self._unanswered:
-            count, self._unanswered = self._unanswered, 0
-            self._handlers[Outgoing](refused_in_a_row(count))
+        count, self._unanswered = self._unanswered, 0
+        self._handlers[Outgoing](refused_in_a_row(count))
 
     def _hurry_next(self) -> None:
         """Apply the cancels in what comes next, before what has just arrived can begin. However short the slice was,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
 _MOST_COMPARED: Final = 10_000_000
-"""Characters of all places together where a block is: one that overlaps with itself may be everywhere."""
+"""Characters of all places together where a block is: a block that overlaps with itself may be everywhere."""
 _MOST_SHOWN: Final = 10
 
 

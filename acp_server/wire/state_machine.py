@@ -272,14 +272,14 @@ def _too_much(value: Any) -> Message:
 
 
 def may_count(block: Block) -> bool:
-    """Whether a line or a block of lines may have more in it than errors that name nothing: each request,
-    notification and response has one of these texts in it, unless it is written with escapes."""
+    """Whether a line or a block of lines may have more in it than errors that name nothing. Each request, notification
+    and response has one of these texts, unless it is written with escapes."""
     return isinstance(block, TooLong) or b'"jsonrpc"' in block or b'"id"' in block or b"\\" in block
 
 
 def refused_in_a_row(count: int) -> Outgoing:
-    """The one answer to so many lines that are no messages."""
-    message = f"Invalid request: {count} lines in a row are no messages"
+    """The one answer to so many lines without a message."""
+    message = f"Invalid request: {count} lines in a row hold nothing that can be acted on"
     return Outgoing(_error_frame(None, {"code": INVALID_REQUEST, "message": message, "data": {"lines": count}}))
 
 
