@@ -47,7 +47,7 @@ client of ours, of what came in version 2, in `acp_server.status`."""
 _KEPT: Final = 250
 """Lines at either end of what a command writes that are kept at least."""
 
-_FENCE: Final = re.compile(r"(~{3,}|`{3,})\S*\s*")
+_FENCE: Final = re.compile(r"(?:~{3,}+|`{3,}+)\S*+\s*")
 """For editors, which show what is between two of them as it is."""
 
 _STATUS_COLOURS: Final = {"completed": "green", "failed": "red"}

@@ -205,6 +205,9 @@ class Server:
             with self._connecting as scope:
                 scope.deadline = anyio.current_time() + timeout
                 async with self._connected() as client:
+                    # It would check what a tool returns against the server's own schema, which may take for ever, in
+                    # the event loop.
+                    client.session.validate_tool_result = _unchecked
                     await self._tools.update(await self._list(client))
                     scope.deadline = math.inf
                     self._client = client
@@ -336,3 +339,7 @@ class Server:
             return f"The MCP server {self.name} refused: {shortened(str(error), _MESSAGE)}"
         logger.warning("a call of %s of the MCP server %r failed: %s", name, self.name, type(error).__name__)
         return f"The answer of the MCP server {self.name} cannot be used."
+
+
+async def _unchecked(_name: str, _result: Any) -> None:
+    """What a server promises of its results is its own matter."""

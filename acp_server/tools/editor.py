@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session
 
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
+
+_MOST_COMPARED: Final = 10_000_000
+"""Characters of all places together where a block is: a block that overlaps with itself may be everywhere."""
 _MOST_SHOWN: Final = 10
 
 
@@ -116,7 +119,7 @@ def _find(text: str, instruction: ReplaceInstruction, newline: str) -> int:
         raise EditRefused("the block to replace is empty")
     before = None if instruction.context_before is None else with_line_breaks(instruction.context_before, newline)
     after = None if instruction.context_after is None else with_line_breaks(instruction.context_after, newline)
-    there = [match.start() for match in re.finditer(f"(?={re.escape(block)})", text)]
+    there = _found(text, block)
     if not there:
         raise EditRefused("the block to replace is not in the file")
     found = [
@@ -135,6 +138,18 @@ def _find(text: str, instruction: ReplaceInstruction, newline: str) -> int:
     if len(found) > 1:
         raise EditRefused(f"the block to replace is in {_places(text, found)}: say which by context or a line")
     return found[0]
+
+
+def _found(text: str, block: str) -> list[int]:
+    """Where a block is, also where two of them overlap."""
+    starts: list[int] = []
+    start = text.find(block)
+    while start >= 0:
+        starts.append(start)
+        if len(starts) * len(block) > _MOST_COMPARED:
+            raise EditRefused("the block to replace is there too often")
+        start = text.find(block, start + 1)
+    return starts
 
 
 def _places(text: str, starts: Sequence[int]) -> str:

@@ -119,7 +119,7 @@ class Execution(Job):
     async def _body(self) -> Any:
         tool, context = self._tool, self._context
         try:
-            arguments = tool.read(self._arguments)
+            arguments = await self._read()
         except InvalidParams as error:
             self._unfit = error
             raise
@@ -150,6 +150,13 @@ class Execution(Job):
                 return await self._execute(arguments)
         finally:
             context.executing = False
+
+    async def _read(self) -> dict[str, Any]:
+        if self._tool.reads_slowly:
+            return await self._threads.run(
+                f"the check of the arguments of {self._tool.name}", self._tool.read, self._arguments
+            )
+        return self._tool.read(self._arguments)
 
     def _decide_others(self, key: str | None, allowed: bool) -> None:
         """The user has decided for all calls of this kind, so also for those that are asked about at this time."""
@@ -306,6 +313,10 @@ class Execution(Job):
         if isinstance(title, str):
             return title
         if arguments is None:
+            if self._tool.reads_slowly:
+                # It gets its title when they are checked.
+                self._first_title = self._tool.name
+                return self._first_title
             try:
                 self._first_title = _text(title(**self._tool.read(self._arguments)))
             except Exception:

@@ -199,6 +199,11 @@ class Tool(Generic[F]):
             raise TypeError(f"an approval key is text, an Always or None, not {type(key).__name__}")
         return Always(key, f"all calls of {self.name}" if key == self.name else f"all calls of {self.name} for {key}")
 
+    @property
+    def reads_slowly(self) -> bool:
+        """Whether `read` may take so long that it belongs into a thread."""
+        return bool(getattr(self._parameters, "is_slow", False))
+
     def read(self, arguments: Any) -> dict[str, Any]:
         """Arguments from a model, checked. Raises InvalidParams, whose data lists each problem."""
         return self._parameters.read(arguments)

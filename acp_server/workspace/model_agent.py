@@ -27,11 +27,11 @@ from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output
 from acp_server.workspace import change, report
 from acp_server.workspace.batches import Batches
-from acp_server.workspace.read import Passage, Reading, read_text
+from acp_server.workspace.read import Passage, Reading, Skipped, read_text
 from acp_server.workspace.roots import Refusal, Roots, entitle, open_roots
 from acp_server.workspace.run import Ended, always_run, ask_run, execute, run_title
 from acp_server.workspace.search import Hit, Search
-from acp_server.workspace.walk import Skipped, files_below
+from acp_server.workspace.walk import files_below
 
 logger = logging.getLogger("acp_server.workspace")
 
@@ -181,7 +181,8 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
     case. Each hit is a line: path, number of the line, number of the column, text."""
     call.verbatim()
     roots: Roots = call.session.data
-    engine = Search(roots, pattern, path)
+    # To compile the largest patterns takes tens of milliseconds.
+    engine = await to_thread.run_sync(Search, roots, pattern, path)
     hits: list[Hit] = []
     with closing(Batches(engine.run())) as batches:
         async for batch in batches:

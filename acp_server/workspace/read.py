@@ -115,6 +115,22 @@ def regular(descriptor: int) -> int:
     raise OSError(errno.EINVAL, "Not a regular file")
 
 
+class Skipped(NamedTuple):
+    """Something that could not be read.
+
+    Attributes:
+        path: absolute.
+        reason: for the user; it names no path.
+        line: the number of the line that was left out, None if everything was.
+        rules: of an ignore file that was read and does not count: how many it has.
+    """
+
+    path: str
+    reason: str
+    line: int | None = None
+    rules: int | None = None
+
+
 def reason_of(error: OSError) -> str:
     """What went wrong, without the path that the text of an OSError names."""
     return error.strerror or type(error).__name__

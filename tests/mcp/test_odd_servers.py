@@ -141,6 +141,12 @@ async def test_an_answer_that_is_too_long_fails_the_call_alone(tmp_path: Path) -
         assert [server.state for server in stage.sessions[0].mcp] == ["connected"]
 
 
+async def test_what_a_tool_returns_is_not_checked_against_a_schema_of_the_server(tmp_path: Path) -> None:
+    async with staged(tmp_path, raw("promise")) as (editor, session, stage):
+        await call(editor, session, "raw_run")
+        assert stage.told == ("completed", json.dumps({"word": "a" * 60 + "b"}, separators=(",", ":")))
+
+
 async def test_a_request_for_a_model_is_refused(tmp_path: Path) -> None:
     async with staged(tmp_path, raw("sample")) as (editor, session, stage):
         await call(editor, session, "raw_run")
