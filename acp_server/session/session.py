@@ -166,14 +166,15 @@ class Session:
 
     # -- what the agent tells the client outside of a turn
 
-    async def update(self, update: Model) -> None:
+    async def update(self, update: Model, *, meta: dict[str, Any] | None = None) -> None:
         """Tell the client anything about this session: a `schema` session update. Waits if the client is behind.
+        `meta`: the `_meta` of the notification, beside the update.
 
         Raises SessionClosed and ConnectionClosed.
         """
         if self.updates.flooded:
             await self.updates.room()
-        self.updates.send(update.to_wire())
+        self.updates.send(update.to_wire(), meta)
         if self.updates.crowded:
             await self.updates.room()
 
