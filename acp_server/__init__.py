@@ -21,6 +21,7 @@ The map of the package; imports go one way, from the bottom up:
     schema       the types of ACP v1
     errors       every exception
     safe_text    texts of others, made harmless to show
+    paths        the way to a file, walked without a symbolic link
 
 Names are loaded when they are first used, so that importing the package costs nothing.
 """
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from acp_server.tasks.cause import Cause as Cause
     from acp_server.tasks.grace import grace as grace
     from acp_server.tasks.native import run_native as run_native
+    from acp_server.tools.approval import Always as Always
     from acp_server.tools.approval import Approval as Approval
     from acp_server.tools.approval import UserAction as UserAction
     from acp_server.tools.assistant import AssistantTool as AssistantTool
@@ -115,7 +117,7 @@ _NAMES = {
     "tasks.cause": "Cause",
     "tasks.grace": "grace",
     "tasks.native": "run_native",
-    "tools.approval": "Approval UserAction",
+    "tools.approval": "Always Approval UserAction",
     "tools.assistant.functions": "ApprovalRequest PreviewButton",
     "tools.assistant.manifest": "Manifest ManifestError",
     "tools.assistant": "AssistantTool",

@@ -78,9 +78,10 @@ class RpcError(AcpError):
     def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
         # A code in the place of the message would reach the peer as a text, and as another error.
         if not isinstance(cast("object", message), str | None):
-            raise TypeError(f"the message of an error is text, and not {message!r:.100}; a code goes into code=")
+            kind = type(message).__name__
+            raise TypeError(f"the message of an error is text, and not of type {kind}; a code goes into code=")
         if not isinstance(cast("object", code), int | None) or isinstance(code, bool):
-            raise TypeError(f"the code of an error is a whole number, and not {code!r:.100}")
+            raise TypeError(f"the code of an error is a whole number, and not of type {type(code).__name__}")
         if code is not None:
             self.code = code
         self.message = self.default_message if message is None else message

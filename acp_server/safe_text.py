@@ -8,11 +8,27 @@ from __future__ import annotations
 import re
 from typing import Any, Final, cast
 
-UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+_STEERING: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+"""Control characters (C1 as well) but newline and tab, surrogates, marks that belong in no text, invisible tags."""
+
+_TURNING: Final = r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""Line separators, and what shows text in another order than it has."""
+
+_UNSEEN: Final = (
+    r"\u00ad\u034f\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d"
+    r"\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000110bd\U000110cd\U00013430-\U0001343f"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0080-\U000e0fff"
+    r"\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000"
 )
-"""What would steer a terminal, end a line unseen, or show text in another order than it has: control characters (C1 as
-well) but newline and tab, line separators, what overrides the direction, surrogates and invisible tags."""
+"""What has no width or no look of its own, and spaces that are not the space. Texts need them: joiners belong to
+Persian, Hindi and emoji."""
+
+UNSAFE: Final = re.compile(f"[{_STEERING}{_TURNING}]")
+"""What no text of others may hold where it is shown: it would steer a terminal, end a line unseen or turn it
+around."""
+
+_UNSAFE_EXACT: Final = re.compile(f"[{_STEERING}{_TURNING}{_UNSEEN}]")
+"""What a command, a path or a name may not hold either: two that look alike would be different."""
 
 _INDENT: Final = "\n    "
 _LONGEST: Final = 300
@@ -21,9 +37,18 @@ _MOST_PROBLEMS: Final = 3
 """Problems that are shown."""
 
 
-def escape(text: str) -> str:
-    """`text` with `UNSAFE` characters as Python's escapes: harmless to show, and still to be seen."""
-    return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+def escape(text: str, *, exact: bool = False) -> str:
+    """`text` with what is not safe as Python's escapes: harmless to show, and still to be seen. `exact`: it is a
+    command, a path or a name, of which each character counts."""
+    if text.isascii() and text.isprintable():
+        return text
+    table = _UNSAFE_EXACT if exact else UNSAFE
+    return table.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def masked(text: str) -> str:
+    """`text` with U+FFFD in place of each character that is not safe: where the width of a line counts."""
+    return text if text.isascii() and text.isprintable() else UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def indented(text: str) -> str:
@@ -31,11 +56,12 @@ def indented(text: str) -> str:
     return escape(text.replace("\r\n", "\n")).replace("\n", _INDENT)
 
 
-def one_line(text: str, most: int) -> str:
-    """`text`, escaped, in one line. Of more than `most` characters the beginning and the end are left."""
+def one_line(text: str, most: int, *, exact: bool = False) -> str:
+    """`text`, escaped, in one line. Of more than `most` characters the beginning and the end are left. `exact`: see
+    `escape`."""
     if len(text) > most:
         text = f"{text[: most // 2]}...{text[-(most // 2) :]}"
-    return escape(text).replace("\n", "\\n").replace("\t", "\\t")
+    return escape(text, exact=exact).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def in_short(data: Any) -> str:

@@ -20,7 +20,7 @@ from acp_server.session.definition import AgentDefinition
 from acp_server.session.routes import AgentSide
 from acp_server.session.state import not_found
 from acp_server.session.turn import Turn
-from acp_server.tools.tool import OfArguments, P, Q, Tool, Toolbox, ToolKind, made_tool
+from acp_server.tools.tool import K, OfArguments, P, Q, Tool, Toolbox, ToolKind, made_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.store.session_store import SessionStore
+    from acp_server.tools.approval import Always
     from acp_server.tools.permission import Approvals
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,6 +43,7 @@ class Agent:
     `image`, `audio`, `embedded_context`. `mcp`: True connects each session to the MCP servers that the client names for
     it, over stdio, HTTP and SSE, and offers their tools in it (`Session.mcp`, extra `mcp`). A turn begins when they are
     there, or 10 s after the session. Or which transports beyond stdio your own code connects to: `http`, `sse`.
+    `mcp_trusted`: with `mcp=True`, the names of the servers that are believed when a tool says that it only reads.
     `store`: where sessions are kept; in memory by default. `approvals`: where the user's lasting decisions about
     tools are kept; by default they hold until the session is closed. `versions`: of the protocol, of which each client
     gets the highest that both know. `second_prompts`: what becomes on version 2 of a prompt that arrives while a turn
@@ -61,6 +63,7 @@ class Agent:
         title: str | None = None,
         accepts: Iterable[Literal["image", "audio", "embedded_context"]] = (),
         mcp: bool | Iterable[Literal["http", "sse"]] = (),
+        mcp_trusted: Iterable[str] = (),
         store: SessionStore | None = None,
         approvals: Approvals | None = None,
         versions: Iterable[Literal[1, 2]] = (1, 2),
@@ -86,7 +89,7 @@ class Agent:
         )
         self._sides: dict[Peer, AgentSide] = {}
         if self._connects:
-            self.session(handlers.connecting())
+            self.session(handlers.connecting(values.several("mcp_trusted", mcp_trusted, str)))
 
     @property
     def store(self) -> SessionStore:
@@ -186,8 +189,9 @@ class Agent:
 
         `by`: the call of a method of yours, or a turn. The answer to the call tells the client of the session; what is
         said in the session waits for that answer. The client of a turn hears of the session at once. `fork_of`: a
-        session whose ended turns, mode and options the new one begins with. Its `Session.origin` is `fork` then. Raises InvalidParams for a
-        directory that is not absolute, InvalidRequest when too many are open, and what session handlers raise.
+        session whose ended turns, mode and options the new one begins with. Its `Session.origin` is `fork` then. Raises
+        InvalidParams for a directory that is not absolute, InvalidRequest when too many are open, and what session
+        handlers raise.
         """
         from acp_server.session.setup import PlainSetup
 
@@ -254,7 +258,7 @@ class Agent:
         approval: bool | OfArguments[Any, Q] = False,
         auto_approve: bool = False,
         asks_each_time: bool = False,
-        approval_key: str | None = None,
+        approval_key: str | Always | OfArguments[str | Always | None, K] | None = None,
         approval_timeout: float | None = None,
         needs_editor: bool = False,
     ) -> Callable[[F], Tool[F]]: ...
@@ -388,16 +392,18 @@ class Agent:
         backend: Literal["asyncio", "trio"] | None = None,
         limits: Limits | None = None,
         record: Path | None = None,
+        wrap: Callable[[Stream], Stream] | None = None,
     ) -> None:
         """Serve one client over standard input and output until it is gone, then exit the process.
 
         `backend`: the event loop, asyncio if none is named. `record`: a file for both directions of the conversation,
-        one JSON object a line. Raises SystemExit; UsageError if this process serves by them already. In a file that
-        `acp-server serve` loads, it is that which serves.
+        one JSON object a line. `wrap`: makes another stream of that of the connection, to observe what passes. Raises
+        SystemExit; UsageError if this process serves by them already. In a file that `acp-server serve` loads, it is
+        that which serves.
         """
         from acp_server.agent.serve import run
 
-        raise SystemExit(run(self, backend=backend, limits=limits, record=record))
+        raise SystemExit(run(self, backend=backend, limits=limits, record=record, wrap=wrap))
 
     def find_session(self, connection: Peer, session_id: str) -> Session:
         """An open session of a connection, for methods of your own that have to do with one:

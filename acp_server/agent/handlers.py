@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -272,17 +272,18 @@ def mcp_host(session: Session) -> McpHost:
     return Servers(session)
 
 
-def connecting() -> SessionHandler:
-    """A session handler that begins to connect to them. Raises UsageError without the extra."""
+def connecting(trusted: Collection[str]) -> SessionHandler:
+    """A session handler that begins to connect to them. `trusted`: see `McpHost.connect`. Raises UsageError without the
+    extra."""
     from acp_server.mcp.servers import need_extra
 
     need_extra()
-    return _connect
 
+    async def connect(session: Session) -> None:
+        if session.mcp_servers:
+            await session.mcp.connect(trusted=trusted)
 
-async def _connect(session: Session) -> None:
-    if session.mcp_servers:
-        await session.mcp.connect()
+    return connect
 
 
 def behind_servers(handler: PromptHandler) -> PromptHandler:

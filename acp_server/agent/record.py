@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, cast
 
 from acp_server.agent.redaction import length_of, redacted
 from acp_server.errors import UsageError
+from acp_server.paths import open_private
 from acp_server.peer.stream import Stream
 from acp_server.store import lax_rights
 from acp_server.wire import codec
@@ -34,14 +35,15 @@ class Recorder:
     lone surrogates (Python's `surrogateescape`). `skipped` is the limit in bytes that a line exceeded.
 
     A new file can be read by its owner only; an existing one is continued, and it is logged if others may read it.
-    `redact` leaves out what was said, see `acp_server.agent.redaction`. Raises UsageError if it cannot be opened.
+    `redact` leaves out what was said, see `acp_server.agent.redaction`. Raises UsageError if it cannot be opened, or is
+    a symbolic link or a named pipe.
     """
 
     def __init__(self, path: Path, *, redact: bool = False) -> None:
         self._path = path
         self._redact = redact
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+            self._fd = open_private(path, os.O_APPEND)
         except OSError as error:
             raise UsageError(f"cannot record to {path}: {error.strerror}") from None
         if (mode := lax_rights(self._fd)) is not None:

@@ -12,11 +12,11 @@ import importlib.util
 import logging
 import signal
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import anyio
 
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 logger = logging.getLogger("acp_server.agent")
+
+
+Wrap: TypeAlias = "Callable[[Stream], Stream]"
+"""Makes another stream of a stream."""
 
 
 @runtime_checkable
@@ -64,12 +68,15 @@ async def serve(agent: Servable, stream: Stream, *, limits: Limits | None = None
     return connection
 
 
-async def serve_stdio(agent: Servable, *, limits: Limits | None = None, record: Path | None = None) -> int:
+async def serve_stdio(
+    agent: Servable, *, limits: Limits | None = None, record: Path | None = None, wrap: Wrap | None = None
+) -> int:
     """Serve one client over standard input and output, in an event loop of yours; the exit code that is due.
 
     Meanwhile nothing else reaches standard output (see `acp_server.agent.process`), and signals mean: an interrupt
     cancels the running turns; without any, or a second time within 2 s, it closes the connection, as do termination and
-    hang-up. All is given back at the end. `record`: a file for both directions, see `acp_server.agent.record`.
+    hang-up. All is given back at the end. `record`: a file for both directions, see `acp_server.agent.record`. `wrap`
+    makes another stream of that which the connection would use, to observe or change what passes.
 
     0: the client is gone. 1: reading or writing failed. 128 + the signal's number. A handler's SystemExit has its own.
     Raises UsageError if standard input or output is closed, or `record` cannot be written.
@@ -80,7 +87,7 @@ async def serve_stdio(agent: Servable, *, limits: Limits | None = None, record: 
     with StandardIO() as standard_io, UnblockedLog():
         signals.take()
         try:
-            return (await _Program(agent, standard_io, limits, record, ending).serve(signals))[0]
+            return (await _Program(agent, standard_io, limits, record, wrap, ending).serve(signals))[0]
         finally:
             signals.release()
             ending.stop()
@@ -92,6 +99,7 @@ def run(
     backend: str | None = None,
     limits: Limits | None = None,
     record: Path | None = None,
+    wrap: Wrap | None = None,
     standard_io: StandardIO | None = None,
 ) -> int:
     """Serve one client over standard input and output as this program's only purpose; the code to exit with.
@@ -108,7 +116,7 @@ def run(
     """
     limits = None if limits is None else limits_of(limits)
     if (load := _captured.get()) is not None:
-        load.stop(agent, backend=backend, limits=limits, record=record)
+        load.stop(agent, backend=backend, limits=limits, record=record, wrap=wrap)
     backend = backend or "asyncio"
     if backend not in ("asyncio", "trio"):
         raise UsageError(f"there is no backend {backend!r}: asyncio and trio are supported")
@@ -126,7 +134,7 @@ def run(
 
     async def main() -> None:
         nonlocal code
-        code, leaked = await _Program(agent, standard_io, limits, record, ending).serve(signals)
+        code, leaked = await _Program(agent, standard_io, limits, record, wrap, ending).serve(signals)
         standard_io.close()
         if leaked:
             exit_now(code, f"{leaked} handlers did not end")
@@ -176,9 +184,16 @@ class _Program:
     """One process with one client."""
 
     def __init__(
-        self, agent: Servable, standard_io: StandardIO, limits: Limits, record: Path | None, ending: Ending
+        self,
+        agent: Servable,
+        standard_io: StandardIO,
+        limits: Limits,
+        record: Path | None,
+        wrap: Wrap | None,
+        ending: Ending,
     ) -> None:
-        stream = self._stream = standard_io.stream()
+        self._stream = standard_io.stream()
+        stream = self._stream if wrap is None else wrap(self._stream)
         self._input = standard_io.input
         self._agent = agent
         self._ending = ending
@@ -276,7 +291,7 @@ class CapturedRun:
     agent: Servable | None = None
     """The first agent that it called `run` for, if it did."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """`backend`, `limits` and `record`, as far as it named them."""
+    """`backend`, `limits`, `record` and `wrap`, as far as it named them."""
 
     def stop(self, agent: Servable, **options: Any) -> NoReturn:
         """Note it, and end the program here: where it serves, nothing that stands behind `run` is executed either."""

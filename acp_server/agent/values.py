@@ -109,18 +109,9 @@ def modes_of(values: tuple[SessionMode, ...], before: list[SessionMode]) -> tupl
 def options_of(values: tuple[Option, ...], before: list[Option]) -> tuple[Option, ...]:
     """The same for config options, whose default has to be one of their values."""
     if values:
-        from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect
-        from acp_server.session.settings import choices
+        from acp_server.session.settings import check_options
 
-        kinds = (SessionConfigSelect, SessionConfigBoolean)
-        _check_each(values, kinds, "a config option is a SessionConfigSelect or a SessionConfigBoolean")
-        _check_ids("config options", [option.id for option in (*before, *values)])
-        for option in values:
-            given = choices(option)
-            if option.current_value not in given:
-                listed = ", ".join(map(repr, given)) or "none"
-                wrong = f"the current_value {option.current_value!r} of the config option {option.id!r}"
-                raise UsageError(f"{wrong} is not one of its values; there are: {listed}")
+        check_options((*before, *values))
     return values
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.agent.log import LogHandler, LogStream, UnblockedLog, drain, entry, standard_error
 from acp_server.agent.process import StandardIO
 from acp_server.errors import UsageError
+from acp_server.paths import open_private
 from acp_server.store import lax_rights
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def configure_log(level: str, file: Path | None) -> None:
 def _opened(file: Path) -> int:
     try:
         # As a recording: what is in it is for the user alone.
-        return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        return open_private(file, os.O_APPEND, follow=True)
     except OSError as error:
         raise UsageError(f"cannot log to {file}: {error.strerror}") from None
 
@@ -83,7 +84,7 @@ def launch(
     target: str | None = None,
     *,
     models: Sequence[str] = (),
-    base_url: str | None = None,
+    model_options: Mapping[str, Any] | None = None,
     log_level: str = DEFAULT_LEVEL,
     log_file: Path | None = None,
     record: Path | None = None,
@@ -93,22 +94,23 @@ def launch(
 ) -> int:
     """Serve `target` (see `acp_server.cli.target`), or the built-in agent: output claimed, log set up, agent found, in
     this order; the exit code. `models`: what drives
-    the latter, and `base_url` where those are (see `acp_server.workspace.model_agent`). `store`: where sessions are
+    the latter, and `model_options` how (see `acp_server.workspace.model_agent`). `store`: where sessions are
     kept (see `acp_server.cli.store`), if not where the agent does of its own accord; `memory_file`: where those are
     kept that would be kept in memory. `record` and `backend`: if not what the target itself asks for, where it calls
     `run`. Raises UsageError."""
     # First of all, so that nothing that the module prints when it is imported reaches the client.
     standard_io = StandardIO()
     options: dict[str, Any] = {}
+    given = {name: value for name, value in (model_options or {}).items() if value}
     try:
         configure_log(log_level, log_file)
         if target is None:
             from acp_server.cli.store import UserStore
 
-            agent = _built_in(models, base_url, backend)
+            agent = _built_in(models, given, backend)
             agent.store = UserStore()
-        elif models or base_url is not None:
-            raise UsageError("--model and --base-url are for the built-in agent, and not for a target")
+        elif models or given:
+            raise UsageError("--model and its options are for the built-in agent, and not for a target")
         else:
             from acp_server.cli.target import load
 
@@ -151,10 +153,12 @@ def _outlive_process(agent: Servable, file: Path) -> None:
         agent.store = SqliteStore(file)
 
 
-def _built_in(models: Sequence[str], base_url: str | None, backend: str | None) -> Agent:
+def _built_in(models: Sequence[str], options: Mapping[str, Any], backend: str | None) -> Agent:
     if not models:
-        if base_url is not None:
+        if "base_url" in options:
             raise UsageError("--base-url says where a model is: name it with --model")
+        if options:
+            raise UsageError("--pass-env and --trust-mcp are for a model: name it with --model")
         from acp_server.workspace import agent
 
         return agent
@@ -162,4 +166,4 @@ def _built_in(models: Sequence[str], base_url: str | None, backend: str | None) 
         raise UsageError("--model needs the backend asyncio")
     from acp_server.workspace.model_agent import model_agent
 
-    return model_agent(*models, base_url=base_url)
+    return model_agent(*models, **options)

@@ -120,6 +120,19 @@ def schema(directories: tuple[str, ...], check: bool) -> int:
     help="Where the model is, if not at its provider: with openai:NAME any server that is compatible.",
 )
 @click.option(
+    "--pass-env",
+    metavar="NAME",
+    multiple=True,
+    help="Leave this variable in the environment of commands that the model has run. What the model's provider reads, "
+    "such as its key, is taken out of it.",
+)
+@click.option(
+    "--trust-mcp",
+    metavar="NAME",
+    multiple=True,
+    help="Believe the MCP server of this name when a tool says that it only reads: the user is not asked about it.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(LEVELS, case_sensitive=False),
     default=DEFAULT_LEVEL,
@@ -149,6 +162,8 @@ def serve(
     target: str | None,
     models: tuple[str, ...],
     base_url: str | None,
+    pass_env: tuple[str, ...],
+    trust_mcp: tuple[str, ...],
     log_level: str,
     log_file: Path | None,
     record: Path | None,
@@ -166,8 +181,8 @@ def serve(
     if reload:
         from acp_server.cli.reload import serve_reloading
 
-        if models or base_url is not None:
-            raise UsageError("--model and --base-url are for the built-in agent, and --reload is for one of your own")
+        if models or base_url is not None or pass_env or trust_mcp:
+            raise UsageError("--model and its options are for the built-in agent, and --reload is for one of your own")
         configure_log(log_level, log_file)
         say_if_terminal(0)
         said = {"log-level": log_level, "log-file": log_file, "record": record, "store": store, "backend": backend}
@@ -175,7 +190,7 @@ def serve(
     return launch(
         target,
         models=models,
-        base_url=base_url,
+        model_options={"base_url": base_url, "pass_env": pass_env, "mcp_trusted": trust_mcp},
         log_level=log_level,
         log_file=log_file,
         record=record,

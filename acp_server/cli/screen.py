@@ -9,15 +9,15 @@ import os
 import shutil
 import sys
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
 import click
 
 from acp_server.cli.output import StandardOutput
-from acp_server.cli.screen_call import Calls, CommandOutput, ShownCall, argument_lines, place_of, text_of
-from acp_server.safe_text import UNSAFE
+from acp_server.cli.screen_call import Calls, CommandOutput, Line, ShownCall, argument_lines, place_of, text_of
+from acp_server.safe_text import escape, masked
 from acp_server.schema import (
     AgentThoughtChunk,
     AvailableCommand,
@@ -55,7 +55,7 @@ _NEWLINE: Final = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
 
 def clean(text: str) -> str:
     """`text` without what would make a terminal do something else than show it."""
-    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+    return masked(text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
@@ -170,7 +170,10 @@ class Screen:
         if not commands:
             return  # click wants at least one row
         rows = [
-            (one_line(f"/{each.name} {hint_of(each)}").rstrip(), one_line(each.description[:_LONGEST_DESCRIPTION]))
+            (
+                one_line(f"/{escape(each.name, exact=True)} {hint_of(each)}").rstrip(),
+                one_line(each.description[:_LONGEST_DESCRIPTION]),
+            )
             for each in commands
         ]
         columns = _columns()
@@ -233,8 +236,15 @@ class Screen:
         self._write_news(call)
 
     def _write_news(self, call: ShownCall) -> None:
-        for text, style in call.news(call.contents):
+        self._lines(call.news(call.contents))
+
+    def _lines(self, lines: Iterable[Line]) -> bool:
+        """Write them; whether there is more than they show."""
+        is_cut = False
+        for text, style, is_cut_here in lines:
             self.line(f"    {text}", **style)
+            is_cut |= is_cut_here
+        return is_cut
 
     def turn_over(self) -> None:
         """The turn is over: nothing of it will change any more."""
@@ -242,13 +252,25 @@ class Screen:
 
     # -- questions
 
-    def question(self, request: RequestPermissionRequest) -> None:
-        """What the user is to decide: what will be done, with which arguments, how a file changes, and the answers."""
+    def question(self, request: RequestPermissionRequest) -> Callable[[], None] | None:
+        """What the user is to decide: what will be done, with which arguments, how a file changes, and the answers. If
+        that is too much, the beginning and the end of it, and returned is what shows all."""
         self.update(request.tool_call)
         call = self.calls.of(request.tool_call)
         self.show_call(call)
-        for text, style in () if call.has_shown_arguments else argument_lines(call.arguments):
-            self.line(f"    {text}", **style)
+        is_cut = self._lines(call.unseen()) | call.is_cut
+        is_cut |= self._lines(() if call.has_shown_arguments else argument_lines(call.arguments))
+        self._asked(call, request)
+        if not is_cut:
+            return None
+
+        def show_all() -> None:
+            self._lines(call.whole())
+            self._asked(call, request)
+
+        return show_all
+
+    def _asked(self, call: ShownCall, request: RequestPermissionRequest) -> None:
         self.line(f"  ? {call.title}", fg="magenta", bold=True)
         self.answers([option.name for option in request.options])
 

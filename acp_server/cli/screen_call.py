@@ -12,6 +12,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
+from acp_server.safe_text import escape
 from acp_server.schema import (
     Content,
     Diff,
@@ -31,10 +32,10 @@ TAIL: Final = 4
 """Lines of its end that are shown once it is there, if what comes in between is left out."""
 
 MOST_CHANGED: Final = 200
-"""Lines of a change that are shown: the user decides by them."""
+"""Lines of a change, or of the arguments, that are shown without being asked for: half of them are the last ones."""
 
 MOST_CHARACTERS: Final = 20_000
-"""Of one argument that are shown."""
+"""Of one argument that are shown without being asked for, the same."""
 
 _MOST_CALLS: Final = 500
 """That are remembered, so that an update says only what has changed."""
@@ -46,7 +47,7 @@ client of ours, of what came in version 2, in `acp_server.status`."""
 _KEPT: Final = 250
 """Lines at either end of what a command writes that are kept at least."""
 
-_FENCE: Final = re.compile(r"(~{3,}|`{3,})\S*\s*")
+_FENCE: Final = re.compile(r"(?:~{3,}+|`{3,}+)\S*+\s*")
 """For editors, which show what is between two of them as it is."""
 
 _STATUS_COLOURS: Final = {"completed": "green", "failed": "red"}
@@ -54,10 +55,11 @@ _DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class Line(NamedTuple):
-    """A line, and the style that it is shown in."""
+    """A line, and the style that it is shown in. `is_cut`: there is more than it shows."""
 
     text: str
     style: dict[str, Any]
+    is_cut: bool = False
 
 
 class CommandOutput:
@@ -106,6 +108,8 @@ class ShownCall:
         self._seen: list[str] = []
         self._count = 0
         self._left_out = 0
+        self.is_cut = False
+        """Whether of a change only the beginning and the end were shown."""
 
     def change(self, update: ToolCall | ToolCallUpdate) -> bool:
         """Take over its title and status; whether one of them is different."""
@@ -143,9 +147,27 @@ class ShownCall:
             for content in contents:
                 if (isinstance(content, Diff) or _is_patch(content)) and content not in self._diffs:
                     self._diffs.append(content)
-                    yield from diff_lines(content) if isinstance(content, Diff) else _patch_lines(content)
+                    for line in _ends(_change_lines(content)):
+                        self.is_cut |= line.is_cut
+                        yield line
             self._text = self._lines_of(contents)
         yield from self._new_text()
+
+    def unseen(self) -> Iterator[Line]:
+        """What a user who is asked about it has not seen of the text: its beginning was shown, here is its end."""
+        more = self._text[len(self._seen) :]
+        if len(more) > TAIL + 1 or self._left_out:
+            yield _gap(len(more) - TAIL + self._left_out)
+            more = more[-TAIL:]
+        yield from map(_dim, more)
+
+    def whole(self) -> Iterator[Line]:
+        """All that there is to know of it."""
+        yield from map(_dim, self._text)
+        for content in self.contents or ():
+            if isinstance(content, Diff) or _is_patch(content):
+                yield from _change_lines(content)
+        yield from _argument_lines(self.arguments, whole=True)
 
     @property
     def has_shown_arguments(self) -> bool:
@@ -157,7 +179,7 @@ class ShownCall:
         seen = "\n".join(["", *(line.rstrip() for line in self._seen), ""])
         # A long text stands beside its name, or below it.
         for form in (_argument, _argument_below):
-            lines = [line.rstrip() for name, value in named for line in form(name, value)]
+            lines = [line.rstrip() for name, value in named for line in form(name, value, whole=True)]
             if lines and "\n".join(["", *lines]).rstrip("\n") + "\n" in seen:
                 return True
         return False
@@ -198,7 +220,7 @@ class ShownCall:
             left_out = len(new) - room - TAIL + self._left_out
         if left_out > 1:
             yield from (_dim(text) for text in new[:room])
-            yield _dim(f"... {left_out:,} more lines")
+            yield _gap(left_out)
             yield from (_dim(text) for text in new[-TAIL:])
         else:
             yield from (_dim(text) for text in new)
@@ -234,32 +256,56 @@ def place_of(locations: Sequence[ToolCallLocation] | None) -> str:
     if len(locations) > 1:
         return f"{len(locations)} places"
     line = locations[0].line
-    return f"{locations[0].path}{'' if line is None else f':{line}'}"
+    return f"{escape(locations[0].path, exact=True)}{'' if line is None else f':{line}'}"
 
 
 def argument_lines(arguments: Any) -> Iterator[Line]:
-    """What a tool is called with, for a user who decides by it: a line for each argument, or more for long texts."""
+    """What a tool is called with, for a user who decides by it: a line for each argument, or more for long texts. Of
+    very much the beginning and the end."""
+    return _ends(list(_argument_lines(arguments)))
+
+
+def _argument_lines(arguments: Any, *, whole: bool = False) -> Iterator[Line]:
     if arguments is None:
         return
     named = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {"arguments": arguments}
-    lines = [line for name, value in named.items() for line in _argument(name, value)]
-    yield from (Line(line, {"fg": "cyan"}) for line in lines[:MOST_CHANGED])
-    if len(lines) > MOST_CHANGED:
-        yield _dim(f"... {len(lines) - MOST_CHANGED:,} more lines")
+    for name, value in named.items():
+        is_cut = not whole and len(_value(value)) > MOST_CHARACTERS
+        yield from (Line(line, {"fg": "cyan"}, is_cut) for line in _argument(name, value, whole=whole))
 
 
-def _argument_below(name: str, value: Any) -> list[str]:
+def _argument_below(name: str, value: Any, *, whole: bool = False) -> list[str]:
     if isinstance(value, str) and "\n" in value:
-        return [f"{name}:", *value.split("\n")]
-    return _argument(name, value)
+        return [f"{escape(name, exact=True)}:", *escape(value, exact=True).split("\n")]
+    return _argument(name, value, whole=whole)
 
 
-def _argument(name: str, value: Any) -> list[str]:
-    text = value if isinstance(value, str) else codec.encode(value).decode().rstrip("\n")
-    if len(text) > MOST_CHARACTERS:
-        text = f"{text[:MOST_CHARACTERS]} ... {len(text) - MOST_CHARACTERS:,} more characters"
-    first, *others = text.split("\n") if isinstance(value, str) else [text]
-    return [f"{name}: {first}", *(f"    {other}" for other in others)]
+def _argument(name: str, value: Any, *, whole: bool = False) -> list[str]:
+    text = _value(value)
+    if len(text) > MOST_CHARACTERS and not whole:
+        half = MOST_CHARACTERS // 2
+        text = f"{text[:half]} ... {len(text) - 2 * half:,} more characters ... {text[-half:]}"
+    first, *others = escape(text, exact=True).split("\n") if isinstance(value, str) else [escape(text, exact=True)]
+    return [f"{escape(name, exact=True)}: {first}", *(f"    {other}" for other in others)]
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else codec.encode(value).decode().rstrip("\n")
+
+
+def _ends(lines: Sequence[Line]) -> Iterator[Line]:
+    """The lines; of very many the first and the last ones."""
+    if len(lines) <= MOST_CHANGED:
+        yield from lines
+        return
+    half = MOST_CHANGED // 2
+    yield from lines[:half]
+    yield _gap(len(lines) - 2 * half)
+    yield from lines[-half:]
+
+
+def _gap(lines: int) -> Line:
+    return Line(f"... {lines:,} more lines", {"dim": True}, is_cut=True)
 
 
 def _dim(text: str) -> Line:
@@ -267,12 +313,21 @@ def _dim(text: str) -> Line:
 
 
 def diff_lines(diff: Diff) -> Iterator[Line]:
-    """A change as a unified diff."""
+    """A change as a unified diff. Of a long one the beginning and the end."""
+    return _ends(_change_lines(diff))
+
+
+def _change_lines(content: ToolCallContent) -> list[Line]:
+    return _whole_diff(content) if isinstance(content, Diff) else _patch_lines(content)
+
+
+def _whole_diff(diff: Diff) -> list[Line]:
     old, new = diff.old_text or "", diff.new_text
     if all(text.count("\r\n") == text.count("\n") for text in (old, new)):
         old, new = (text.replace("\r\n", "\n") for text in (old, new))
-    before = "/dev/null" if diff.old_text is None else diff.path
-    return _changed(list(difflib.unified_diff(_lines(old), _lines(new), before, diff.path, lineterm="")), {0, 1})
+    path = escape(diff.path, exact=True)
+    before = "/dev/null" if diff.old_text is None else path
+    return _changed(list(difflib.unified_diff(_lines(old), _lines(new), before, path, lineterm="")), {0, 1})
 
 
 def _is_patch(content: ToolCallContent) -> bool:
@@ -280,7 +335,7 @@ def _is_patch(content: ToolCallContent) -> bool:
     return isinstance(content, Content) and "diff" in (content.model_extra or {})
 
 
-def _patch_lines(content: ToolCallContent) -> Iterator[Line]:
+def _patch_lines(content: ToolCallContent) -> list[Line]:
     assert isinstance(content, Content)
     lines = [line for line in text_of(content.content).split("\n") if not _FENCE.fullmatch(line)]
     heads, in_head = set[int](), False
@@ -291,14 +346,13 @@ def _patch_lines(content: ToolCallContent) -> Iterator[Line]:
     return _changed(lines, heads)
 
 
-def _changed(lines: Sequence[str], heads: Container[int]) -> Iterator[Line]:
+def _changed(lines: Sequence[str], heads: Container[int]) -> list[Line]:
     """The lines of a change; those that name the files stand at `heads`."""
-    for number, line in enumerate(lines[:MOST_CHANGED]):
+    changed: list[Line] = []
+    for number, line in enumerate(lines):
         style = {"bold": True} if number in heads else {"fg": _DIFF_COLOURS.get(line[:1])}
-        for text in line.removesuffix("\n").split("\n"):
-            yield Line(text, style)
-    if len(lines) > MOST_CHANGED:
-        yield _dim(f"... {len(lines) - MOST_CHANGED:,} more lines")
+        changed += (Line(text, style) for text in line.removesuffix("\n").split("\n"))
+    return changed
 
 
 def _lines(text: str) -> list[str]:

@@ -28,7 +28,7 @@ logger = logging.getLogger("acp_server.cli")
 COMMAND: Final = (sys.executable, "-m", "acp_server", "serve")
 """What serves an agent in a process of its own."""
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?")
-_OURS: Final = re.compile(r"^\s*(?:from|import)\s+acp_server\b", re.MULTILINE)
+_OURS: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+acp_server\b", re.MULTILINE)
 _PROGRAM: Final = re.compile(r"^if __name__ ==", re.MULTILINE)
 _EXPECTED: Final = "expected FILE.py, module:attribute or a command"
 _FOLDER: Final = "is a folder, which cannot be served: expected FILE.py or module:attribute"

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import BinaryIO, Final, TypeAlias
 
 import anyio
 import anyio.abc
@@ -22,6 +22,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from acp_server.errors import InternalError, InvalidParams, ResourceNotFound, UsageError
+from acp_server.paths import Place, Way, way_to
 from acp_server.peer.call import NAME
 from acp_server.processes.command import ENDING, Command, CommandOutput, open_command
 from acp_server.schema import (
@@ -74,10 +75,13 @@ class LocalReader:
         return await anyio.to_thread.run_sync(self._read, request)
 
     def _read(self, request: ReadTextFileRequest) -> ReadTextFileResponse:
-        path = self._resolve(request.path)
+        place = self._place(request.path)
         try:
-            _check_regular(path)
-            data = self._lines(path, max(request.line or 1, 1), request.limit)
+            with way_to(place) as way:
+                _check_regular(way)
+                descriptor = way.open()
+            with open(descriptor, "rb") as file:
+                data = self._lines(file, max(request.line or 1, 1), request.limit)
         except OSError as error:
             raise _refusal("read", error) from None
         try:
@@ -85,28 +89,29 @@ class LocalReader:
         except UnicodeDecodeError:
             raise problem("path", "is not a text file in UTF-8") from None
 
-    def _lines(self, path: Path, first: int, limit: int | None) -> bytes | bytearray:
-        with path.open("rb") as file:
-            if first == 1 and limit is None:
-                # In one go: it takes a tenth of the time.
-                whole = file.read(self._most_bytes + 1)
-                self._check_size(whole)
-                return whole
-            text = bytearray()
-            number = 1
-            # A line may be longer than what may be read, so it is looked at in pieces.
-            while (limit is None or number < first + limit) and (piece := file.readline(self._most_bytes + 1)):
-                if number >= first:
-                    text += piece
-                    self._check_size(text)
-                number += piece.endswith(b"\n")
+    def _lines(self, file: BinaryIO, first: int, limit: int | None) -> bytes | bytearray:
+        if first == 1 and limit is None:
+            # In one go: it takes a tenth of the time.
+            whole = file.read(self._most_bytes + 1)
+            self._check_size(whole)
+            return whole
+        text = bytearray()
+        number = 1
+        # A line may be longer than what may be read, so it is looked at in pieces.
+        while (limit is None or number < first + limit) and (piece := file.readline(self._most_bytes + 1)):
+            if number >= first:
+                text += piece
+                self._check_size(text)
+            number += piece.endswith(b"\n")
         return text
 
     def _check_size(self, text: bytes | bytearray) -> None:
         if len(text) > self._most_bytes:
             raise problem("limit", f"more than {self._most_bytes} bytes; ask for fewer lines")
 
-    def _resolve(self, path: str) -> Path:
+    def _place(self, path: str) -> Place:
+        """Where the path leads, below one of the roots. A folder on the way can be swapped for a link from here on, so
+        the way is walked without any."""
         if len(path) > _LONGEST_PATH:
             raise problem("path", f"is longer than {_LONGEST_PATH} characters")
         if "\0" in path or not os.path.isabs(path):
@@ -115,9 +120,12 @@ class LocalReader:
             resolved = Path(path).resolve()
         except (OSError, RuntimeError):  # Links in a circle.
             raise ResourceNotFound(data={"path": path}) from None
-        if not any(resolved.is_relative_to(root) for root in self._roots):
-            raise problem("path", "is outside of the folders that were opened")
-        return resolved
+        for root in self._roots:
+            if resolved == root:
+                return Place(str(root.parent), root.name)
+            if resolved.is_relative_to(root):
+                return Place(str(root), str(resolved.relative_to(root)))
+        raise problem("path", "is outside of the folders that were opened")
 
 
 class LocalFiles(LocalReader):
@@ -128,25 +136,33 @@ class LocalFiles(LocalReader):
         return await anyio.to_thread.run_sync(self._write, request)
 
     def _write(self, request: WriteTextFileRequest) -> WriteTextFileResponse:
-        path = self._resolve(request.path)
+        place = self._place(request.path)
         try:
             data = request.content.encode()
         except UnicodeEncodeError:
             raise problem("content", "has half of a surrogate pair, which no file in UTF-8 can hold") from None
         try:
-            if path.exists():
-                _check_regular(path)
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            with way_to(place) as way:
+                _check_regular(way)
+                with way.folders_made():
+                    descriptor = way.open(os.O_WRONLY | os.O_CREAT)
+            with open(descriptor, "wb") as file:
+                _check_regular_file(os.fstat(descriptor))
+                os.ftruncate(descriptor, 0)
+                file.write(data)
         except OSError as error:
             raise _refusal("written", error) from None
         return WriteTextFileResponse()
 
 
-def _check_regular(path: Path) -> None:
-    # Opening a named pipe would wait for the program at its other end.
-    if not stat.S_ISREG(path.stat().st_mode):
+def _check_regular(way: Way) -> None:
+    # What is missing is made, or says so when it is opened.
+    if (found := way.stat()) is not None:
+        _check_regular_file(found)
+
+
+def _check_regular_file(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
         raise problem("path", "is not a regular file")
 
 

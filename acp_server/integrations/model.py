@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from acp_server.errors import InternalError, UsageError
+from acp_server.integrations.model_server import bound_model, reading
 
 logger = logging.getLogger("acp_server.integrations")
 
@@ -28,11 +29,12 @@ _CHAT: Final = {"openai": "openai-chat"}
 """Of `openai`, servers of other makers have the chat completions, and seldom more."""
 
 
-def find_model(name: str, *, base_url: str | None = None) -> Any:
+def find_model(name: str, *, base_url: str | None = None, reads: set[str] | None = None) -> Any:
     """The model of pydantic-ai that is called `PROVIDER:NAME` there, with the key that is in the environment.
 
     `base_url`: of another server than the provider's own. With `openai` it may be any that is compatible, and needs no
-    key. Nothing is sent. Raises UsageError if something is missing or not known, with words that say what to do.
+    key. `reads` gets the names of the variables that its provider reads, its key among them. Answers of the server are
+    bounded. Nothing is sent. Raises UsageError if something is missing or not known, with words that say what to do.
     """
     try:
         models = import_module("pydantic_ai.models")
@@ -45,20 +47,25 @@ def find_model(name: str, *, base_url: str | None = None) -> Any:
     if base_url is not None and not base_url.startswith(("http://", "https://")):
         raise UsageError(f"{base_url!r} is not a base URL: it begins with http:// or https://")
     try:
-        if base_url is None:
-            return models.infer_model(name)
-        kind = import_module("pydantic_ai.providers").infer_provider_class(provider)
-
-        def elsewhere(_name: str) -> Any:
-            return kind(base_url=base_url)
-
-        return models.infer_model(f"{_CHAT.get(provider, provider)}:{rest}", elsewhere)
+        with reading(provider, set() if reads is None else reads):
+            return bound_model(_found(models, provider, rest, base_url))
     except ImportError as error:
         raise UsageError(_missing(provider, str(error))) from None
     except TypeError:
         raise UsageError(f"the provider {provider} has no base URL that can be set") from None
     except (errors.UserError, ValueError) as error:
         raise UsageError(_unusable(name, provider, str(error))) from None
+
+
+def _found(models: Any, provider: str, rest: str, base_url: str | None) -> Any:
+    if base_url is None:
+        return models.infer_model(f"{provider}:{rest}")
+    kind = import_module("pydantic_ai.providers").infer_provider_class(provider)
+
+    def elsewhere(_name: str) -> Any:
+        return kind(base_url=base_url)
+
+    return models.infer_model(f"{_CHAT.get(provider, provider)}:{rest}", elsewhere)
 
 
 def _missing(provider: str, text: str) -> str:

@@ -17,6 +17,7 @@ from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History, cut, text_of
 from acp_server.integrations.model import find_model, in_words
+from acp_server.integrations.model_server import AnswerBound
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 from acp_server.session.turn import OwnStopReason, Turn
 from acp_server.store.history import Message
@@ -96,6 +97,7 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
     library = import_module("pydantic_ai")
     tools = SessionToolset(turn)
     view = CallsView(turn)
+    bound = AnswerBound()
     options = {
         **options,
         "output_type": [agent.output_type, library.DeferredToolRequests],
@@ -110,6 +112,7 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
                 try:
                     async for event in events:
                         begun = True
+                        _count(bound, event)
                         await _show(turn, view, event, tools.names)
                 except library.UsageLimitExceeded:
                     turn.stop_reason = "max_turn_requests"
@@ -158,6 +161,16 @@ async def _decided(view: CallsView, requests: Any, library: Any) -> Any:
         allowed = await view.permit(call.tool_name, arguments)
         decided[call.tool_call_id] = True if allowed else library.ToolDenied(REFUSED)
     return library.DeferredToolResults(approvals=decided)
+
+
+def _count(bound: AnswerBound, event: Any) -> None:
+    if event.event_kind == "part_start":
+        bound.part()
+        bound.add(getattr(event.part, "content", None) or getattr(event.part, "args", None))
+    elif event.event_kind == "part_delta":
+        bound.add(getattr(event.delta, "content_delta", None) or getattr(event.delta, "args_delta", None))
+    elif event.event_kind == "function_tool_result":
+        bound.over()
 
 
 async def _show(turn: Turn, view: CallsView, event: Any, shows_itself: Collection[str]) -> None:

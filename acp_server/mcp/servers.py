@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -48,9 +48,13 @@ class Servers:
         self._untold: list[Server] = []
         """Servers whose failure the user has not been told."""
 
-    async def connect(self, *, approval: NeedsApproval | None = None, timeout: float = 30.0) -> None:
+    async def connect(
+        self, *, approval: NeedsApproval | None = None, trusted: Collection[str] = (), timeout: float = 30.0
+    ) -> None:
         """See `McpHost`."""
         need_extra()
+        if isinstance(trusted, str):
+            raise UsageError(f"trusted is a list of names, as in [{trusted!r}]")
         if self._is_connected:
             raise UsageError("the session is connected to its MCP servers")
         self._is_connected = True
@@ -58,7 +62,8 @@ class Servers:
         for spec in self._session.mcp_servers:
             if isinstance(spec, McpServerStdio | McpServerHttp | McpServerSse):
                 name = self._new_name(spec.name)
-                self._servers.append(Server(name, spec, self._session, approval, self._failed))
+                is_trusted = name in trusted
+                self._servers.append(Server(name, spec, self._session, approval, self._failed, is_trusted=is_trusted))
         if self._servers:
             await self._session.enter(self._running(timeout))
 
@@ -143,7 +148,7 @@ _MESSAGE: Final = 1_000
 
 class Server:
     """See `acp_server.session.definition.McpServerState`. `name`: other than that of any other server of the session.
-    `on_failure` is called when it has failed."""
+    `on_failure` is called when it has failed. `is_trusted`: what its tools say of themselves is believed."""
 
     def __init__(
         self,
@@ -152,6 +157,8 @@ class Server:
         session: Session,
         approval: NeedsApproval | None,
         on_failure: Callable[[Server], None],
+        *,
+        is_trusted: bool = False,
     ) -> None:
         self.name: Final = name
         self.state: Literal["connecting", "connected", "failed"] = "connecting"
@@ -168,7 +175,7 @@ class Server:
             else [header.value for header in spec.headers]
         )
         self._questions = ServerQuestions(name, session)
-        self._tools = ServerTools(name, session, approval, self._call)
+        self._tools = ServerTools(name, session, approval, self._call, is_trusted=is_trusted)
         self._client: Any = None
         self._connecting = anyio.CancelScope()
         self._closing = anyio.Event()
@@ -198,6 +205,9 @@ class Server:
             with self._connecting as scope:
                 scope.deadline = anyio.current_time() + timeout
                 async with self._connected() as client:
+                    # It would check what a tool returns against the server's own schema, which may take for ever, in
+                    # the event loop.
+                    client.session.validate_tool_result = _unchecked
                     await self._tools.update(await self._list(client))
                     scope.deadline = math.inf
                     self._client = client
@@ -329,3 +339,7 @@ class Server:
             return f"The MCP server {self.name} refused: {shortened(str(error), _MESSAGE)}"
         logger.warning("a call of %s of the MCP server %r failed: %s", name, self.name, type(error).__name__)
         return f"The answer of the MCP server {self.name} cannot be used."
+
+
+async def _unchecked(_name: str, _result: Any) -> None:
+    """What a server promises of its results is its own matter."""

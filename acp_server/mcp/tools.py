@@ -20,8 +20,10 @@ from anyio import to_thread
 from pydantic import ValidationError
 
 from acp_server.errors import AcpError, EncodeError, ToolFailed, UsageError
+from acp_server.safe_text import escape, one_line
 from acp_server.schema.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink
 from acp_server.schema.elicitation import ElicitationSchema
+from acp_server.tools.approval import Always, code
 from acp_server.tools.context import ToolContext
 from acp_server.tools.json_schema import SchemaParameters
 from acp_server.tools.output import Output
@@ -136,10 +138,13 @@ Call = Callable[[str, dict[str, Any], ToolContext], Awaitable[Output]]
 
 class ServerTools:
     """Those of one server. `name`: what it is called, other than any other server of the session. `call`: what their
-    functions do."""
+    functions do. `is_trusted`: whether it is believed that a tool only reads."""
 
-    def __init__(self, name: str, session: Session, approval: NeedsApproval | None, call: Call) -> None:
+    def __init__(
+        self, name: str, session: Session, approval: NeedsApproval | None, call: Call, *, is_trusted: bool = False
+    ) -> None:
         self._name = name
+        self._is_trusted = is_trusted
         self._session = session
         self._approval = approval
         self._call = call
@@ -194,21 +199,28 @@ class ServerTools:
         if self._session.closed:
             return
         hints = tool.annotations
-        reads = hints is not None and hints.read_only_hint is True
+        reads = self._is_trusted and hints is not None and hints.read_only_hint is True
         name = exposed(self._name, tool.name, self._session.tools.__contains__)
         made = Tool(
             function,
             name=name,
-            title=shortened(f"{self._name}: {tool.title or (hints and hints.title) or tool.name}", _TITLE),
+            title=_title(self._name, tool.name, tool.title or (hints and hints.title)),
             description=shortened(tool.description or "", _DESCRIPTION),
             kind="read" if reads else "other",
             approval=self._asks(tool, reads),
-            approval_key=f"mcp/{quote(self._name, safe='')}/{quote(tool.name, safe='')}",
+            approval_key=self._always(tool.name, definition),
             parameters=parameters,
         )
         self._session.tools.add(made)
         self._offered[tool.name] = name
         self._definitions[tool.name] = definition
+
+    def _always(self, tool: str, definition: bytes) -> Always:
+        """A tool that is described in another way is another tool: the user is asked again."""
+        parts = ["mcp", quote(self._name, safe=""), quote(tool, safe=""), sha256(definition).hexdigest()]
+        return Always(
+            "/".join(parts), f"all calls of {tool} of {self._name}, as long as its description stays the same"
+        )
 
     def _asks(self, tool: Any, reads: bool) -> bool:
         if callable(self._approval):
@@ -221,6 +233,12 @@ class ServerTools:
         # The author may have removed it before.
         if offered in self._session.tools:
             self._session.tools.remove(offered)
+
+
+def _title(server: str, tool: str, title: str | None) -> str:
+    """What the user reads of a call: the real names, whatever the server calls the tool, as code on one line."""
+    names = f"{code(one_line(server, _TITLE, exact=True))}: {code(one_line(tool, _TITLE, exact=True))}"
+    return names if not title or title == tool else f"{names} ({code(one_line(title, _TITLE))})"
 
 
 def exposed(server: str, tool: str, is_taken: Callable[[str], bool]) -> str:
@@ -242,7 +260,10 @@ _ASKED: Final = 4
 """Questions of one server that wait for the user. More are declined."""
 
 _QUESTION: Final = 2_000
-"""Characters of a question."""
+"""Characters of a question, and of each text of its form."""
+
+_WORDS: Final = frozenset({"title", "description"})
+"""What a form has for the user to read."""
 
 
 class ServerQuestions:
@@ -297,10 +318,21 @@ class ServerQuestions:
         return result(action="decline" if action == "decline" else "cancel")
 
     async def _asked(self, params: Any) -> Any:
-        message = f"{self._name}: {params.message[:_QUESTION]}"
+        message = f"{one_line(self._name, _TITLE, exact=True)}: {escape(params.message[:_QUESTION])}"
         call = self._calls[0].id if len(self._calls) == 1 else None
         if params.mode == "url":
             id = params.elicitation_id or uuid4().hex
             return await self._client.elicit_url(message, params.url, elicitation_id=id, tool_call_id=call)
-        form = ElicitationSchema.from_wire(params.requested_schema)
+        form = ElicitationSchema.from_wire(_harmless(params.requested_schema))
         return await self._client.elicit_form(message, form, tool_call_id=call)
+
+
+def _harmless(form: Any) -> Any:
+    """A form of the server's, with its words on one line each, and nothing in them that steers or turns a line."""
+    if isinstance(form, dict):
+        named = cast("dict[str, Any]", form)
+        return {
+            name: one_line(value, _QUESTION) if name in _WORDS and isinstance(value, str) else _harmless(value)
+            for name, value in named.items()
+        }
+    return [_harmless(item) for item in cast("list[Any]", form)] if isinstance(form, list) else form

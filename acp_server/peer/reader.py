@@ -26,7 +26,16 @@ from acp_server.peer.writer import Writer
 from acp_server.tasks.futures import Futures
 from acp_server.wire.framing import Block, Line, lines_in
 from acp_server.wire.messages import Notification, Request
-from acp_server.wire.state_machine import Endpoint, Event, Outgoing, may_cancel, only_cancels
+from acp_server.wire.state_machine import (
+    Dropped,
+    Endpoint,
+    Event,
+    Outgoing,
+    may_cancel,
+    may_count,
+    only_cancels,
+    refused_in_a_row,
+)
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -51,6 +60,12 @@ _SHORT: Final = 256
 
 _ERRORS: Final = 1000
 """Messages in a row that were answered with an error and made nothing run, after which the peer is slowed down."""
+
+_REFUSED: Final = 20_000
+"""Errors in a row, those in batches too, after which lines that name nothing are answered together."""
+
+_REFUSAL: Final = 80
+"""Bytes of an error, or less: so many of them are in the answer to a batch."""
 
 _SLOW: Final = 0.02
 """Seconds between two slices of a peer that is slowed down: it gets a fifth of the time."""
@@ -93,6 +108,10 @@ class Reader:
         """What is left of the block that was begun last, from the end on."""
         self._errors = 0
         """How many errors in a row have answered messages that made nothing run."""
+        self._refused = 0
+        """The same, with those in batches."""
+        self._unanswered = 0
+        """How many lines wait for one answer to all of them."""
         self._ended = False
         self._problem: Exception | None = None
         """Why reading ahead failed; raised when what came before it has been handled."""
@@ -177,25 +196,53 @@ class Reader:
                 block = blocks.popleft()
                 self._held -= len(block) + _BLOCK
                 self._begun += 1
-                lines = self._lines = lines_in(block)[::-1]
-                if not lines and perf_counter() > end:  # nothing but blank lines, however many of them
-                    return not blocks
+                lines = self._lines = (lines_in(block) if self._refused < _REFUSED else self._that_count(block))[::-1]
+                if not lines and perf_counter() > end:  # blank lines, or errors, however many of them
+                    break
                 continue
             line = lines.pop()
             for event in self._endpoint.events(line):
                 kind = type(event)
-                self._errors = self._errors + 1 if kind is Outgoing else 0
-                if kind is Request:
-                    # A cancel of it may follow that has been looked at already.
-                    self._hurried = 0
+                if kind is Outgoing or kind is Dropped:
+                    if self._joins_others(event):
+                        continue
+                else:
+                    self._errors = self._refused = 0
+                    if kind is Request:
+                        # A cancel of it may follow that has been looked at already.
+                        self._hurried = 0
                 self._handlers[kind](event)
             if not (lines or blocks):
                 break
             is_due = self._errors % _LOOK == 0 or len(line) > _SHORT
             if is_due and perf_counter() > end:
                 self._hurry_next()
-                return False
-        return True
+                break
+        if self._unanswered:
+            self._answer_together()
+        return not (lines or blocks)
+
+    def _that_count(self, block: Block) -> list[Line]:
+        """Of a peer that sends nothing but errors: the lines that may be something else. The others are counted."""
+        lines = [line for line in lines_in(block) if may_count(line)] if may_count(block) else []
+        errors = max(1, block.count(b"\n")) - len(lines) if isinstance(block, (bytes, bytearray)) else 0
+        self._errors += errors
+        self._unanswered += errors
+        return lines
+
+    def _joins_others(self, event: Event) -> bool:
+        """Note that a message made nothing run. Whether it is answered together with others."""
+        self._errors += 1
+        if not isinstance(event, Outgoing):
+            return False
+        self._refused += max(1, len(event.frame) // _REFUSAL)
+        joins = not event.names and self._refused > _REFUSED
+        self._unanswered += joins
+        return joins
+
+    def _answer_together(self) -> None:
+        count, self._unanswered = self._unanswered, 0
+        self._handlers[Outgoing](refused_in_a_row(count))
 
     def _hurry_next(self) -> None:
         """Apply the cancels in what comes next, before what has just arrived can begin. However short the slice was,

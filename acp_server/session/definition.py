@@ -7,7 +7,7 @@ them. A `ToolHost` carries out tool calls (`acp_server.tools`), an `McpHost` con
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TypeAlias
 
@@ -211,13 +211,16 @@ class McpServerState(Protocol):
 class McpHost(Protocol):
     """The MCP servers of one session (`Session.mcp_servers`). Iterating gives those that were connected to."""
 
-    async def connect(self, *, approval: NeedsApproval | None = None, timeout: float = 30.0) -> None:
+    async def connect(
+        self, *, approval: NeedsApproval | None = None, trusted: Collection[str] = (), timeout: float = 30.0
+    ) -> None:
         """Connect to all of them, in the background, until the session ends. Their tools become tools of the session
         (`Session.tools`), named by their server and themselves; they come and go as the server lists them.
 
-        `approval`: which of them ask the user before they run, else all that do not say that they only read. What the
-        user decides for good is remembered for that tool of that server. `timeout`: seconds in which a server has to
-        answer. Raises UsageError, if the extra `mcp` is not installed, or it was called before.
+        `approval`: which of them ask the user before they run, else all. `trusted`: the names of servers that are
+        believed when a tool says that it only reads; such a tool does not ask. What the user decides for good is
+        remembered for that tool of that server, as it is described. `timeout`: seconds in which a server has to answer.
+        Raises UsageError, if the extra `mcp` is not installed, or it was called before.
         """
         ...
 

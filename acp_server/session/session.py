@@ -20,7 +20,7 @@ from acp_server.errors import SessionClosed, UsageError
 from acp_server.peer.outcome import report
 from acp_server.session.client import Client
 from acp_server.session.negotiation import ClientProfile
-from acp_server.session.settings import Settings
+from acp_server.session.settings import Option, Settings
 from acp_server.session.state import SessionState
 from acp_server.session.updates import Updates
 from acp_server.store.records import SessionRecord, iso
@@ -165,14 +165,15 @@ class Session:
 
     # -- what the agent tells the client outside of a turn
 
-    async def update(self, update: SessionUpdate) -> None:
+    async def update(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
         """Tell the client anything about this session: a `schema` session update. Waits if the client is behind.
+        `meta`: the `_meta` of the notification, beside the update.
 
         Raises SessionClosed and ConnectionClosed.
         """
         if self.updates.flooded:
             await self.updates.room()
-        self.updates.send(update.to_wire())
+        self.updates.send(update.to_wire(), meta)
         if self.updates.crowded:
             await self.updates.room()
 
@@ -206,6 +207,16 @@ class Session:
 
         await self._change(lambda: self.settings.choose(config_id, value))
         await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
+
+    async def set_options(self, *options: Option) -> None:
+        """Offer these config options in place of those before, as where one depends on another, and tell the client.
+        Those that stay keep the values that were chosen, if they still have them. In a handler of a choice, or of the
+        session's opening, the answer tells the client. Raises UsageError as `Agent.config_options`."""
+        from acp_server.schema.updates import ConfigOptionUpdate
+
+        self.settings.replace(options)
+        if self.call is None:
+            await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Offer slash commands to the client (ACP, Slash Commands); they replace those offered before. Raises

@@ -11,7 +11,7 @@ from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
-from acp_server.errors import SessionClosed
+from acp_server.errors import SessionClosed, UsageError
 from acp_server.schema.reading import problem, read
 from acp_server.session.state import not_found
 from acp_server.tasks.grace import grace
@@ -51,6 +51,12 @@ class Settings:
         """The first is where a session starts."""
         self.options = [*options, *((_auto_approve(),) if auto_approve else ())]
         """With their defaults; see `value`."""
+
+    def replace(self, options: Sequence[Option]) -> None:
+        """Offer these options from now on, and the runtime's own as before. Raises UsageError as `check_options`."""
+        check_options(options)
+        own = [option for option in self.options if option.id == AUTO_APPROVE]
+        self.options[:] = [*options, *own]
 
     @property
     def mode(self) -> str | None:
@@ -171,6 +177,28 @@ def choices(option: Option) -> Sequence[str | bool]:
     for choice in cast("list[Any]", option.options):
         values += [inner.value for inner in choice.options] if hasattr(choice, "options") else [choice.value]
     return values
+
+
+def check_options(options: Sequence[Option]) -> None:
+    """Raise UsageError for what is not an option, for two of one id, and for a current value that an option has not."""
+    if not options:
+        return
+    from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect
+
+    for option in options:
+        # An author's types need not be checked by a type checker.
+        if not isinstance(cast("Any", option), (SessionConfigSelect, SessionConfigBoolean)):
+            kinds = "a config option is a SessionConfigSelect or a SessionConfigBoolean of acp_server.schema"
+            raise UsageError(f"{kinds}, and not {option!r}")
+        given = choices(option)
+        if option.current_value not in given:
+            listed = ", ".join(map(repr, given)) or "none"
+            wrong = f"the current_value {option.current_value!r} of the config option {option.id!r}"
+            raise UsageError(f"{wrong} is not one of its values; there are: {listed}")
+    ids = [option.id for option in options]
+    twice = next((id for id in ids if ids.count(id) > 1), None)
+    if twice is not None:
+        raise UsageError(f"there are two config options with the id {twice!r}; a client could not tell them apart")
 
 
 T = TypeVar("T")

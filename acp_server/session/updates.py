@@ -45,7 +45,7 @@ class Speech(Protocol):
         """See `Updates.text`."""
         ...
 
-    def send(self, update: dict[str, Any]) -> bytes:
+    def send(self, update: dict[str, Any], meta: dict[str, Any] | None = None) -> bytes:
         """See `Updates.send`."""
         ...
 
@@ -103,13 +103,13 @@ class Updates:
         self._put(b"%b%b}}}}\n" % (prefix, fragment))
         return fragment
 
-    def send(self, update: dict[str, Any]) -> bytes:
+    def send(self, update: dict[str, Any], meta: dict[str, Any] | None = None) -> bytes:
         """Say any update, in its wire form: its JSON. Never waits. An update that this client does not understand is
-        left out."""
+        left out. `meta`: the `_meta` of the notification, beside the update."""
         json = codec.encode(update)[:-1]
         need = _NEEDS.get(update.get("sessionUpdate", ""))
         if need is None or getattr(self._profile.capabilities.session, need, None) is not None:
-            self._put(b"%b%b}}\n" % (self._opening, json))
+            self._put(b"%b%b%b}}\n" % (self._opening, json, b"" if meta is None else beside(meta)))
         return json
 
     @property
@@ -132,6 +132,11 @@ class Updates:
 
     def _prefix(self, kind: ChunkKind) -> bytes:
         return b'%b{"sessionUpdate":"%b","content":{"type":"text","text":' % (self._opening, kind.encode())
+
+
+def beside(meta: dict[str, Any]) -> bytes:
+    """The `_meta` of a notification, as it stands behind its update."""
+    return b',"_meta":%b' % codec.encode(meta)[:-1]
 
 
 PACE: Final = 0.02
@@ -198,19 +203,20 @@ class TurnUpdates:
         else:
             await self.update(AgentMessageChunk(content=cast("Any", piece)))
 
-    async def update(self, update: SessionUpdate) -> None:
+    async def update(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
         """Say any session update of `acp_server.schema`; otherwise like `say`.
 
-        An update that only some clients understand (a notice, a compaction) is not sent to the others.
+        An update that only some clients understand (a notice, a compaction) is not sent to the others. `meta`: the
+        `_meta` of the notification beside the update, where some clients look; that of the update is `update.meta`.
         """
         if self.record.ended_at is not None or self._updates.flooded:
             await self._hold_back()
-        self.put(update)
+        self.put(update, meta=meta)
         now = time.monotonic()
         if now > self._pause_at or self._updates.crowded:
             await self._pause(now)
 
-    def put(self, update: SessionUpdate) -> None:
+    def put(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
         """`update` without waiting, for callbacks. Much said this way fills the memory if the client is behind.
 
         Raises TurnEnded.
@@ -218,7 +224,7 @@ class TurnUpdates:
         if self.record.ended_at is not None:
             raise too_late()
         wire = update.to_wire()
-        self.record.add(wire, self._speech.send(wire))
+        self.record.add(wire, self._speech.send(wire, meta))
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
         if self.record.ended_at is not None or self._updates.flooded:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from acp_server.errors import UsageError
+from acp_server.safe_text import escape, one_line
 from acp_server.wire import codec
 
 ALLOW: Final = "Allow"
@@ -45,10 +46,22 @@ class Approval:
         return cast("list[Any]", preview) if isinstance(preview, (list, tuple)) else [preview]
 
 
+@dataclass(frozen=True, slots=True)
+class Always:
+    """What a decision for always is about.
+
+    `key`: what it is kept under; calls with the same key share it. `covers`: which calls these are, in words for the
+    user, who reads them in the label of the choice: "this file".
+    """
+
+    key: str
+    covers: str
+
+
 def unexplained(title: str, arguments: Any) -> Approval:
     """The question about a tool whose author says nothing about its calls: what will be run. `arguments`: as JSON has
     them."""
-    return Approval("\n\n".join([f"May this run: {title}?", *_preview(arguments)]), explains=False)
+    return Approval("\n\n".join([f"May this run: {escape(title)}?", *_preview(arguments)]), explains=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +134,20 @@ def _preview(arguments: Any) -> Iterator[str]:
         yield block(_shortened(_text(arguments)))
         return
     named = list(cast("dict[str, Any]", arguments).items())
-    lines = [f"{_shortened(name)}: {_shortened(_text(value))}" for name, value in named[:_ARGUMENTS]]
+    lines = [f"{_argument_name(name)}: {_shortened(_text(value))}" for name, value in named[:_ARGUMENTS]]
     if len(named) > _ARGUMENTS:
         lines.append(f"[{len(named) - _ARGUMENTS} more arguments]")
     yield block("\n".join(lines))
 
 
+def _argument_name(name: str) -> str:
+    return one_line(name, _VALUE, exact=True)
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        return codec.encode(value).decode().rstrip("\n")
+        return escape(codec.encode(value).decode().rstrip("\n"), exact=True)
+    value = escape(value, exact=True)
     # Below its name, where it begins a line like any other.
     return "\n" + value if "\n" in value else value
 

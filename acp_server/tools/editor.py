@@ -27,6 +27,7 @@ from acp_server.errors import (
     RpcError,
     UsageError,
 )
+from acp_server.paths import is_inside
 from acp_server.tasks.threads import in_loop
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session
 
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
+
+_MOST_COMPARED: Final = 10_000_000
+"""Characters of all places together where a block is: a block that overlaps with itself may be everywhere."""
 _MOST_SHOWN: Final = 10
 
 
@@ -115,7 +119,7 @@ def _find(text: str, instruction: ReplaceInstruction, newline: str) -> int:
         raise EditRefused("the block to replace is empty")
     before = None if instruction.context_before is None else with_line_breaks(instruction.context_before, newline)
     after = None if instruction.context_after is None else with_line_breaks(instruction.context_after, newline)
-    there = [match.start() for match in re.finditer(f"(?={re.escape(block)})", text)]
+    there = _found(text, block)
     if not there:
         raise EditRefused("the block to replace is not in the file")
     found = [
@@ -134,6 +138,18 @@ def _find(text: str, instruction: ReplaceInstruction, newline: str) -> int:
     if len(found) > 1:
         raise EditRefused(f"the block to replace is in {_places(text, found)}: say which by context or a line")
     return found[0]
+
+
+def _found(text: str, block: str) -> list[int]:
+    """Where a block is, also where two of them overlap."""
+    starts: list[int] = []
+    start = text.find(block)
+    while start >= 0:
+        starts.append(start)
+        if len(starts) * len(block) > _MOST_COMPARED:
+            raise EditRefused("the block to replace is there too often")
+        start = text.find(block, start + 1)
+    return starts
 
 
 def _places(text: str, starts: Sequence[int]) -> str:
@@ -211,12 +227,12 @@ class Editor:
         target = self._writable(path)
         if not await self._exists(target):
             return _missing(path)
-        await self._client.write_text_file(target, content)
+        await self._write(path, content)
         return _WRITTEN
 
     async def write_to_file(self, path: str, content: str) -> EditResult:
         """Put `content` in the place of all that is in a file, and make the file if it does not exist."""
-        await self._client.write_text_file(self._writable(path), content)
+        await self._write(path, content)
         return _WRITTEN
 
     async def insert_content(self, path: str, operations: Sequence[FileOperation]) -> EditResult:
@@ -267,8 +283,12 @@ class Editor:
         except EditRefused as refused:
             return EditResult(f"{path}: {refused}")
         if changed != text:
-            await self._client.write_text_file(target, changed)
+            await self._write(path, changed)
         return _WRITTEN
+
+    async def _write(self, path: str, content: str) -> None:
+        # Looked at right before: while the text was read, a folder may have been swapped for a link that leads out.
+        await self._client.write_text_file(self._writable(path), content)
 
     async def _exists(self, target: str) -> bool:
         try:
@@ -337,9 +357,3 @@ class BlockingEditor:
 
 def _missing(path: str) -> EditResult:
     return EditResult(f"{path} does not exist")
-
-
-def is_inside(path: str, root: str) -> bool:
-    """Whether a path without links is that of a folder, or of something in it."""
-    path, root = os.path.normcase(path), os.path.normcase(root)
-    return path == root or path.startswith(root if root.endswith(os.sep) else root + os.sep)

@@ -16,12 +16,23 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import anyio
 
 from acp_server.errors import CapabilityMissing, ConnectionClosed, RpcError, ToolFailed
+from acp_server.safe_text import escape, one_line
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, PermissionOption, ToolCallUpdate
 from acp_server.session.session import Session
 from acp_server.session.settings import AUTO_APPROVE
 from acp_server.tasks.threads import Threads
-from acp_server.tools.approval import ALLOW, CONFIRMED, DECLINED, DISMISSED, REJECT, Approval, UserAction, unexplained
+from acp_server.tools.approval import (
+    ALLOW,
+    CONFIRMED,
+    DECLINED,
+    DISMISSED,
+    REJECT,
+    Always,
+    Approval,
+    UserAction,
+    unexplained,
+)
 from acp_server.tools.context import ToolContext
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import View, as_content
@@ -32,7 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.tools")
 
 REFUSED: Final = "The user did not allow it, so it was not run."
-NEVER: Final = "The user does not allow this tool in this session, so it was not run."
+NEVER: Final = "The user does not allow this in this session, so it was not run."
 DISMISSED_WORDS: Final = "It was not approved, so it was not run."
 
 
@@ -40,8 +51,8 @@ class Approvals(Protocol):
     """Where decisions for all further calls of a tool are kept. By default that is the session, until it is closed."""
 
     async def get(self, session: Session, tool: str) -> bool | None:
-        """Whether the user allowed the tool for good, or refused it for good; None if neither. `tool` is its
-        `approval_key`, by default its name."""
+        """Whether the user allowed such calls for good, or refused them for good; None if neither. `tool` is the key of
+        their `Always`, by default the tool's name."""
         ...
 
     async def put(self, session: Session, tool: str, allowed: bool) -> None:
@@ -74,7 +85,8 @@ class Permission:
         self._view = view
         self._store = store
         self.always: bool | None = None
-        """What the answer means for all other calls of the tool; None if it is about this one alone."""
+        """What the answer means for all other calls with the same key; None if it is about this one alone."""
+        self._scope: Always | None = None
         self._decided: bool | None = None
         """What the user's decision about another call means for this one, if it came before this one's answer."""
         self._asking = anyio.CancelScope()
@@ -87,11 +99,13 @@ class Permission:
         """Make the question. `raw`: the arguments as the model wrote them, as far as JSON can express them. Raises
         ToolFailed if the request function fails, or what it raises of our errors: then the user cannot be asked."""
         tool = self._tool
-        if not callable(tool.approval):
-            self._word(unexplained(title, raw), title, raw)
-            return
         try:
-            self._word(await self._requested(tool.approval, arguments), title, raw)
+            if callable(tool.approval):
+                approval = await self._requested(tool.approval, arguments)
+            else:
+                approval = unexplained(title, raw)
+            self._scope = tool.always(arguments, self._context)
+            self._word(approval, title, raw)
         except (ToolFailed, RpcError, CapabilityMissing, ConnectionClosed):
             # The model is told of these as if the tool itself had raised them.
             raise
@@ -118,12 +132,12 @@ class Permission:
         return asked
 
     def _word(self, approval: Approval, title: str, raw: Any) -> None:
-        self._title = approval.title
+        self._title = None if approval.title is None else escape(approval.title)
         self._previews = [as_content(piece) for piece in approval.previews()]
-        message = Content(content=TextContent(text=approval.message))
+        message = Content(content=TextContent(text=escape(approval.message)))
         self._call = ToolCallUpdate(
             tool_call_id=self._context.id,
-            title=approval.title or title,
+            title=self._title or title,
             kind=cast("Any", self._tool.kind),
             status="pending",
             raw_input=raw,
@@ -132,12 +146,17 @@ class Permission:
         # A question that cannot be written fails here, where the model can be told, and not when it is to be sent.
         self._call.to_wire()
         self._explanation = [message, *self._previews] if approval.explains else self._previews
-        self._options = _options(approval, self._tool)
+        self._options = _options(approval, self._tool, self._scope)
+
+    @property
+    def key(self) -> str | None:
+        """Which calls a decision for always would be about; None if there cannot be any."""
+        return None if self._scope is None else self._scope.key
 
     # -- the answer
 
     def decide_for_all(self, allowed: bool) -> None:
-        """The user has decided about another call for all calls of the tool: withdraw the question, or do not put
+        """The user has decided about another call for this one as well: withdraw the question, or do not put
         it."""
         if self._decided is None and not self._withdrawn:
             self._decided = allowed
@@ -152,7 +171,8 @@ class Permission:
             known = self._decided
         if known is False:
             return DECLINED, NEVER
-        if known or (tool.auto_approve and context.session.config(AUTO_APPROVE) is True):
+        approved = tool.auto_approve and self._scope is not None and context.session.config(AUTO_APPROVE) is True
+        if known or approved:
             self._view.explain(self._title, *self._explanation)
             return CONFIRMED, ""
         self._view.keep(*self._previews)
@@ -189,30 +209,38 @@ class Permission:
         self._late = answer
 
     async def _known(self) -> bool | None:
-        """What the user has decided before for all calls of the tool."""
+        """What the user has decided before for all calls with this key."""
+        if self._scope is None:
+            return None
         try:
-            known = await self._store.get(self._context.session, self._tool.approval_key)
+            known = await self._store.get(self._context.session, self._scope.key)
         except Exception:
             logger.exception("what the user decided about %s could not be looked up; asking", self._tool.name)
             return None
         return None if known and self._tool.asks_each_time else known
 
     async def _remember(self, allowed: bool) -> bool:
+        assert self._scope is not None, "only what has a key is offered for always"
         try:
-            await self._store.put(self._context.session, self._tool.approval_key, allowed)
+            await self._store.put(self._context.session, self._scope.key, allowed)
         except Exception:
             logger.exception("what the user decided about %s is not kept", self._tool.name)
             return False
         return True
 
 
-def _options(approval: Approval, tool: Tool[Any]) -> list[PermissionOption]:
+_COVERS: Final = 200
+"""Characters of the words for what a decision covers."""
+
+
+def _options(approval: Approval, tool: Tool[Any], scope: Always | None) -> list[PermissionOption]:
     # The user could not know what an option without words means.
     allow = approval.primary if approval.primary.strip() else ALLOW
     reject = approval.secondary if approval.secondary.strip() else REJECT
     options = [("allow_once", allow), ("reject_once", reject)]
-    if approval.remember:
+    if approval.remember and scope is not None:
+        covers = f"always in this session: {one_line(scope.covers, _COVERS)}"
         if not tool.asks_each_time:
-            options.insert(1, ("allow_always", f"{allow}, always in this session"))
-        options.append(("reject_always", f"{reject}, always in this session"))
-    return [PermissionOption(option_id=kind, name=name, kind=cast("Any", kind)) for kind, name in options]
+            options.insert(1, ("allow_always", f"{allow}, {covers}"))
+        options.append(("reject_always", f"{reject}, {covers}"))
+    return [PermissionOption(option_id=kind, name=escape(name), kind=cast("Any", kind)) for kind, name in options]

@@ -15,6 +15,7 @@ import anyio
 
 from acp_server.errors import CapabilityMissing, ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import report_cancelled
+from acp_server.safe_text import escape
 from acp_server.session.turn import LiveTurn
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause, program_end
@@ -118,7 +119,7 @@ class Execution(Job):
     async def _body(self) -> Any:
         tool, context = self._tool, self._context
         try:
-            arguments = tool.read(self._arguments)
+            arguments = await self._read()
         except InvalidParams as error:
             self._unfit = error
             raise
@@ -131,7 +132,7 @@ class Execution(Job):
             self._permission = permission
             context.action, why_not = await permission.decide()
             if permission.always is not None:
-                self._decide_others(permission.always)
+                self._decide_others(permission.key, permission.always)
             if not context.action.primary_confirmed and not tool.answers_refusal:
                 raise _Refused(why_not)
         if self.is_cancelled:
@@ -150,10 +151,17 @@ class Execution(Job):
         finally:
             context.executing = False
 
-    def _decide_others(self, allowed: bool) -> None:
-        """The user has decided for all calls of the tool, so also for those that are asked about at this time."""
+    async def _read(self) -> dict[str, Any]:
+        if self._tool.reads_slowly:
+            return await self._threads.run(
+                f"the check of the arguments of {self._tool.name}", self._tool.read, self._arguments
+            )
+        return self._tool.read(self._arguments)
+
+    def _decide_others(self, key: str | None, allowed: bool) -> None:
+        """The user has decided for all calls of this kind, so also for those that are asked about at this time."""
         for other in Calls.of(self._turn):
-            if other._tool.approval_key == self._tool.approval_key and other._permission is not None:
+            if other._permission is not None and other._permission.key == key:
                 other._permission.decide_for_all(allowed)
 
     async def _execute(self, arguments: dict[str, Any]) -> Output:
@@ -305,6 +313,10 @@ class Execution(Job):
         if isinstance(title, str):
             return title
         if arguments is None:
+            if self._tool.reads_slowly:
+                # It gets its title when they are checked.
+                self._first_title = self._tool.name
+                return self._first_title
             try:
                 self._first_title = _text(title(**self._tool.read(self._arguments)))
             except Exception:
@@ -320,4 +332,5 @@ class Execution(Job):
 def _text(title: Any) -> str:
     if not isinstance(title, str):
         raise TypeError(f"a title must be text, not {type(title).__name__}")
-    return title
+    # Made of arguments, which are the model's.
+    return escape(title)

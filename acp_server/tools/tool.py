@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, get_args
 
@@ -13,11 +13,14 @@ from acp_server.tools.parameters import RULE, StrictParameters, annotation_of, i
 if TYPE_CHECKING:
     from acp_server.session.definition import ToolHost
     from acp_server.session.session import Session
+    from acp_server.tools.approval import Always
+    from acp_server.tools.context import ToolContext
     from acp_server.tools.permission import Approvals
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 Q = ParamSpec("Q")
+K = ParamSpec("K")
 R = TypeVar("R")
 
 OfArguments: TypeAlias = (
@@ -88,7 +91,9 @@ class Tool(Generic[F]):
     `approval`: whether the user is asked before it runs, or a function that says what is asked: it takes the same
     arguments, changes nothing, and returns an `Approval` or the question as text. `auto_approve`: whether it may run
     without asking when the user has set that tools may. `asks_each_time`: the user cannot allow all further calls at
-    once. `approval_key`: what such a decision is kept under, else the name; tools with the same key share it.
+    once. `approval_key`: what such a decision is kept under, else the name; tools with the same key share it. It is
+    text, an `Always`, which says as well what the decision covers, or a function that makes one of them from the
+    arguments, right before the user is asked. It returns None for calls that are asked about each time.
     `approval_timeout`: seconds after which no answer means no.
     `answers_refusal`: whether the function is called, too, when it was not approved, and finds that out by
     `ToolContext.primary_confirmed`. `needs_editor`: whether it runs only where the client reads and writes files.
@@ -108,7 +113,7 @@ class Tool(Generic[F]):
         approval: bool | OfArguments[Any, Q] = False,
         auto_approve: bool = False,
         asks_each_time: bool = False,
-        approval_key: str | None = None,
+        approval_key: str | Always | OfArguments[str | Always | None, K] | None = None,
         approval_timeout: float | None = None,
         answers_refusal: bool = False,
         needs_editor: bool = False,
@@ -139,15 +144,15 @@ class Tool(Generic[F]):
         self.approval: Final[bool | Callable[..., Any]] = approval
         self.auto_approve: Final = auto_approve
         self.asks_each_time: Final = asks_each_time
-        self.approval_key: Final = approval_key or self.name
+        self.approval_key: Final[str | Always | Callable[..., Any]] = approval_key or self.name
         self.approval_timeout: Final = approval_timeout
         self.answers_refusal: Final = answers_refusal
         self.needs_editor: Final = needs_editor
         self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         self.takes_context: Final = context_parameter(function)
         self._parameters: Final[Arguments] = parameters or StrictParameters(function, _is_context(function))
-        if callable(approval):
-            self.asks_with_context: Final = context_parameter(approval)
+        self.asks_with_context: Final = context_parameter(approval) if callable(approval) else None
+        self.keyed_with_context: Final = context_parameter(approval_key) if callable(approval_key) else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function does."""
@@ -177,6 +182,27 @@ class Tool(Generic[F]):
         """Raise UsageError for a parameter's type that is not known. By now it is defined, if it ever is."""
         if isinstance(self._parameters, StrictParameters):
             self._parameters.check_types()
+
+    def always(self, arguments: Mapping[str, Any], call: ToolContext) -> Always | None:
+        """What a decision for always about a call covers; None if there cannot be any."""
+        from acp_server.tools.approval import Always
+
+        key: Any = self.approval_key
+        if callable(key):
+            passed = dict(arguments)
+            if self.keyed_with_context is not None:
+                passed[self.keyed_with_context] = call
+            key = key(**passed)
+        if key is None or isinstance(key, Always):
+            return key
+        if not isinstance(key, str):
+            raise TypeError(f"an approval key is text, an Always or None, not {type(key).__name__}")
+        return Always(key, f"all calls of {self.name}" if key == self.name else f"all calls of {self.name} for {key}")
+
+    @property
+    def reads_slowly(self) -> bool:
+        """Whether `read` may take so long that it belongs into a thread."""
+        return bool(getattr(self._parameters, "is_slow", False))
 
     def read(self, arguments: Any) -> dict[str, Any]:
         """Arguments from a model, checked. Raises InvalidParams, whose data lists each problem."""

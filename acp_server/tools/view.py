@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from acp_server.errors import SessionClosed, TurnEnded, UsageError
+from acp_server.safe_text import escape
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, Diff, Terminal, ToolCall, ToolCallLocation, ToolCallProgress
 from acp_server.session.turn import Turn
@@ -203,7 +204,7 @@ class View:
 
     def entitle(self, title: str) -> None:
         """It is called differently from now on."""
-        self._title = title
+        self._title = escape(title)
         self._soon("title")
 
     @property

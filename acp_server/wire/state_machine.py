@@ -54,10 +54,12 @@ class Answered:
 @dataclass(slots=True, eq=False)
 class Outgoing:
     """Bytes to be written now that answer no request: an error for a message that could not be acted on, or the array
-    of a batch that holds such errors. `reason`: more about it, for the log; it may quote what the peer sent."""
+    of a batch that holds such errors. `reason`: more about it, for the log; it may quote what the peer sent. `names`:
+    whether the peer can tell by it which of its messages is meant."""
 
     frame: bytes
     reason: Exception | None = None
+    names: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -130,7 +132,7 @@ class Endpoint:
             message = classify_head(line[:HEAD], "not JSON")
             if isinstance(message, Response):
                 return (self._response(message),)
-            return (Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error),)
+            return (Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error, names=False),)
         read = classify
         if len(line) > 2 * MOST_NESTED and codec.nests_more(MOST_NESTED, line, value):
             read = _too_much
@@ -192,7 +194,7 @@ class Endpoint:
         if isinstance(message, Ignored):
             return Dropped(message.reason, message.notification)
         if message.id is None and message.data is None:
-            return Outgoing(_plain_error_frame(message.code, message.message))
+            return Outgoing(_plain_error_frame(message.code, message.message), names=False)
         error: dict[str, Any] = {"code": message.code, "message": message.message}
         if message.data is not None:
             error["data"] = message.data
@@ -267,6 +269,18 @@ def _too_much(value: Any) -> Message:
     if isinstance(message, Ignored):
         return message
     return Invalid(INVALID_REQUEST, f"Invalid request: {problem}", message.id)
+
+
+def may_count(block: Block) -> bool:
+    """Whether a line or a block of lines may have more in it than errors that name nothing. Each request, notification
+    and response has one of these texts, unless it is written with escapes."""
+    return isinstance(block, TooLong) or b'"jsonrpc"' in block or b'"id"' in block or b"\\" in block
+
+
+def refused_in_a_row(count: int) -> Outgoing:
+    """The one answer to so many lines without a message."""
+    message = f"Invalid request: {count} lines in a row hold nothing that can be acted on"
+    return Outgoing(_error_frame(None, {"code": INVALID_REQUEST, "message": message, "data": {"lines": count}}))
 
 
 def may_cancel(block: Block) -> TypeGuard[bytes | bytearray]:

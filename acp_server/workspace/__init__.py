@@ -37,9 +37,23 @@ agent = Agent("acp-server", version=__version__, title="acp-server workspace", a
 _SEARCH = agent.tool(kind="search", title=report.search_title)(report.search)
 _READ = agent.tool(kind="read", title=report.read_title)(report.read)
 _SCAN = agent.tool(kind="read", title=report.scan_title)(report.scan)
-_EDIT = agent.tool(kind="edit", title=change.edit_title, approval=change.ask_edit, auto_approve=True)(change.edit)
-_WRITE = agent.tool(kind="edit", title=change.write_title, approval=change.ask_write, auto_approve=True)(change.write)
-_RUN = agent.tool(kind="execute", title=run.run_title, approval=run.ask_run, auto_approve=True)(run.run)
+_EDIT = agent.tool(
+    kind="edit",
+    title=change.edit_title,
+    approval=change.ask_edit,
+    approval_key=change.always_changed,
+    auto_approve=True,
+)(change.edit)
+_WRITE = agent.tool(
+    kind="edit",
+    title=change.write_title,
+    approval=change.ask_write,
+    approval_key=change.always_changed,
+    auto_approve=True,
+)(change.write)
+_RUN = agent.tool(
+    kind="execute", title=run.run_title, approval=run.ask_run, approval_key=run.always_run, auto_approve=True
+)(run.run)
 
 
 @agent.authenticate("none", name="Go on", description="No login is needed: everything stays on this machine.")

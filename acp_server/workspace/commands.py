@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 
 from acp_server.workspace.roots import Refusal, quoted
 
 # Between quotation marks a backslash takes the next character with it, so that one of them can be inside.
-_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1|\\).)*)\1""", re.DOTALL)
+_QUOTED = re.compile(r"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+["]""", re.DOTALL)
 _BLOCK = re.compile(r"(`{3,}|~{3,})[^\n`~]*\n(?:(.*?)\n)?\1[ \t]*(?=\n|\Z)", re.DOTALL)
 _ARROW = re.compile(r"(?<!\S)=>(?!\S)")
+
+# Each is tried by itself, and each path is searched at the same time as the others.
+_MOST_ARROWS = 100
+_MOST_PATHS = 100
 
 
 class Mistyped(Exception):
@@ -62,8 +67,8 @@ def replacement(text: str) -> tuple[str, str]:
         return exactly(begin[0]) or "", _side(behind[2:])
     if arrow is None:
         raise Mistyped("There is no `=>` between what to replace and what to put in its place")
-    arrows = list(_ARROW.finditer(text))
-    if len(arrows) > 1:
+    arrows = list(islice(_ARROW.finditer(text), _MOST_ARROWS + 1))
+    if 1 < len(arrows) <= _MOST_ARROWS:
         # One of them is what parts the two, if the rest is one text.
         arrows = [arrow for arrow in arrows if exactly(text[arrow.end() :]) is not None]
     if len(arrows) != 1:
@@ -77,7 +82,8 @@ def _side(text: str) -> str:
 
 
 def _unquoted(found: re.Match[str]) -> str:
-    return found[2].replace("\\" + found[1], found[1])
+    quote = found[0][0]
+    return found[0][1:-1].replace("\\" + quote, quote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +269,8 @@ def _search(rest: str) -> SearchCommand:
     while rest.strip():
         path, rest = first_word(rest)
         paths.append(path)
+        if len(paths) > _MOST_PATHS:
+            raise Mistyped(f"There are more than {_MOST_PATHS} paths")
     return SearchCommand(pattern, tuple(paths))
 
 

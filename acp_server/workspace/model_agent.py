@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
@@ -27,11 +27,11 @@ from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output
 from acp_server.workspace import change, report
 from acp_server.workspace.batches import Batches
-from acp_server.workspace.read import Passage, Reading, read_text
+from acp_server.workspace.read import Passage, Reading, Skipped, read_text
 from acp_server.workspace.roots import Refusal, Roots, entitle, open_roots
-from acp_server.workspace.run import ask_run, execute, run_title
+from acp_server.workspace.run import Ended, always_run, ask_run, execute, run_title
 from acp_server.workspace.search import Hit, Search
-from acp_server.workspace.walk import Skipped, files_below
+from acp_server.workspace.walk import files_below
 
 logger = logging.getLogger("acp_server.workspace")
 
@@ -53,12 +53,16 @@ The project's directory: {cwd}
 """
 
 
-def model_agent(*models: str, base_url: str | None = None) -> Agent:
+def model_agent(
+    *models: str, base_url: str | None = None, pass_env: Sequence[str] = (), mcp_trusted: Sequence[str] = ()
+) -> Agent:
     """The built-in agent, driven by a model that is named as `PROVIDER:NAME`; on asyncio only. Of several the user
     chooses one in each session, and begins with the first. `base_url`: of another server than the provider's own.
-    Sessions have the tools of their MCP servers where the extra `mcp` is installed. Raises UsageError, see
-    `find_model`."""
-    found = {model: find_model(model, base_url=base_url) for model in models}
+    Commands get the environment without what the providers read of it, such as keys, but for the names in `pass_env`.
+    Sessions have the tools of their MCP servers where the extra `mcp` is installed; `mcp_trusted`: see `Agent`. Raises
+    UsageError, see `find_model`."""
+    reads: set[str] = set()
+    found = {model: find_model(model, base_url=base_url, reads=reads) for model in models}
     assistant = import_module("pydantic_ai").Agent(found[models[0]], instructions=_instructions)
     limits = import_module("pydantic_ai").UsageLimits(request_limit=MOST_REQUESTS)
     choice = found if len(found) > 1 else {}
@@ -69,8 +73,9 @@ def model_agent(*models: str, base_url: str | None = None) -> Agent:
         title=f"acp-server with {' or '.join(found)}",
         accepts=["image", "embedded_context"],
         mcp=find_spec("mcp") is not None,
+        mcp_trusted=mcp_trusted,
     )
-    add_tools(agent)
+    add_tools(agent, frozenset(reads.difference(pass_env)))
     offer_models(agent, list(choice))
     agent.session(open_roots)
 
@@ -102,7 +107,7 @@ async def _instructions(context: Any) -> str:
 
 def _of_project(roots: Roots) -> str:
     try:
-        return cut(read_text(str(roots.resolve(INSTRUCTIONS)), INSTRUCTIONS) or "")
+        return cut(read_text(roots.place(INSTRUCTIONS)[1], INSTRUCTIONS) or "")
     except Refusal as refusal:
         logger.warning("the instructions of the project are not used: %s", refusal)
         return ""
@@ -115,8 +120,8 @@ MOST_HITS: Final = 200
 MOST_FILES: Final = 1_000
 
 
-def add_tools(agent: Agent) -> None:
-    """Have the agent offer them."""
+def add_tools(agent: Agent, without: Collection[str] = ()) -> None:
+    """Have the agent offer them. `without`: the variables that commands do not get."""
     agent.tool(name="list_files", kind="search", title=list_title)(list_files)
     agent.tool(name="search", kind="search", title=report.search_title)(search)
     agent.tool(name="read", kind="read", title=read_title)(read)
@@ -125,6 +130,7 @@ def add_tools(agent: Agent) -> None:
         kind="edit",
         title=change.edit_title,
         approval=change.ask_edit,
+        approval_key=change.always_changed,
         auto_approve=True,
         description="Replace `old`, a text that is in the file `path` exactly once, by `new`. Take some lines around "
         "what changes, exactly as `read` shows them.",
@@ -134,10 +140,17 @@ def add_tools(agent: Agent) -> None:
         kind="edit",
         title=change.write_title,
         approval=change.ask_write,
+        approval_key=change.always_changed,
         auto_approve=True,
         description="Make the file `path`, or replace all that is in it, by `content`.",
     )(change.write)
-    agent.tool(name="run", kind="execute", title=run_title, approval=ask_run, auto_approve=True)(run)
+
+    async def run(command: str, call: ToolContext) -> Output:
+        """Run a command of the shell in the project's directory, and wait for its end: what it prints, and how it ends.
+        It gets no input. What it has started ends with it, except for processes that have left its process group."""
+        return _printed(await execute(command, call, without))
+
+    agent.tool(kind="execute", title=run_title, approval=ask_run, approval_key=always_run, auto_approve=True)(run)
 
 
 def list_title(path: str | None = None) -> str:
@@ -168,7 +181,8 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
     case. Each hit is a line: path, number of the line, number of the column, text."""
     call.verbatim()
     roots: Roots = call.session.data
-    engine = Search(roots, pattern, path)
+    # To compile the largest patterns takes tens of milliseconds.
+    engine = await to_thread.run_sync(Search, roots, pattern, path)
     hits: list[Hit] = []
     with closing(Batches(engine.run())) as batches:
         async for batch in batches:
@@ -220,10 +234,7 @@ def _read(passage: Passage) -> str:
     return f"{text[:end]}\n[more from line {following} on]"
 
 
-async def run(command: str, call: ToolContext) -> Output:
-    """Run a command of the shell in the project's directory, and wait for its end: what it prints, and how it ends. It
-    gets no input. What it has started ends with it, except for processes that have left its process group."""
-    ended = await execute(command, call)
+def _printed(ended: Ended) -> Output:
     printed = ended.output
     if len(printed) > MOST_CHARACTERS:
         printed = f"[the beginning is left out]\n{printed[-MOST_CHARACTERS:]}"

@@ -16,6 +16,7 @@ import stat
 from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple
 
+from acp_server.paths import Place, way_to
 from acp_server.workspace.roots import Refusal, Roots, quoted
 
 BLOCK_BYTES = 256 * 1024
@@ -55,7 +56,7 @@ class Block(NamedTuple):
         return 0 if self.unfinished else self.text.count("\n") + 1
 
 
-def blocks(path: str) -> Generator[Block]:
+def blocks(path: str | Place) -> Generator[Block]:
     """The text of a file as blocks of about 256 KiB.
 
     UTF-8, or what a byte order mark says; what cannot be decoded becomes U+FFFD. Lines end with LF, CR LF or
@@ -95,13 +96,39 @@ def blocks(path: str) -> Generator[Block]:
         os.close(descriptor)
 
 
-def open_regular(path: str) -> int:
-    """A descriptor for reading a regular file, to be closed by the caller. OSError for anything else than a file."""
-    descriptor = os.open(path, _OPEN_FLAGS)
+def open_regular(path: str | Place) -> int:
+    """A descriptor for reading a regular file, to be closed by the caller. OSError for anything else than a file; on
+    the way to a `Place` no link is followed."""
+    if isinstance(path, Place):
+        with way_to(path) as way:
+            descriptor = way.open()
+    else:
+        descriptor = os.open(path, _OPEN_FLAGS)
+    return regular(descriptor)
+
+
+def regular(descriptor: int) -> int:
+    """The descriptor itself. What is not a regular file is closed, and raises OSError."""
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "Not a regular file")
+
+
+class Skipped(NamedTuple):
+    """Something that could not be read.
+
+    Attributes:
+        path: absolute.
+        reason: for the user; it names no path.
+        line: the number of the line that was left out, None if everything was.
+        rules: of an ignore file that was read and does not count: how many it has.
+    """
+
+    path: str
+    reason: str
+    line: int | None = None
+    rules: int | None = None
 
 
 def reason_of(error: OSError) -> str:
@@ -122,14 +149,14 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 """A change is shown with both texts before it is made, in one message."""
 
 
-def read_text(path: str, name: str) -> str | None:
+def read_text(place: Place, name: str) -> str | None:
     """The text of a file, line breaks and all; None if it does not exist. `name`: how to call it in a message.
 
     Raises:
         Refusal: it cannot be read, or holds no text in UTF-8, or too much.
     """
     try:
-        data = read_bytes(path)
+        data = read_bytes(open_regular(place))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -144,9 +171,8 @@ def read_text(path: str, name: str) -> str | None:
         raise Refusal(f"Not a text in UTF-8: {name}") from None
 
 
-def read_bytes(path: str) -> bytes:
-    """All that is in a file, or the first 4 MiB and one byte more."""
-    descriptor = open_regular(path)
+def read_bytes(descriptor: int) -> bytes:
+    """All that is in a file, or the first 4 MiB and one byte more. The descriptor is closed."""
     with open(descriptor, "rb") as file:
         return file.read(MOST_BYTES + 1)
 
@@ -173,6 +199,16 @@ class Passage(NamedTuple):
     left_out: str | None
 
 
+class _Found(NamedTuple):
+    """The path, the place to open, what the user typed for it, and which lines of it are wanted."""
+
+    path: str
+    place: Place
+    typed: str
+    first: int
+    last: int | None
+
+
 class Reading:
     """One reading of `PATH`, `PATH:10`, `PATH:10-20`, `PATH:10-`, or `PATH:10:5`, a place as a search prints it.
 
@@ -186,7 +222,7 @@ class Reading:
     def __init__(self, roots: Roots, target: str) -> None:
         self._roots = roots
         self._target = target
-        self._found: tuple[str, str, tuple[int, int | None]] | None = None
+        self._found: _Found | None = None
 
     def find(self) -> str:
         """The absolute path of the file.
@@ -195,7 +231,7 @@ class Reading:
             Refusal: the path leads out of the session's directories, or it is not a file.
         """
         self._found = self._find()
-        return self._found[0]
+        return self._found.path
 
     def run(self, text: str | None = None) -> Generator[Passage | None]:
         """None while it reads, so that a caller can stop, then the passage: at most 2,000 lines or 256 Ki characters.
@@ -206,10 +242,10 @@ class Reading:
         Raises:
             Refusal: as `find`; the file holds no text or cannot be read, or the wanted lines are not in it.
         """
-        path, typed, wanted = self._found or self._find()
-        taker = _Taker(*wanted)
+        path, place, typed, first, last = self._found or self._find()
+        taker = _Taker(first, last)
         try:
-            for block in blocks(path) if text is None else _blocks_of(text):
+            for block in blocks(place) if text is None else _blocks_of(text):
                 if not taker.take(block):
                     break
                 yield None
@@ -221,12 +257,11 @@ class Reading:
             raise Refusal(f"{quoted(typed)} has no line {taker.first}: it has {taker.number - 1}")
         yield Passage(path, taker.first, taker.next - 1, "\n".join(taker.lines), taker.left_out)
 
-    def _find(self) -> tuple[str, str, tuple[int, int | None]]:
-        """The path to open, what the user typed for it, and which lines of it."""
+    def _find(self) -> _Found:
         problem: Refusal | None = None
         for typed, first, last in _meanings(self._target):
             try:
-                path = str(self._roots.resolve(typed))
+                path, place = self._roots.place(typed)
             except Refusal as error:
                 problem = error
                 continue
@@ -235,7 +270,7 @@ class Reading:
             if os.path.exists(path):
                 if first < 1 or (last is not None and last < first):
                     raise Refusal(f"No range of lines: {quoted(self._target[len(typed) + 1 :])}")
-                return path, typed, (first, last)
+                return _Found(path, place, typed, first, last)
             problem = Refusal(f"No such file: {quoted(typed)}")
         assert problem is not None
         raise problem

@@ -21,7 +21,7 @@ from acp_server.tasks.grace import grace
 from acp_server.tools.approval import block, code
 from acp_server.tools.context import ToolContext
 from acp_server.workspace.batches import Batches
-from acp_server.workspace.read import Passage, Reading
+from acp_server.workspace.read import Passage, Reading, Skipped
 from acp_server.workspace.roots import Refusal, Roots, printable, quoted
 from acp_server.workspace.scan import Scan
 from acp_server.workspace.search import Hit, Matcher, Search
@@ -34,6 +34,9 @@ MOST_LOCATIONS = 100
 
 MOST_FROM_EDITOR = 1024 * 1024
 """Bytes of a file on disk up to which its text is had from the client's editor, in one message."""
+
+_MOST_IGNORE_FILES = 10
+"""Ignore files that take too long and are named."""
 
 _FENCE = "~~~~"
 """Around lines that begin with a path: with a colon behind it, none of them can end the block."""
@@ -79,9 +82,10 @@ def locate(call: ToolContext, places: Sequence[tuple[str, int | None]]) -> None:
 class _Finding:
     """One of the searches of a message, and what is said of it."""
 
-    def __init__(self, search: Search, batches: Batches[Hit]) -> None:
+    def __init__(self, search: Search, batches: Batches[Hit], roots: Roots) -> None:
         self._search = search
         self._batches = batches
+        self._roots = roots
         self.said = 0
         """Hits that were said."""
 
@@ -110,9 +114,18 @@ class _Finding:
             # The file that a search was stopped in may have hits, and is not searched.
             words = f"Partial results: {hits}, and {files} searched to the end, before "
             words += "the pattern turned out to be too slow." if search.gave_up else "it was stopped."
-        if search.skipped:
-            words += f"\n{_count(len(search.skipped), 'place')} could not be searched."
-        return words
+        return "\n".join([words, *_skipped(search.skipped, "searched", self._roots)])
+
+
+def _skipped(skipped: Sequence[Skipped], done: str, roots: Roots) -> list[str]:
+    """What was left out: places in a word, ignore files by their names, since they change what is found."""
+    ignore_files = [each for each in skipped if each.rules is not None]
+    words = [f"{code(roots.display(each.path))}: {each.reason}." for each in ignore_files[:_MOST_IGNORE_FILES]]
+    if more := len(ignore_files[_MOST_IGNORE_FILES:]):
+        words.append(f"{_count(more, 'more ignore file')} of this kind.")
+    if places := len(skipped) - len(ignore_files):
+        words.append(f"{_count(places, 'place')} could not be {done}.")
+    return words
 
 
 class _Message:
@@ -158,9 +171,10 @@ def search_title(pattern: str, path: str | None = None) -> str:
 async def search(pattern: str, call: ToolContext, path: str | None = None) -> str:
     """Search the files for a regular expression."""
     message = _message.get()
-    engine = Search(call.session.data, pattern, path)
+    # To compile the largest patterns takes tens of milliseconds.
+    engine = await to_thread.run_sync(Search, call.session.data, pattern, path)
     with closing(Batches(engine.run())) as batches:
-        finding = _Finding(engine, batches)
+        finding = _Finding(engine, batches, call.session.data)
         call.on_cancel = lambda: finding.stop(call)
         message.findings[path] = finding
         try:
@@ -180,7 +194,7 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
 
 async def show_search(turn: Turn, tool: Any, pattern: str, paths: Sequence[str | None]) -> None:
     """Search in each of the paths, at the same time. Raises Refusal for a pattern that is not valid."""
-    Matcher(pattern)
+    await to_thread.run_sync(Matcher, pattern)
     paths = list(dict.fromkeys(paths))
     message = _Message(turn, turn.session.data)
     _message.set(message)
@@ -290,8 +304,7 @@ class _Counting:
             words.append(f"To do ({scan.todo_count:,}):\n\n{_FENCE}")
             words += [f"{display(todo.path)}:{todo.line}: {todo.text}" for todo in scan.todos]
             words.append(_FENCE)
-        if scan.skipped:
-            words.append(f"{_count(len(scan.skipped), 'place')} could not be read.")
+        words += _skipped(scan.skipped, "read", self._roots)
         return "\n".join(words).rstrip("\n") + "\n"
 
 

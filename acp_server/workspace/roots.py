@@ -1,8 +1,8 @@
 """The directories a session may look into, and the one place where a path that a user typed becomes a path to open.
 
-Confinement is decided on the path with every symbolic link resolved. It guards against mistakes and against
-crafted trees, not against a process that swaps a directory for a link between the check and the use. It reads
-no files.
+Confinement is decided on the path with every symbolic link resolved. A directory can be swapped for a link between the
+check and the use: `Roots.place` says where a file is to be looked for, with no link followed (`acp_server.paths`). It
+reads no files.
 
 Users, files and names may hold anything: what is shown of them is made `printable`, and a request that cannot be
 carried out is a `Refusal`.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,29 +21,32 @@ from typing import TYPE_CHECKING, NamedTuple
 from anyio import to_thread
 
 from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled, RpcError, ToolFailed
+from acp_server.paths import Place, is_inside
+from acp_server.safe_text import escape, masked
 from acp_server.schema.reading import problem
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
 from acp_server.tools.approval import code
-from acp_server.tools.editor import is_inside
 
 if TYPE_CHECKING:
     from acp_server.tools.context import ToolContext
 
-# Control characters move cursors and hide text; lone surrogates cannot be written as UTF-8. A tab is only a
-# tab.
-_UNFIT = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
 _LONGEST_QUOTE = 200
 
 
 def printable(text: str) -> str:
     """The text on one line. U+FFFD stands for each character that must not be shown."""
-    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+    return masked(text).replace("\n", "\N{REPLACEMENT CHARACTER}")
+
+
+def exactly(text: str) -> str:
+    """A command, a path or a name on one line, with an escape for each character that cannot be seen as what it is."""
+    return escape(text, exact=True).replace("\n", "\\n")
 
 
 def quoted(text: str) -> str:
-    """What a user typed, to be named in a message, as code: `printable`, and cut if it is very long."""
-    return code(printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"))
+    """What a user typed, to be named in a message, as code: `exactly`, and cut if it is very long."""
+    return code(exactly(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"))
 
 
 class Refusal(ToolFailed):
@@ -111,10 +113,15 @@ class Roots:
                 Whether something exists out there cannot be told from the message.
             Refusal: no system could open it: empty, a NUL character, too long, links in a circle.
         """
+        return Path(self.place(text)[0])
+
+    def place(self, text: str) -> tuple[str, Place]:
+        """What `resolve` returns, and the same place as it is to be opened. Raises as `resolve`."""
         real = _real_path(os.path.join(self.cwd, _plausible(text)), text)
         for root in self._roots:
             if is_inside(real, root.real):
-                return Path(_join(root.given, real[len(root.real) :]))
+                rest = real[len(root.real) :]
+                return _join(root.given, rest), Place(root.real, rest)
         raise OutsideRoots(f"Outside of the session's directories: {quoted(text)}")
 
     def display(self, path: str | os.PathLike[str]) -> str:
@@ -124,7 +131,7 @@ class Roots:
             text = text[len(self.cwd) :].lstrip(os.sep) or "."
         if os.sep != "/":
             text = text.replace(os.sep, "/")
-        return printable(text)
+        return exactly(text)
 
 
 def _root(given: str) -> _Root:

@@ -6,8 +6,8 @@ import codecs
 import io
 import logging
 import os
-import re
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -15,8 +15,9 @@ import anyio
 
 from acp_server.errors import AcpError, ConnectionClosed
 from acp_server.processes.command import Command, CommandOutput, open_command
+from acp_server.safe_text import escape, masked
 from acp_server.store.history import ESCAPE
-from acp_server.tools.approval import Approval, block
+from acp_server.tools.approval import Always, Approval, block
 from acp_server.tools.context import ToolContext
 from acp_server.workspace.read import reason_of
 from acp_server.workspace.roots import Refusal, is_end, quoted, words_of
@@ -41,7 +42,13 @@ def run_title(command: str) -> str:
 
 async def ask_run(command: str, call: ToolContext) -> Approval:
     """What would be run, all of it, and where."""
-    return Approval(f"Run this in {quoted(call.session.cwd)}?\n\n{block(command)}", primary="Run it")
+    shown = block(escape(command, exact=True))
+    return Approval(f"Run this in {quoted(call.session.cwd)}?\n\n{shown}", primary="Run it")
+
+
+def always_run(command: str, call: ToolContext) -> Always:
+    """The command as it is and nothing longer, where it was shown to run."""
+    return Always(f"run\0{call.session.cwd}\0{command}", "exactly this command, in this directory")
 
 
 class Ended(NamedTuple):
@@ -66,22 +73,28 @@ async def run(command: str, call: ToolContext) -> str:
     raise Refusal(str(ended))
 
 
-async def execute(command: str, call: ToolContext) -> Ended:
-    """Run it to its end, whatever that is, and show what it prints. Raises Refusal, if it cannot be run."""
+async def execute(command: str, call: ToolContext, without: Collection[str] = ()) -> Ended:
+    """Run it to its end, whatever that is, and show what it prints. `without`: the names of variables that it does not
+    get from our environment. Raises Refusal, if it cannot be run."""
     call.on_cancel = lambda: "It was stopped. What it has printed until then is kept."
     call.raw_output = {"exitCode": None, "signal": None}
-    ended = await (_in_terminal if call.client.capabilities.terminal else _here)(command, call)
+    ended = await (_in_terminal if call.client.capabilities.terminal else _here)(command, call, without)
     call.raw_output = {**call.raw_output, "exitCode": ended.code, "signal": ended.signal}
     return ended
 
 
-async def _in_terminal(command: str, call: ToolContext) -> Ended:
+async def _in_terminal(command: str, call: ToolContext, without: Collection[str]) -> Ended:
     from acp_server.schema.tool_call import Terminal as Shown
 
     program, *options = SHELL
     try:
         terminal: Terminal = await call.client.create_terminal(
-            program, [*options, command], cwd=call.session.cwd, output_byte_limit=OUTPUT_BYTES
+            program,
+            [*options, command],
+            cwd=call.session.cwd,
+            # The protocol has no way to take a variable out.
+            env={name: "" for name in without if name in os.environ} or None,
+            output_byte_limit=OUTPUT_BYTES,
         )
         async with terminal:
             call.progress(Shown(terminal_id=terminal.id))
@@ -108,10 +121,11 @@ async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
     return {"output": printed.output, "truncated": printed.truncated}
 
 
-async def _here(command: str, call: ToolContext) -> Ended:
+async def _here(command: str, call: ToolContext, without: Collection[str]) -> Ended:
     call.verbatim()
     try:
-        running = _Running(await open_command([*SHELL, command], call.session.cwd, os.environ), call)
+        env = {name: value for name, value in os.environ.items() if name not in without}
+        running = _Running(await open_command([*SHELL, command], call.session.cwd, env), call)
     except (OSError, ValueError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "not a possible command"
         raise Refusal(f"It cannot be started: {reason}") from None
@@ -124,8 +138,6 @@ async def _here(command: str, call: ToolContext) -> Ended:
     return Ended(*running.exit, running.output.text)
 
 
-# As what `printable` does not show, apart from line breaks.
-_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _LONGEST_ESCAPE = 256
 
 
@@ -141,7 +153,7 @@ class Printed:
         text = ESCAPE.sub("", self._held + self._decoder.decode(data, final))
         begun = -1 if final else text.rfind("\x1b", -_LONGEST_ESCAPE)
         self._held = "" if begun < 0 else text[begun:]
-        return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text if begun < 0 else text[:begun])
+        return masked(text if begun < 0 else text[:begun])
 
 
 class _Running(Command):

@@ -13,9 +13,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from acp_server.workspace.read import BinaryFile, Block, blocks, reason_of
+from acp_server.workspace.read import BinaryFile, Block, Skipped, blocks, reason_of
 from acp_server.workspace.roots import Roots, printable
-from acp_server.workspace.walk import Skipped, files_below
+from acp_server.workspace.walk import files_below
 
 _EXTENSIONS = """
 Ada: adb ads

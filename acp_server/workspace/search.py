@@ -7,6 +7,7 @@ A user's expression is compiled or refused (`compile_pattern`), and the lines th
 from __future__ import annotations
 
 import enum
+import math
 import re
 import time
 from collections.abc import Generator
@@ -14,9 +15,9 @@ from typing import NamedTuple
 
 import regex
 
-from acp_server.workspace.read import BinaryFile, Block, blocks, reason_of
+from acp_server.workspace.read import BinaryFile, Block, Skipped, blocks, reason_of
 from acp_server.workspace.roots import Refusal, Roots, printable, quoted
-from acp_server.workspace.walk import Skipped, files_below
+from acp_server.workspace.walk import files_below
 
 LONGEST_PATTERN = 10_000
 # Counted repeats are unrolled when an expression is compiled: this many characters take some 30 MB.
@@ -60,7 +61,7 @@ def compile_pattern(source: str) -> regex.Pattern[str]:
 # and no more.
 _HARMLESS_ESCAPE = re.compile(r"\\(?:[^A-Za-z0-9\x00-\x1f]|[wdSbBmM])")
 _MATCHES_NEWLINE = re.compile(r"\\|\[\^|\[:|[\x00-\x1f]")
-_WORD_EDGE_IN_CLASS = re.compile(r"\[[^\]]*\\[bBmM]")  # there it is a backspace, and may begin a range
+_WORD_EDGE_IN_CLASS = re.compile(r"\[[^\[\]]*\\[bBmM]")  # there it is a backspace, and may begin a range
 _WHOLE_TEXT = re.compile(r"\\[AZzGKRX]|\(\*")
 _FUZZY = re.compile(r"\{[^{}]*[idse<]")
 _FLAGS = re.compile(r"\(\?(?![aimux]+[:)]|P)[A-Za-z0-9+-]")
@@ -78,14 +79,25 @@ def sight(source: str) -> Sight:
     return Sight.UNKNOWN if _NOT_TAKEN_BACK.search(source) else Sight.FARTHER
 
 
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d+)(?:,\d*)?\}|.", re.DOTALL)
+_TOKEN = re.compile(
+    r"(?P<comment>\(\?#[^)]*\)?)|\\.|\[\^?\]?(?:\\.|[^\[\]\\])*+\]|\{(?P<least>\d+)(?:,\d*)?\}|.", re.DOTALL
+)
+# With these flags, and with a bracket inside of a class, it depends on what stands before what is a group.
+_SYNTAX = re.compile(r"\(\?[A-Za-z0-9]*[xV]")
+_LEAST = re.compile(r"\{\s*(\d+)")
 
 
 def _unrolled_length(source: str) -> int:
-    """About how many characters are left when every counted repeat is written out."""
+    """About how many characters are left when every counted repeat is written out; more, where only the compiler knows
+    what it repeats."""
+    tokens = list(_TOKEN.finditer(source))
+    if _SYNTAX.search(source) or any(token[0] == "[" for token in tokens):
+        return len(source) * math.prod(max(1, int(least[:9])) for least in _LEAST.findall(source))
     open_groups = [0]
     last = 0
-    for token in _TOKEN.finditer(source):
+    for token in tokens:
+        if token["comment"]:
+            continue
         if token[0] == "(":
             open_groups.append(0)
             last = 0

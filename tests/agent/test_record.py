@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import stat
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,23 @@ def test_a_program_that_cannot_record_says_so_and_serves_nobody(tmp_path: Path) 
         assert agent.rest() == []
         assert agent.exit_code() == 1
         assert agent.stderr.splitlines()[-1].startswith("acp_server.errors.UsageError: cannot record to ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and pipes as POSIX has them")
+@pytest.mark.parametrize("read", [False, True], ids=["nothing reads it", "it is read"])
+def test_what_is_not_a_file_is_not_recorded_to(tmp_path: Path, read: bool) -> None:
+    target = tmp_path / "theirs"
+    target.write_text("theirs")
+    (tmp_path / "link").symlink_to(target)
+    (tmp_path / "dangling").symlink_to(tmp_path / "new")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK) if read else None
+    try:
+        for name in ("link", "dangling", "pipe"):
+            with pytest.raises(UsageError, match="cannot record to"):
+                Recorder(tmp_path / name)
+    finally:
+        if reader is not None:
+            os.close(reader)
+    assert target.read_text() == "theirs"
+    assert not (tmp_path / "new").exists()

@@ -80,6 +80,11 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
             )
             answer = await turn.client.request_permission(ask, OPTIONS)
             yield f"allowed: {answer.allowed}, chosen: {answer.option_id}"
+        case "a question too long":
+            command = "".join(f"step {number}\n" for number in range(1, 401))
+            ask = ToolCallUpdate(tool_call_id="call_1", title="Run it", raw_input={"command": command})
+            answer = await turn.client.request_permission(ask, OPTIONS)
+            yield f"allowed: {answer.allowed}, chosen: {answer.option_id}"
         case "two questions":
             answers: list[bool] = []
 

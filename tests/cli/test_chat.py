@@ -206,8 +206,8 @@ def test_a_change_is_shown_before_it_is_allowed_or_not(
             f"    --- {tmp_path}/notes.txt\n    +++ {tmp_path}/notes.txt\n",
             "    @@ -1,2 +1,2 @@\n     first\n    -second\n    +2nd\n",
             "  ? Edit `notes.txt`\n",
-            "    1) Change it\n    2) Change it, always in this session\n",
-            "    3) Reject\n    4) Reject, always in this session\n",
+            "    1) Change it\n    2) Change it, always in this session: this file\n",
+            "    3) Reject\n    4) Reject, always in this session: this file\n",
             "1-4, or Enter for none: ",
         )
         assert (tmp_path / "notes.txt").read_text() == "first\nsecond\n"
@@ -215,6 +215,21 @@ def test_a_change_is_shown_before_it_is_allowed_or_not(
         rest = user.expect(f"  * Edit `notes.txt` [{status}]\n", f"    {said}", f"\n{said}", "> ")
         assert "second" not in rest  # the change is not shown again
         assert (tmp_path / "notes.txt").read_text() == text
+        user.leave()
+
+
+def test_a_question_that_is_not_shown_as_a_whole_has_a_key_for_it(chat: Start) -> None:
+    with chat() as user:
+        user.expect("> ")
+        user.type("a question too long\n")
+        shown = user.expect(
+            "step 99\n", "... 201 more lines\n", "step 400\n", "? Run it\n", "a to see all of it, or Enter for none: "
+        )
+        assert "step 150\n" not in shown
+        user.type("a\n")
+        user.expect("step 1\n", "step 150\n", "step 400\n", "? Run it\n", "a to see all of it, or Enter for none: ")
+        user.type("1\n")
+        user.expect("allowed: True", "> ")
         user.leave()
 
 

@@ -117,6 +117,16 @@ def test_a_question_shows_the_change_in_colours_and_the_arguments_and_takes_a_nu
         user.leave()
 
 
+def test_a_question_that_is_not_shown_as_a_whole_has_a_key_for_it(talking: Talking) -> None:
+    with talking() as user:
+        user.type("a question too long" + ENTER)
+        user.shows("more lines", "step 400", "? Run it", "a to see all of it")
+        user.type("a")
+        user.shows("step 150", "step 400", "? Run it", "a to see all of it")
+        user.type("1" + ENTER)
+        user.shows("allowed: True")
+
+
 @pytest.mark.parametrize("marked", [True, False], ids=["bracketed", "unmarked"])
 def test_what_was_pasted_before_a_question_does_not_answer_it(talking: Talking, marked: bool) -> None:
     with talking() as user:

@@ -1,6 +1,7 @@
 """How updates of a session look at the terminal."""
 
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -228,7 +229,7 @@ def test_every_kind_of_change_is_to_be_seen(written: list[str], old: str | None,
 def test_of_a_very_long_change_it_is_said_how_much_is_not_shown(written: list[str]) -> None:
     shown(ToolCall(tool_call_id="1", title="Write", content=[Diff(path="/a", new_text="x\n" * 5_000)]))
     assert len(text_of(written).splitlines()) == 202
-    assert text_of(written).endswith("    ... 4,803 more lines\n")
+    assert text_of(written).splitlines()[101] == "    ... 4,803 more lines"
 
 
 def test_plans_modes_and_commands_are_shown_and_what_is_not_for_reading_is_not(written: list[str]) -> None:
@@ -384,3 +385,70 @@ def test_a_question_shows_arguments_once_that_stand_in_the_preview(
     )
     Screen().question(RequestPermissionRequest(session_id="s", tool_call=call, options=[]))
     assert text_of(written).count("path: z.txt") == times
+
+
+def asked_about(call: ToolCallUpdate) -> Callable[[], None] | None:
+    return Screen().question(RequestPermissionRequest(session_id="s", tool_call=call, options=[]))
+
+
+HIDDEN = "rm -rf /"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"raw_input": {"command": "true\n" * 1_000 + HIDDEN}},
+        {"raw_input": {"command": "true;" + " " * 60_000 + HIDDEN}},
+        {"raw_input": {f"word{n}": n for n in range(1_000)} | {"command": HIDDEN}},
+        {"raw_input": ["true", *([" "] * 10_000), HIDDEN]},
+        {"content": [Diff(path="/a", old_text=None, new_text="true\n" * 1_000 + HIDDEN)]},
+        {"content": [Content(content=TextContent(text="Run this:\n" + "true\n" * 1_000 + HIDDEN))]},
+    ],
+    ids=["lines", "one line", "arguments", "a list", "a change", "text"],
+)
+def test_a_question_shows_the_end_as_well_and_has_a_key_for_all(written: list[str], call: dict[str, Any]) -> None:
+    show_all = asked_about(ToolCallUpdate(tool_call_id="c", title="Run", **call))
+    shown = text_of(written)
+    assert HIDDEN in shown
+    assert " more " in shown
+    assert "? Run" in shown
+    assert show_all is not None
+    written.clear()
+    show_all()
+    whole = text_of(written)
+    assert " more " not in whole
+    assert HIDDEN in whole
+    assert whole.count("true") in (1_000, 1, 0)
+    assert "? Run" in whole
+
+
+def test_a_question_that_is_shown_as_a_whole_has_no_key_for_more(written: list[str]) -> None:
+    text = Content(content=TextContent(text="line\n" * 14))
+    call = ToolCallUpdate(tool_call_id="c", title="Run", raw_input={"command": "true\n" * 150}, content=[text])
+    assert asked_about(call) is None
+    assert text_of(written).count("line") == 14
+    assert text_of(written).count("true") == 150
+
+
+def test_what_is_left_out_of_an_argument_does_not_count_as_shown(written: list[str]) -> None:
+    cut = "true;" * 2_000 + " ... 10,000 more characters ... " + "true;" * 2_000
+    content: list[Any] = [Content(content=TextContent(text=f"command: {cut}"))]
+    command = "true;" * 2_000 + HIDDEN * 1_250 + "true;" * 2_000
+    assert asked_about(ToolCallUpdate(tool_call_id="c", title="Run", raw_input={"command": command}, content=content))
+
+
+def test_a_command_a_path_and_a_name_show_each_character(written: list[str]) -> None:
+    call = ToolCallUpdate(
+        tool_call_id="c",
+        title="Write a text of \u0645\u06cc\u200c\u062e\u0648",
+        raw_input={"na\u200bme": "r\u200bm\u202e -rf"},
+        content=[Diff(path="/a\u2060b", old_text="", new_text="\u0645\u06cc\u200c\u062e\u0648\n")],
+        locations=[ToolCallLocation(path="/a\u2060b")],
+    )
+    asked_about(call)
+    shown = text_of(written)
+    assert "na\\u200bme: r\\u200bm\\u202e -rf" in shown
+    assert "  /a\\u2060b\n" in shown
+    assert "+++ /a\\u2060b" in shown
+    assert "+\u0645\u06cc\u200c\u062e\u0648" in shown
+    assert "? Write a text of \u0645\u06cc\u200c\u062e\u0648" in shown

@@ -1,13 +1,17 @@
 """Files below the roots: what is read, what is written, what is refused."""
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from acp_server.client import LocalFiles
 from acp_server.errors import InternalError, InvalidParams, ResourceNotFound, RpcError, UsageError
 from acp_server.schema import ReadTextFileRequest, WriteTextFileRequest
+from tests.swapping import SWAPS, World, worlds
 
 pytestmark = pytest.mark.anyio
 
@@ -146,3 +150,26 @@ async def test_what_cannot_be_written_is_an_error(root: Path) -> None:
 def test_one_path_is_not_taken_for_its_characters_of_which_the_first_is_the_whole_disk(kind: type) -> None:
     with pytest.raises(UsageError, match=r"a list, as in \['/project'\]"):
         LocalFiles(kind("/project"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="what is done relative to an open folder")
+@pytest.mark.parametrize("swap", SWAPS)
+async def test_a_folder_that_becomes_a_link_at_any_step_leads_nothing_outside(tmp_path: Path, swap: str) -> None:
+    def begin(world: World) -> Callable[[], Any]:
+        files = LocalFiles([world.project])
+        (world.outside / "a" / "b" / "old.txt").write_text("secret")
+        path = str(world.project / "a" / "b" / "old.txt")
+        world.note()
+
+        def read_and_write() -> str:
+            text = files._read(ReadTextFileRequest(session_id="s", path=path)).content
+            new = str(world.project / "a" / "b" / "c" / "new.txt")
+            for target in (path, new):
+                files._write(WriteTextFileRequest(session_id="s", path=target, content="new"))
+            return text
+
+        return read_and_write
+
+    for world, result in worlds(tmp_path, swap, begin):
+        assert world.is_unharmed
+        assert isinstance(result, RpcError) or result == "old", result

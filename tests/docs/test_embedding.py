@@ -1,6 +1,8 @@
 """The guide to embedding: its examples run, and streams get what it says."""
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio.lowlevel
@@ -10,12 +12,26 @@ from starlette.routing import WebSocketRoute
 from acp_server import Agent, Limits, serve
 from acp_server.asgi import WebSocketApp
 from acp_server.testing import memory_pair
+from tests.agent.processes.driver import started
 from tests.asgi.serving import connected, serving
 from tests.session.editor import END_TURN
 
-from .blocks import run
+from .blocks import blocks, run
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_embedding_observe(tmp_path: Path) -> None:
+    # `run("embedding.md", "observe")` is a program, which reads standard input.
+    (tmp_path / "observed.py").write_text(blocks()["embedding.md", "observe"])
+    with started([sys.executable, "observed.py"], cwd=tmp_path) as agent:
+        agent.call(1, "initialize", protocolVersion=1)
+        session = agent.call(2, "session/new", cwd=str(tmp_path), mcpServers=[])["sessionId"]
+        agent.request(3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "go"}])
+        assert agent.next()["params"]["update"]["content"]["text"] == "3 messages came, 2 went."
+        assert agent.next()["result"] == END_TURN
+        assert agent.finish() == 0
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -188,6 +188,28 @@ async def test_agents_settings() -> None:
         assert refused == {"code": -32602, "message": "Not in the root folder"}
 
 
+async def test_dependent_options() -> None:
+    async with opened("dependent") as (editor, session, example):
+
+        async def choose(id: str, value: str) -> dict[str, list[str]]:
+            params = {"sessionId": session, "configId": id, "value": value}
+            options = (await editor.client.result("session/set_config_option", params))["configOptions"]
+            return {each["id"]: [each["currentValue"], *(one["value"] for one in each["options"])] for each in options}
+
+        model = ["small", "large"]
+        assert await choose("model", "large") == {"model": ["large", *model], "effort": ["low", "low", "high"]}
+        assert (await choose("effort", "high"))["effort"][0] == "high"
+        await editor.ask(session)
+        assert (await choose("model", "small"))["effort"] == ["low", "low"]
+        await editor.ask(session)
+        assert editor.said() == ["large, high", "small, low"]
+        # Only the answers have told the client.
+        assert not [m for m in editor.client.received if "config_option_update" in str(m)]
+        await example["agent"].find_session(editor.connection, session).set_options()
+        await editor.settled()
+        assert [m for m in editor.client.received if "config_option_update" in str(m)]
+
+
 ZED = {"name": "zed", "version": "1"}
 
 

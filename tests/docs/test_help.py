@@ -44,7 +44,7 @@ OFFERED: dict[type, set[str]] = {
     Session: {
         *("answer", "call", "cancel", "closed", "config", "cwd", "enter", "id", "mcp", "mode", "on_close"),
         *("origin", "roots"),
-        *("save", "set_commands", "set_config", "set_mode", "set_title", "update"),
+        *("save", "set_commands", "set_config", "set_mode", "set_options", "set_title", "update"),
     },
     RemoteAgent: {
         *("authenticate", "close_session", "delete_session", "initialize", "knows", "list_sessions", "load_session"),

@@ -99,7 +99,7 @@ async def test_tools_approval(option: str) -> None:
         options = {o["optionId"]: o["name"] for o in request["params"]["options"]}
         assert [row[0].strip("`") for row in rows("| Option |")] == list(options)
         assert options["allow_once"] == "Apply"
-        assert options["reject_always"] == "Leave it, always in this session"
+        assert options["reject_always"] == "Leave it, always in this session: all calls of capitals"
         await editor.client.respond(request, selected(option))
         assert await editor.answer(prompt) == END_TURN
         written = [message["params"]["content"] for message in editor.client.all("fs/write_text_file")]

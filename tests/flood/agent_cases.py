@@ -57,6 +57,47 @@ def bad_lines(wire: Flooded, full: bool) -> None:
         wire.stop()
 
 
+def lines_that_do_not_end(wire: Flooded, full: bool) -> None:
+    """Lines of one brace."""
+    _many_bad(wire, b"{\n", full)
+
+
+def numbers(wire: Flooded, full: bool) -> None:
+    """JSON that is no object."""
+    _many_bad(wire, b"1\n", full)
+
+
+def small_batches(wire: Flooded, full: bool) -> None:
+    """Batches of one member that is no message."""
+    _many_bad(wire, b"[1]\n", full)
+
+
+def large_batches(wire: Flooded, full: bool) -> None:
+    """Batches of a thousand of them."""
+    _many_bad(wire, b"[" + b",".join([b"1"] * 1000) + b"]\n", full)
+
+
+def lines_that_look_like_messages(wire: Flooded, full: bool) -> None:
+    """Lines that are no JSON, and have an id."""
+    _many_bad(wire, b'{"id":}\n', full)
+
+
+def answers_to_nothing(wire: Flooded, full: bool) -> None:
+    """Responses to no request."""
+    _many_bad(wire, b'{"id":1,"result":1}\n', full)
+
+
+def _many_bad(wire: Flooded, line: bytes, full: bool) -> None:
+    """More of them than are read ahead, for some seconds."""
+    wire.begin()
+    one = line * (1_000_000 // len(line))
+    for _ in range(60 if full else 1):
+        wire.write(one)
+    wire.cancel(one)
+    if full:
+        wire.stop()
+
+
 def hanging_requests(wire: Flooded, full: bool) -> None:
     """Requests that hang, with small ids; a session is closed behind them."""
     _hanging(wire, [request(n, "_hang") for n in range(20_000 if full else 2000)])
@@ -153,6 +194,12 @@ CASES: list[Callable[[Flooded, bool], None]] = [
     large_notifications,
     unread_answers,
     bad_lines,
+    lines_that_do_not_end,
+    numbers,
+    small_batches,
+    large_batches,
+    lines_that_look_like_messages,
+    answers_to_nothing,
     hanging_requests,
     hanging_long_ids,
     sessions,

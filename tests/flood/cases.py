@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle, islice, product
 from tempfile import TemporaryDirectory
 
-from tests.flood import agent_cases, client_cases
+from tests.flood import agent_cases, client_cases, hostile_cases
 from tests.flood.flooded import Flooded, Pipe, Side, flooded
 from tests.flood.mixed import mixed_traffic
 from tests.prefork import Prefork
@@ -34,15 +34,18 @@ class Case:
 
 CASES = [Case("agent", flood) for flood in agent_cases.CASES]
 CASES += [Case("agent with a store", mixed_traffic)]
+CASES += [Case("hostile", flood) for flood in hostile_cases.CASES]
 CASES += [Case("client", flood) for flood in (*client_cases.CASES, agent_cases.bad_lines)]
 
 PIPES: tuple[Pipe, ...] = ("64 KiB pipe", "socket pair", "1 MiB pipe")
 
 
 def over(pipes: Sequence[Pipe]) -> list[Case]:
-    """Each flood over each of these; over one of them what takes ten minutes and does not fill them."""
+    """Each flood over each of these; over one of them what takes ten minutes or does not fill them."""
     return [
-        replace(case, pipe=pipe) for case in CASES for pipe in (pipes[:1] if case.flood is mixed_traffic else pipes)
+        replace(case, pipe=pipe)
+        for case in CASES
+        for pipe in (pipes[:1] if case.flood is mixed_traffic or case.side == "hostile" else pipes)
     ]
 
 

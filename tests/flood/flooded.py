@@ -26,7 +26,7 @@ _READ = 1 << 20
 _NAP = 0.02
 
 Pipe = Literal["64 KiB pipe", "socket pair", "1 MiB pipe"]
-Side = Literal["agent", "agent with a store", "client"]
+Side = Literal["agent", "agent with a store", "hostile", "client"]
 
 
 class Flooded:

@@ -5,6 +5,7 @@ import atexit
 import json
 import os
 import time
+from collections.abc import Callable
 
 import anyio
 
@@ -21,10 +22,12 @@ def peak(pid: int | str = "self") -> int:
 
 
 class Meter:
-    """Notes to the descriptor `fd`, the last one at the end of the process."""
+    """Notes to the descriptor `fd`, the last one at the end of the process. `clock`: of the thread of the loop, or of
+    all of them."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, clock: Callable[[], float] = time.thread_time) -> None:
         self._fd = fd
+        self._clock = clock
         self._gap = 0.0
         atexit.register(self.note, "end")
 
@@ -36,11 +39,11 @@ class Meter:
     async def watch(self) -> None:
         """Measure how long the event loop was held, until cancelled, and note it. What came before is forgotten."""
         self._gap = 0.0
-        last = time.thread_time()
+        last = self._clock()
         try:
             while True:
                 await anyio.sleep(_TICK)
-                now = time.thread_time()
+                now = self._clock()
                 self._gap = max(self._gap, now - last)
                 last = now
         finally:

@@ -26,11 +26,15 @@ def raw(mode: str, name: str = "raw", **env: str) -> dict[str, Any]:
     return {"name": name, "command": sys.executable, "args": ["-S", "-E", RAW, mode], "env": pairs}
 
 
+TRUSTED = ("real", "other", "raw", "raw_2", "a/b")
+"""Servers that are believed when a tool says that it only reads, so that most tests are about something else."""
+
+
 class Staged:
     """An agent whose prompts are a tool's name and, behind a space, its arguments as JSON."""
 
     def __init__(self, agent: Agent | None = None) -> None:
-        self.agent = agent or Agent("staged", mcp=True)
+        self.agent = agent or Agent("staged", mcp=True, mcp_trusted=TRUSTED)
         self.sessions: list[Session] = []
         self.results: list[ToolResult] = []
         self.agent.session(self.sessions.append)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import psutil
 import pytest
 
@@ -14,6 +15,7 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed: make test-int
 from acp_server import Agent, Session, Turn, UsageError
 from tests.mcp.stage import Staged, call, raw, staged
 from tests.session.editor import CANCELLED, END_TURN, Editor, editing
+from tests.tools.kept import PERMISSION, selected, updates
 
 pytestmark = pytest.mark.anyio
 
@@ -139,6 +141,12 @@ async def test_an_answer_that_is_too_long_fails_the_call_alone(tmp_path: Path) -
         assert [server.state for server in stage.sessions[0].mcp] == ["connected"]
 
 
+async def test_what_a_tool_returns_is_not_checked_against_a_schema_of_the_server(tmp_path: Path) -> None:
+    async with staged(tmp_path, raw("promise")) as (editor, session, stage):
+        await call(editor, session, "raw_run")
+        assert stage.told == ("completed", json.dumps({"word": "a" * 60 + "b"}, separators=(",", ":")))
+
+
 async def test_a_request_for_a_model_is_refused(tmp_path: Path) -> None:
     async with staged(tmp_path, raw("sample")) as (editor, session, stage):
         await call(editor, session, "raw_run")
@@ -192,3 +200,34 @@ async def test_the_agent_announces_what_it_connects_to() -> None:
     async with editing(Staged().agent, initialize=False) as editor:
         announced = (await editor.initialize())["agentCapabilities"]
         assert announced["mcpCapabilities"] == {"http": True, "sse": True}
+
+
+@pytest.mark.parametrize("trusted", [(), ("raw",)])
+async def test_a_title_is_one_harmless_line_with_the_real_names(tmp_path: Path, trusted: tuple[str, ...]) -> None:
+    agent = Agent("staged", mcp=True, mcp_trusted=trusted)
+    async with staged(tmp_path, raw("sly"), agent=agent) as (editor, session, stage):
+        editor.client.answer(PERMISSION, selected("allow_once"))
+        await call(editor, session)
+        [name] = stage.names
+        await call(editor, session, name)
+        assert stage.told[0] == "completed"
+        [begun] = [update for update in updates(editor) if update["sessionUpdate"] == "tool_call"]
+        title = r"`raw`: `` rm\u200b`x` `` (`` Read\n\n**Safe**\x1b[2J\u202e`y` ``)"
+        assert begun["title"] == title
+        for question in editor.client.all(PERMISSION):
+            message = question["params"]["toolCall"]["content"][0]["content"]["text"]
+            assert message == f"May this run: {title}?"
+        assert len(editor.client.all(PERMISSION)) == (0 if trusted else 1)
+
+
+async def test_a_tool_that_is_described_anew_is_asked_about_anew(tmp_path: Path) -> None:
+    agent = Agent("staged", mcp=True)
+    async with staged(tmp_path, raw("turns"), agent=agent) as (editor, session, stage):
+        editor.client.answer(PERMISSION, selected("allow_always"))
+        for asked in (1, 2, 2):
+            await call(editor, session, "raw_run")
+            assert stage.told == ("completed", "done")
+            assert len(editor.client.all(PERMISSION)) == asked
+            with anyio.fail_after(10):
+                while all(tool["description"] != "Something else." for tool in stage.sessions[0].tools.describe()):
+                    await anyio.lowlevel.checkpoint()

@@ -63,7 +63,7 @@ async def test_its_tools_are_tools_of_the_session_until_that_ends(transport: str
         assert stage.told[1] == "3"
         assert stage.results[-1].value == {"result": 3}
         [begun] = [update for update in updates(editor) if update["sessionUpdate"] == "tool_call"]
-        assert (begun["title"], begun["kind"], begun["rawInput"]) == ("real: Add", "read", {"a": 1, "b": 2})
+        assert (begun["title"], begun["kind"], begun["rawInput"]) == ("`real`: `add` (`Add`)", "read", {"a": 1, "b": 2})
         await call(editor, session, "real_add", a="one", b=2)
         assert stage.told[0] == "failed"
         await editor.client.result("session/close", {"sessionId": session})
@@ -105,7 +105,26 @@ async def test_a_tool_that_does_not_only_read_asks_once_and_for_all(ear: Ear, tm
             assert stage.told == ("completed", f"touched {path}")
         [asked] = editor.client.all(PERMISSION)
         assert asked["params"]["toolCall"]["rawInput"] == {"path": "a"}
-        assert stage.sessions[0].approvals == {"mcp/real/touch": True}
+        [(key, allowed)] = stage.sessions[0].approvals.items()
+        assert (key.startswith("mcp/real/touch/"), allowed) == (True, True)
+        [label] = [option["name"] for option in asked["params"]["options"] if option["kind"] == "allow_always"]
+        assert label.endswith(": all calls of touch of real, as long as its description stays the same")
+
+
+@pytest.mark.parametrize(
+    ("trusted", "asked", "kind"), [((), 1, "other"), (("else",), 1, "other"), (("real",), 0, "read")]
+)
+async def test_that_a_tool_only_reads_is_believed_of_servers_that_were_named(
+    trusted: tuple[str, ...], asked: int, kind: str, ear: Ear, tmp_path: Path
+) -> None:
+    agent = Agent("staged", mcp=True, mcp_trusted=trusted)
+    async with staged(tmp_path, real(ear.path), agent=agent) as (editor, session, stage):
+        editor.client.answer(PERMISSION, selected("allow_once"))
+        await call(editor, session, "real_add", a=1, b=2)
+        assert stage.told == ("completed", "3")
+        assert len(editor.client.all(PERMISSION)) == asked
+        [begun] = [update for update in updates(editor) if update["sessionUpdate"] == "tool_call"]
+        assert begun["kind"] == kind
 
 
 @pytest.mark.parametrize(("approval", "asked"), [(True, 2), (False, 0), (lambda _, tool: tool.name == "add", 1)])

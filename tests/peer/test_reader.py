@@ -22,6 +22,7 @@ from tests.peer.ends import (
     line,
     listen,
     notification,
+    ping,
     request,
     result,
     serving,
@@ -388,3 +389,50 @@ async def test_other_tasks_run_between_two_long_lines(monkeypatch: pytest.Monkey
         await until(lambda: len(heard) == 50)
         tasks.cancel_scope.cancel()
     assert heard[-1] - heard[0] >= 40
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"{\n", b"1\n", b"[1]\n", b"[1,1,1,1]\n", b'{"id":}\n', b'{"method":1}\n', b'{"jsonrpc":"2.0"}\n'],
+    ids=range(7),
+)
+async def test_a_long_run_of_lines_that_are_no_messages_gets_one_answer_that_counts_them(
+    bad: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "_REFUSED", 100)
+    async with serving(Routes({"ping": Route(ping)})) as end:
+        end.send(bad * 150)
+        end.send(bad * 20_000 + line(request("last", "ping")))
+        errors: list[Any] = []
+        while (message := await end.next()) != result("last", "pong"):
+            message = message[0] if isinstance(message, list) else message
+            errors += [message["error"]] if "error" in message else []
+        # Who has sent a message is answered line by line again.
+        end.send(bad)
+        again = await end.next()
+    assert sum(each.get("data", {}).get("lines", 1) for each in errors) == 20_150
+    assert len(errors) < 1000
+    assert "data" not in (again[0] if isinstance(again, list) else again)["error"]
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n',
+        b'{"\\u006asonrpc":"2.0","\\u0069d":7,"\\u006dethod":"ping"}\n',
+        b'[{"jsonrpc":"2.0","id":7,"method":"ping"}]\n',
+        b'{"id":7,"method":1}\n',
+        b' \t{"id":7,"jsonrpc":"2.0","method":"ping"}\r\n',
+    ],
+    ids=range(5),
+)
+async def test_in_a_long_run_of_bad_lines_each_request_is_answered(
+    good: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "_REFUSED", 10)
+    async with serving(Routes({"ping": Route(ping)})) as end:
+        end.send(b"{\n" * 5000 + good + b"1\n" * 5000)
+        while True:
+            message = await end.next()
+            if (message[0] if isinstance(message, list) else message).get("id") == 7:
+                break

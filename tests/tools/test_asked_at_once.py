@@ -12,7 +12,7 @@ from tests.session.editor import CANCELLED, END_TURN, Editor, editing
 from tests.tools.calls import shown
 from tests.tools.kept import PERMISSION, selected
 
-NEVER = "The user does not allow this tool in this session, so it was not run."
+NEVER = "The user does not allow this in this session, so it was not run."
 REFUSED = "The user did not allow it, so it was not run."
 
 pytestmark = pytest.mark.anyio

@@ -382,3 +382,25 @@ async def test_both_kinds_of_editor_have_the_same_methods():
 
     blocking = {name for name in vars(BlockingEditor) if not name.startswith("_")}
     assert await work(job, {}) - blocking == {"of", "take_diffs", "absolute"}
+
+
+async def test_a_folder_that_becomes_a_link_while_a_file_is_read_is_not_written_through(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    disk = Disk({str(project / "src" / "a.py"): "one\n"})
+
+    class Swapped(Disk):
+        def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+            if message["method"] == READ and not (project / "src").is_symlink():
+                (project / "src").rename(project / "source")
+                (project / "src").symlink_to(tmp_path / "outside")
+            return super().answer(message)
+
+    async def job(editor: Editor) -> Any:
+        with pytest.raises(InvalidParams, match="Outside"):
+            await editor.replace_in_file("src/a.py", [ReplaceInstruction("one", "two")])
+
+    swapped = Swapped(disk.files)
+    await work(job, swapped, cwd=str(project))
+    assert swapped.files == {str(project / "src" / "a.py"): "one\n"}

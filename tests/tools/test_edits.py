@@ -1,5 +1,7 @@
 """Changes to a text: where lines and blocks go, and what is refused."""
 
+import time
+
 import pytest
 
 from acp_server.tools.editor import EditRefused, FileOperation, ReplaceInstruction, insert, replace
@@ -100,3 +102,10 @@ def test_a_block_that_is_not_in_exactly_one_place_is_refused(
     with pytest.raises(EditRefused) as caught:
         replace(text, instructions)
     assert str(caught.value).startswith(reason)
+
+
+def test_a_block_that_overlaps_with_itself_everywhere_is_refused_before_it_takes_for_ever() -> None:
+    begun = time.thread_time()
+    with pytest.raises(EditRefused, match="too often"):
+        replace("a" * 1_000_000, [ReplaceInstruction("a" * 100_000, "b")])
+    assert time.thread_time() - begun < 2

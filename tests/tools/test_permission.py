@@ -79,9 +79,9 @@ async def test_the_question_says_what_will_happen_and_shows_it() -> None:
         assert call["content"][1]["newText"] == "new"
         assert [(o["kind"], o["name"]) for o in request["params"]["options"]] == [
             ("allow_once", "Apply"),
-            ("allow_always", "Apply, always in this session"),
+            ("allow_always", "Apply, always in this session: all calls of touch"),
             ("reject_once", "Leave it"),
-            ("reject_always", "Leave it, always in this session"),
+            ("reject_always", "Leave it, always in this session: all calls of touch"),
         ]
         await editor.client.respond(request, selected("allow_once"))
         assert await editor.answer(prompt) == END_TURN
@@ -117,9 +117,9 @@ async def test_a_choice_without_a_label_has_the_one_that_says_what_it_is(blank: 
         request = await editor.client.expect_request(PERMISSION)
         assert [(o["kind"], o["name"]) for o in request["params"]["options"]] == [
             ("allow_once", "Allow"),
-            ("allow_always", "Allow, always in this session"),
+            ("allow_always", "Allow, always in this session: all calls of touch"),
             ("reject_once", "Reject"),
-            ("reject_always", "Reject, always in this session"),
+            ("reject_always", "Reject, always in this session: all calls of touch"),
         ]
         await editor.client.respond(request, selected("reject_once"))
         await editor.answer(prompt)

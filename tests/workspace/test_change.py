@@ -9,6 +9,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
+from acp_server.paths import Place
 from acp_server.workspace import change
 from acp_server.workspace.change import replace_text
 from tests.session.editor import CANCELLED, END_TURN
@@ -191,7 +192,7 @@ async def test_a_cancel_before_a_file_is_replaced_prevents_it_and_the_last_words
 ) -> None:
     reached, go_on = threading.Event(), threading.Event()
 
-    def stuck(path: str, old: str | None, new: str, commit: change.Commit) -> None:
+    def stuck(path: Place, old: str | None, new: str, commit: change.Commit) -> None:
         if moment == "after":
             replace_text(path, old, new, commit)
         reached.set()

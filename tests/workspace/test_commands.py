@@ -1,6 +1,7 @@
 """What a line that a user typed means."""
 
 import contextlib
+import time
 
 import pytest
 import regex
@@ -111,3 +112,35 @@ def test_every_example_in_the_help_is_a_command() -> None:
         assert parse_command(example) is not None
         assert example in help_text()
     assert all(command.usage in help_text() for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '/edit a "' + "x" * 1_000_000,
+        '/edit a "' + '\\"' * 500_000,
+        "/edit a b" + ' => "' * 100_000,
+        "/edit a " + "`" * 1_000_000,
+        "/write a ```\n" + "``` x\n" * 150_000,
+        "/search x " + '"a" ' * 250_000,
+        "/edit a b" + " " * 1_000_000 + "=> c",
+    ],
+    ids=range(7),
+)
+def test_a_long_message_is_read_in_time_that_grows_with_its_length(text: str) -> None:
+    begun = time.thread_time()
+    try:
+        parse_command(text)
+    except Refusal:
+        pass
+    # Up to 50 ms, where some took minutes.
+    assert time.thread_time() - begun < 1
+
+
+def test_of_many_paths_and_arrows_none_is_tried() -> None:
+    assert parse_command("/search x " + "a " * 100) is not None
+    with pytest.raises(Refusal, match="more than 100 paths"):
+        parse_command("/search x " + "a " * 101)
+    assert parse_command("/edit a b" + " => c" * 98 + ' => "d => e"') is not None
+    with pytest.raises(Refusal, match="more than one `=>`"):
+        parse_command("/edit a b" + " => c" * 101)

@@ -9,11 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from acp_server.paths import Place, way_to
 from acp_server.workspace import change, read
 from acp_server.workspace.roots import Refusal
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and signals as POSIX has them")
 NAMED = pytest.mark.parametrize("named", [False, True], ids=["without a name", "named"])
+
+
+def found(path: Path) -> Place:
+    """The place of a file as it is found when a change is planned."""
+    root = path.parent
+    while not root.is_dir():
+        root = root.parent
+    place = Place(os.path.realpath(root), str(path.relative_to(root)))
+    with way_to(place) as way:
+        return place._replace(seen=way.seen)
 
 
 def at_once(change: object) -> None:
@@ -47,7 +58,7 @@ def whole(folder: Path) -> dict[str, bytes]:
 @pytest.mark.usefixtures("named")
 def test_a_file_is_replaced_with_its_mode(file: Path, named: bool) -> None:
     file.chmod(0o751)
-    change.replace_text(str(file), "old\r\n", "new\r\n", at_once)
+    change.replace_text(found(file), "old\r\n", "new\r\n", at_once)
     assert whole(file.parent) == {"a.txt": b"new\r\n"}
     assert sys.platform == "win32" or stat.S_IMODE(file.stat().st_mode) == 0o751
 
@@ -57,7 +68,7 @@ def test_a_file_is_replaced_with_its_mode(file: Path, named: bool) -> None:
 @pytest.mark.usefixtures("named")
 def test_a_new_file_has_the_mode_of_new_files_and_its_folders_are_made(tmp_path: Path, named: bool) -> None:
     (tmp_path / "like").write_text("")
-    change.replace_text(str(tmp_path / "b" / "c" / "new.txt"), None, "ä\n", at_once)
+    change.replace_text(found(tmp_path / "b" / "c" / "new.txt"), None, "ä\n", at_once)
     made = tmp_path / "b" / "c" / "new.txt"
     assert made.read_bytes() == "ä\n".encode()
     assert made.stat().st_mode == (tmp_path / "like").stat().st_mode
@@ -70,7 +81,7 @@ def test_a_new_file_has_the_mode_of_new_files_and_its_folders_are_made(tmp_path:
 @pytest.mark.parametrize("old", ["old\r\n", None])
 def test_what_is_not_to_be_done_any_more_leaves_nothing_behind(file: Path, named: bool, old: str | None) -> None:
     path = file if old else file.parent / "new" / "b.txt"
-    change.replace_text(str(path), old, "new", never)
+    change.replace_text(found(path), old, "new", never)
     assert whole(file.parent) == {"a.txt": b"old\r\n"}
 
 
@@ -78,14 +89,14 @@ def test_what_is_not_to_be_done_any_more_leaves_nothing_behind(file: Path, named
 @pytest.mark.usefixtures("named")
 @pytest.mark.parametrize("now", [b"old\n", b"", b"\xff", None])
 def test_a_file_that_is_not_what_it_was_stays_as_it_is(file: Path, named: bool, now: bytes | None) -> None:
-    path = str(file)
+    place = found(file)
     if now is None:
         file.unlink()
         file.mkdir()
     else:
         file.write_bytes(now)
     with pytest.raises(change.Changed):
-        change.replace_text(path, "old\r\n", "new", at_once)
+        change.replace_text(place, "old\r\n", "new", at_once)
     assert os.listdir(file.parent) == ["a.txt"]
     assert now is None or file.read_bytes() == now
 
@@ -94,14 +105,14 @@ def test_a_file_that_is_not_what_it_was_stays_as_it_is(file: Path, named: bool, 
 @pytest.mark.usefixtures("named")
 def test_a_file_that_has_come_into_being_meanwhile_is_not_replaced(file: Path, named: bool) -> None:
     with pytest.raises(change.Changed):
-        change.replace_text(str(file), None, "new", at_once)
+        change.replace_text(found(file), None, "new", at_once)
 
     def made_in_the_last_moment(change: object) -> None:
         (file.parent / "b.txt").write_text("theirs")
         at_once(change)
 
     with pytest.raises(change.Changed):
-        change.replace_text(str(file.parent / "b.txt"), None, "ours", made_in_the_last_moment)
+        change.replace_text(found(file.parent / "b.txt"), None, "ours", made_in_the_last_moment)
     assert whole(file.parent) == {"a.txt": b"old\r\n", "b.txt": b"theirs"}
 
 
@@ -115,26 +126,30 @@ def test_a_write_that_fails_leaves_the_old_text_and_nothing_else(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        change.replace_text(str(file), "old\r\n", "new", at_once)
+        change.replace_text(found(file), "old\r\n", "new", at_once)
     with pytest.raises(UnicodeEncodeError):
-        change.replace_text(str(file), "old\r\n", "\ud800", at_once)
+        change.replace_text(found(file), "old\r\n", "\ud800", at_once)
     assert whole(file.parent) == {"a.txt": b"old\r\n"}
 
 
 @POSIX
 def test_a_file_that_may_not_be_written_is_not_replaced(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
     with pytest.raises(PermissionError):
-        change.replace_text(str(file), "old\r\n", "new", at_once)
+        change.replace_text(found(file), "old\r\n", "new", at_once)
     assert whole(file.parent) == {"a.txt": b"old\r\n"}
 
 
 KILLED = """
 import os, signal, sys
+from acp_server.paths import Place, way_to
 from acp_server.workspace import change
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 setattr(os, sys.argv[2], die)
-change.replace_text(sys.argv[1], "old\\r\\n", "new" * 100000, lambda change: change())
+place = Place(os.path.dirname(sys.argv[1]), os.path.basename(sys.argv[1]))
+with way_to(place) as way:
+    place = place._replace(seen=way.seen)
+change.replace_text(place, "old\\r\\n", "new" * 100000, lambda change: change())
 """
 
 
@@ -149,8 +164,8 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing_behind(file: Pa
 def test_a_text_is_read_as_it_is_and_what_is_none_is_refused(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert read.read_text(str(file), "a") == "old\r\n"
-    assert read.read_text(str(tmp_path / "missing"), "a") is None
+    assert read.read_text(found(file), "a") == "old\r\n"
+    assert read.read_text(found(tmp_path / "missing"), "a") is None
     (tmp_path / "bin").write_bytes(b"a\0b")
     (tmp_path / "latin").write_bytes(b"\xe4")
     for name, why in [
@@ -159,14 +174,33 @@ def test_a_text_is_read_as_it_is_and_what_is_none_is_refused(
         ("latin", "Not a text in UTF-8"),
     ]:
         with pytest.raises(Refusal, match=f"^{why}: `x`$"):
-            read.read_text(str(tmp_path / name), "`x`")
+            read.read_text(Place(str(tmp_path), name), "`x`")
     monkeypatch.setattr(read, "MOST_BYTES", 4)
     with pytest.raises(Refusal, match="Larger than"):
-        read.read_text(str(file), "a")
+        read.read_text(found(file), "a")
 
 
 @POSIX
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Refusal, match="Not a regular file: `x`"):
-        read.read_text(str(tmp_path / "pipe"), "`x`")
+        read.read_text(found(tmp_path / "pipe"), "`x`")
+
+
+@POSIX
+def test_the_text_of_a_secret_file_is_in_no_file_that_others_may_read(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    file.chmod(0o600)
+    seen: list[int] = []
+    fsync, fchmod = os.fsync, os.fchmod
+
+    def look(*_: object) -> None:
+        seen.extend(stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir())
+
+    monkeypatch.setattr(os, "fchmod", lambda *given: (look(), fchmod(*given)))
+    monkeypatch.setattr(os, "fsync", lambda *given: (look(), fsync(*given)))
+    change.replace_text(found(file), "old\r\n", "secret", at_once)
+    assert set(seen) == {0o600}
+    assert len(seen) == 4

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_server.workspace.walk import IgnoreRules
+from acp_server.workspace.ignore import IgnoreRules
 
 
 @pytest.mark.parametrize(

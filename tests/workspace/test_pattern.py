@@ -1,5 +1,7 @@
 """Regular expressions: compiled or refused, and what they can see beyond a line."""
 
+import time
+
 import pytest
 
 from acp_server.workspace.roots import Refusal
@@ -80,3 +82,54 @@ def test_a_pattern_that_can_match_a_newline_sees_farther(source: str) -> None:
 )
 def test_a_pattern_that_may_not_work_on_many_lines_is_recognised(source: str) -> None:
     assert sight(source) is Sight.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        f"(?#{'[' * 9900})",
+        "[" * 9900,
+        "[\\b" * 3000,
+        "{" * 9900,
+        "(?" * 4900,
+        "[[" * 4900,
+        "\\" * 9999,
+        "(?#" * 3300,
+        "|".join(f"word{n}" for n in range(1100)),
+    ],
+    ids=range(9),
+)
+def test_to_judge_a_pattern_takes_no_longer_than_its_length_allows(pattern: str) -> None:
+    begun = time.thread_time()
+    try:
+        compile_pattern(pattern)
+        sight(pattern)
+    except Refusal:
+        pass
+    # Up to 40 ms, where trying each bracket to the end took a second.
+    assert time.thread_time() - begun < 0.5
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(x{1000}[[:alpha:](]){1000}",
+        "((x{1000}[[:alpha:](]){1000}[[:alpha:])])",
+        "(?V1)(x{1000}[[a](]){1000}",
+        "(?x)#[\n((x{1000}){1000}){1000}#]",
+        "(?xi:x{1000}){1000}",
+        "(x{1000})(?#why){1000}",
+        "(?#[)((x{1000}){1000}){1000}(?#])",
+    ],
+)
+def test_repeats_that_are_hidden_behind_brackets_and_comments_are_counted(pattern: str) -> None:
+    with pytest.raises(Refusal, match="repeats too much"):
+        compile_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "[[:alpha:]]{3}-[[:digit:]]{4}", "(?x) a{3} # c", "[[]{9}"],
+)
+def test_honest_repeats_are_compiled(pattern: str) -> None:
+    compile_pattern(pattern)

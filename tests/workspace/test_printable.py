@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_server.workspace.roots import printable, quoted
+from acp_server.workspace.roots import Roots, printable, quoted
 from acp_server.workspace.run import Printed
 
 
@@ -19,6 +19,27 @@ from acp_server.workspace.run import Printed
 def test_what_would_move_the_cursor_or_cannot_be_written_is_replaced(text: str, expected: str) -> None:
     assert printable(text) == expected
     printable(text).encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "quotation"),
+    [
+        ("r\u200bm", "r\u200bm", "`r\\u200bm`"),
+        ("a\u202eb", "a�b", "`a\\u202eb`"),
+        ("a\u2028b", "a�b", "`a\\u2028b`"),
+        ("a\u00a0b", "a\u00a0b", "`a\\xa0b`"),
+        ("a\nb\x1b", "a�b�", "`a\\nb\\x1b`"),
+    ],
+)
+def test_a_command_or_a_path_shows_each_character_and_a_text_those_that_it_needs(
+    text: str, shown: str, quotation: str
+) -> None:
+    assert printable(text) == shown
+    assert quoted(text) == quotation
+
+
+def test_a_path_shows_each_character() -> None:
+    assert Roots("/project").display("/project/a\u200b\u202e.py") == "a\\u200b\\u202e.py"
 
 
 def test_a_long_quotation_is_cut_and_says_so() -> None:

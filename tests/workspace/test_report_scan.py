@@ -42,7 +42,7 @@ async def test_no_name_of_a_file_can_leave_its_place_in_the_numbers(project: Pat
     plant(project, {"a`b``c": "x\n" * 50, "new\nline": "x\n" * 40})
     async with talking() as talk:
         told = await talk.tell(await talk.open(str(project)), "/scan")
-        assert "- ``` a`b``c ```: 100 bytes\n- `new\ufffdline`: 80 bytes\n" in told.text
+        assert "- ``` a`b``c ```: 100 bytes\n- `new\\nline`: 80 bytes\n" in told.text
 
 
 async def test_a_refused_scan_leaves_no_plan_behind(project: Path) -> None:

@@ -188,11 +188,11 @@ class Conversation:
 
     async def _permission(self, request: RequestPermissionRequest) -> PermissionAnswer:
         async with self._asking:
-            self._screen.question(request)
+            show_all = self._screen.question(request)
             if self.wishes.answer != "ask":
                 return await self._answered_already(request)
             try:
-                chosen = await self.user.choose(len(request.options))
+                chosen = await self.user.choose(len(request.options), show_all)
             except BaseException:
                 if not self._stopping:
                     self._screen.line("  (the agent does not ask for that any more)", fg="yellow")

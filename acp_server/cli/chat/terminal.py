@@ -88,10 +88,10 @@ class TerminalUser:
             self.screen.line(f"  {other}", bold=True)
         return text
 
-    async def choose(self, answers: int) -> int | None:
+    async def choose(self, answers: int, show_all: Callable[[], None] | None = None) -> int | None:
         """See `User`."""
         self._write()
-        question = self._typed.ask(answers)
+        question = self._typed.ask(answers, is_cut=show_all is not None)
         try:
             while not question.is_answered:
                 await self._typed.quiet()
@@ -99,6 +99,10 @@ class TerminalUser:
                 question.changed = anyio.Event()
                 self._changed()
                 await question.changed.wait()
+                if show_all is not None and question.wants_all:
+                    question.wants_all = False
+                    show_all()
+                    self._write()
             return question.answer
         finally:
             self._typed.question = None
@@ -178,7 +182,7 @@ class TerminalUser:
         asked = ""
         question = self._typed.question
         if question is not None and question.takes_keys:
-            asked = self.screen.painted(f"{answers_there_are(question.answers)}{question.typed}\n")
+            asked = self.screen.painted(f"{answers_there_are(question.answers, question.is_cut)}{question.typed}\n")
         return ANSI(f"{self.screen.live()}{asked}> ")
 
 

@@ -25,8 +25,9 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from acp_server.cli.chat.user import PAUSE, is_typed_ahead
+from acp_server.cli.chat.user import PAUSE, SHOW_ALL, is_typed_ahead
 from acp_server.cli.screen import hint_of, one_line
+from acp_server.safe_text import escape
 from acp_server.schema import AvailableCommand
 
 _LOOK: Final = 0.04
@@ -57,10 +58,11 @@ class TypedInput:
             await self.arrived.wait()
         return self.submitted.popleft()
 
-    def ask(self, answers: int) -> OpenQuestion:
-        """A question with so many answers is on the screen. It does not take keys yet."""
+    def ask(self, answers: int, *, is_cut: bool = False) -> OpenQuestion:
+        """A question with so many answers is on the screen. It does not take keys yet. `is_cut`: there is more of it
+        to be seen."""
         self._last_key = time.monotonic()
-        self.question = OpenQuestion(answers)
+        self.question = OpenQuestion(answers, is_cut)
         return self.question
 
     async def quiet(self) -> None:
@@ -132,6 +134,12 @@ class TypedInput:
         for each in "0123456789":
             keys.add(each, filter=asked)(digit)
 
+        @keys.add(SHOW_ALL, filter=asked & Condition(lambda: self.question is not None and self.question.is_cut))
+        def _show_all(_event: KeyPressEvent) -> None:
+            assert self.question is not None
+            self.question.wants_all = True
+            self.question.wait()
+
         @keys.add(Keys.Any, filter=asked)
         @keys.add(Keys.BracketedPaste, filter=asked)
         def _no_answer(event: KeyPressEvent) -> None:
@@ -146,8 +154,12 @@ class TypedInput:
 class OpenQuestion:
     """A question that is on the screen, and what has been typed of its answer."""
 
-    def __init__(self, answers: int) -> None:
+    def __init__(self, answers: int, is_cut: bool = False) -> None:
         self.answers = answers
+        self.is_cut = is_cut
+        """Whether there is more of what is asked about than the screen shows."""
+        self.wants_all = False
+        """Whether the user wants to see it."""
         self.takes_keys = False
         """Whether keys are its answer; else they are text."""
         self.typed = ""
@@ -187,7 +199,7 @@ class Commands(Completer):
         if not text.startswith("/") or any(letter.isspace() for letter in text):
             return
         for command in self.known:
-            name = one_line(f"/{command.name}")
+            name = one_line(f"/{escape(command.name, exact=True)}")
             if name.startswith(text):
                 shown = one_line(f"{name} {hint_of(command)}".rstrip())
                 yield Completion(

@@ -42,8 +42,9 @@ class User(Protocol):
         """The next prompt, which may have been typed ahead; None when the user leaves."""
         ...
 
-    async def choose(self, answers: int) -> int | None:
+    async def choose(self, answers: int, show_all: Callable[[], None] | None = None) -> int | None:
         """Which one of so many answers the user chooses, now that the question is on the screen; None for none.
+        `show_all`: shows all of what is asked about, where the screen has only a part of it; a key of the user's does.
 
         What was typed or pasted before the question could be seen does not answer it.
         """
@@ -141,18 +142,20 @@ class PlainUser:
             self.screen.line()
         return line
 
-    async def choose(self, answers: int) -> int | None:
+    async def choose(self, answers: int, show_all: Callable[[], None] | None = None) -> int | None:
         """See `User`."""
         if self._is_terminal:
             await anyio.sleep(PAUSE)
             self._lines.put_by(lines_typed_ahead(_INPUT))
         while True:
-            self._ask(answers_there_are(answers))
+            self._ask(answers_there_are(answers, show_all is not None))
             line = await self._lines.next(put_by=False)
             if line is None:
                 self.screen.line()
             if line is None or not line.strip():
                 return None
+            if show_all is not None and line.strip().lower() == SHOW_ALL:
+                show_all()
             if line.strip().isdecimal() and 1 <= int(line) <= answers:
                 return int(line) - 1
 
@@ -268,9 +271,15 @@ class Interrupts(Signals):
         await super().deliver(heard)
 
 
-def answers_there_are(count: int) -> str:
-    """What stands in front of the user's answer to a question with so many answers."""
-    return f"    {'1' if count == 1 else f'1-{count}'}, or Enter for none: "
+SHOW_ALL: Final = "a"
+"""The key that shows all of what is asked about."""
+
+
+def answers_there_are(count: int, is_cut: bool = False) -> str:
+    """What stands in front of the user's answer to a question with so many answers. `is_cut`: only a part of what is
+    asked about is shown."""
+    more = f"{SHOW_ALL} to see all of it, " if is_cut else ""
+    return f"    {'1' if count == 1 else f'1-{count}'}, {more}or Enter for none: "
 
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

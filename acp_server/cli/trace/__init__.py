@@ -10,6 +10,7 @@ export        all of it as a page of HTML, a short one as a picture; here as lin
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from acp_server.cli.trace.conversation import Conversation
 from acp_server.cli.trace.export import page, picture
 from acp_server.cli.trace.parts import Mark
 from acp_server.errors import UsageError
+from acp_server.paths import open_private
 
 _ELSEWHERE: Final = (120, 24)
 """The size of the page where the output is not a terminal."""
@@ -73,19 +75,22 @@ def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool
         click.echo(f"acp-server: {file} has no messages", err=True)
     found = anomalies(conversation, slow, late)
     if html is not None:
-        _write(html, page(conversation, found, Path(file).name, full=full))
+        _write(html, page(conversation, found, Path(file).name, full=full), file)
     if svg is not None:
-        _write(svg, picture(conversation))
+        _write(svg, picture(conversation), file)
     if (html is not None or svg is not None) and not text:
         return 1 if is_empty else 0
     _show(conversation, found, full)
     return 1 if found or is_empty else 0
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, recording: str) -> None:
+    """What is made of a recording has no more readers than that."""
     try:
+        mode = os.stat(recording).st_mode & 0o666 if os.path.isfile(recording) else 0o600
         # Half of a surrogate pair is legal JSON, and no file can hold it.
-        path.write_text(text, "utf-8", errors="replace")
+        with open(open_private(path, os.O_TRUNC, mode=mode | 0o200), "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 

@@ -65,13 +65,13 @@ class Speech:
         self._kind = None
         self._updates.user_message(id, content)
 
-    def send(self, update: dict[str, Any]) -> bytes:
+    def send(self, update: dict[str, Any], meta: dict[str, Any] | None = None) -> bytes:
         """Say any update in the form of version 1: its JSON in that form, in which it is kept. An update that version 1
-        does not have is said as it is."""
+        does not have is said as it is. `meta`: see `acp_server.session.updates.Updates.send`."""
         json = codec.encode(update)[:-1]
         running = len(self.offered)
         told = self._told(update)
-        self._updates.put(json if told is update else codec.encode(told)[:-1])
+        self._updates.put(json if told is update else codec.encode(told)[:-1], meta)
         if len(self.offered) != running:
             self.on_calls()
         return json
@@ -158,13 +158,13 @@ class Updates(v1.Updates):
         """See `acp_server.session.updates.Updates`."""
         return self._outside.text(kind, text)
 
-    def send(self, update: dict[str, Any]) -> bytes:
+    def send(self, update: dict[str, Any], meta: dict[str, Any] | None = None) -> bytes:
         """See `acp_server.session.updates.Updates`."""
-        return self._outside.send(update)
+        return self._outside.send(update, meta)
 
-    def put(self, json: bytes) -> None:
+    def put(self, json: bytes, meta: dict[str, Any] | None = None) -> None:
         """Say an update, which is in the form of version 2 already. Never waits."""
-        self._put(b"%b%b}}\n" % (self._opening, json))
+        self._put(b"%b%b%b}}\n" % (self._opening, json, b"" if meta is None else v1.beside(meta)))
 
     def user_message(self, id: str, content: list[Any]) -> None:
         """The user's message is part of the conversation from now on."""

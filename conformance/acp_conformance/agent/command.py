@@ -11,6 +11,7 @@ import anyio
 import click
 
 from acp_conformance.core.interrupt import interruptible
+from acp_conformance.core.private import write_private
 from acp_conformance.core.process import CannotStart
 from acp_conformance.core.tables import ProfileError
 from acp_conformance.options import choose, finish, show
@@ -86,7 +87,7 @@ def init(
         click.echo(text, nl=False)
     else:
         try:
-            output.write_text(text, "utf-8")
+            write_private(output, text.encode())
         except OSError as error:
             raise click.UsageError(f"cannot write {output}: {error.strerror}") from error
     if missing := [name for name in profiles.SITUATIONS if name not in watched.situations]:

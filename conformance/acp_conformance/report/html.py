@@ -13,6 +13,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
+from acp_conformance.core.private import write_private
 from acp_conformance.core.result import CaseResult, Run, Verdict
 
 from .excerpts import excerpts, text
@@ -46,7 +47,7 @@ _SIGNS = {
 
 def write(run: Run, path: Path) -> None:
     """Write the page. Raises OSError."""
-    path.write_text(render(run), "utf-8")
+    write_private(path, render(run).encode())
 
 
 def render(run: Run) -> str:

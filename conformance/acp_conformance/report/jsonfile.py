@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from acp_conformance.core.private import write_private
 from acp_conformance.core.result import Run
 
 
 def write(run: Run, path: Path) -> None:
     """Write the run. Only ASCII is written, so half characters of a subject's survive. Raises OSError."""
-    path.write_text(json.dumps(run.to_json(), indent=1) + "\n", "ascii")
+    write_private(path, f"{json.dumps(run.to_json(), indent=1)}\n".encode("ascii"))
 
 
 def read(path: Path) -> Run:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from acp_conformance.core.private import write_private
 from acp_conformance.core.result import CaseResult, Run, Verdict
 
 from .words import NAMES, PROBLEMS, command_of, grouped, printable, printable_lines, rule_of, shown_lines, subject_of
@@ -20,7 +21,7 @@ _SKIPPED = (Verdict.SKIP, Verdict.NOT_APPLICABLE, Verdict.UNREACHED, Verdict.SLO
 
 def write(run: Run, path: Path) -> None:
     """Write the report. Raises OSError."""
-    path.write_bytes(render(run))
+    write_private(path, render(run))
 
 
 def render(run: Run) -> bytes:

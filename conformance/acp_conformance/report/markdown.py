@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from acp_conformance.core.private import write_private
 from acp_conformance.core.result import CaseResult, Run, Verdict
 
 from .links import link_to
@@ -17,7 +18,7 @@ _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[
 
 def write(run: Run, path: Path) -> None:
     """Write the summary. Raises OSError."""
-    path.write_text(render(run), "utf-8")
+    write_private(path, render(run).encode())
 
 
 def render(run: Run) -> str:

@@ -207,9 +207,9 @@ def test_a_process_that_dies_leaves_no_request_without_an_answer_and_no_question
 def test_what_an_agent_repeats_when_it_loads_a_session_is_not_shown_again(tmp_path: Path) -> None:
     loads = """
 
-@agent.method("initialize", replace=True)
-async def initialize(call):
-    return {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+@agent.initialize
+def initialize(initialization):
+    initialization.answer["agentCapabilities"] = {"loadSession": True}
 """
     with reloading(tmp_path, version("1") + loads) as author:
         editor = author.editor
@@ -288,7 +288,7 @@ def test_the_private_file_of_the_sessions_is_gone_at_the_end(tmp_path: Path) -> 
     ("arguments", "text"),
     [
         ([], "--reload is for an agent of your own: name its file or module"),
-        (["--model", "openai:x", "a.py"], "--model and --base-url are for the built-in agent, and --reload"),
+        (["--model", "openai:x", "a.py"], "--model and its options are for the built-in agent, and --reload"),
         (["/no/such/folder/a.py"], "there is no folder /no/such/folder"),
     ],
 )

@@ -1,0 +1,34 @@
+"""Files for what a subject has said, which may be secret: for their owner alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+_DEVICES = ("/dev", "/dev/fd")
+
+# What a system lacks it does not need.
+_ALWAYS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Make or replace a file that its owner alone may read, whatever it was before. Raises OSError, also for symbolic
+    links and for what would make the program wait, such as a named pipe. An entry of `/dev`, such
+    as `/dev/stdout`, is the system's and is written to whatever it leads to."""
+    if os.path.dirname(path) in _DEVICES:
+        path.write_bytes(data)
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _ALWAYS, 0o600)
+    with open(descriptor, "wb") as file:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(mode):
+            if hasattr(os, "fchmod") and stat.S_IMODE(mode) & 0o077:
+                with suppress(PermissionError):  # a file of another user, who has let us write it
+                    os.fchmod(descriptor, stat.S_IMODE(mode) & 0o600)
+            os.ftruncate(descriptor, 0)
+        elif not stat.S_ISCHR(mode):
+            raise OSError(errno.EINVAL, "Not a regular file")
+        file.write(data)
