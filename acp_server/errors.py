@@ -103,7 +103,7 @@ class RpcError(AcpError):
     def from_wire(cls, error: dict[str, Any]) -> RpcError:
         """The exception for a received error object; its class follows the code where the code is known."""
         kind = _BY_CODE.get(error["code"], RpcError)
-        return kind(error["message"], code=error["code"], data=error.get("data"))
+        return kind(str(error["message"]), code=error["code"], data=error.get("data"))
 
 
 class ParseError(RpcError):

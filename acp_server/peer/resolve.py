@@ -110,7 +110,7 @@ def _foreign_entry(function: Callable[..., Awaitable[Any]]) -> _Entry:
             else:
                 of.value = answer["result"]
         except JsonRpcError as error:
-            of.failure = RpcError(error.message, code=error.code, data=error.data)
+            of.failure = RpcError(str(error.message), code=error.code, data=error.data)
         except Exception as error:
             of.failure = error
         return _DONE

@@ -38,11 +38,6 @@ def unwritable() -> TextContent:
     return TextContent.model_validate({"text": "a", "data": b"\xff"})
 
 
-class Evil(Exception):
-    def __str__(self) -> str:
-        raise ValueError
-
-
 def running(agent: Agent, *names: str) -> list[ToolResult]:
     results: list[ToolResult] = []
 
