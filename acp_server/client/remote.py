@@ -74,6 +74,16 @@ CLOSE_SECONDS: Final = 60.0
 _CLOSE: Final = METHODS["session/close"].capability
 
 
+class _NotStarted:
+    """In the place of a connection until there is one."""
+
+    async def aclose(self) -> None:
+        """Nothing is there to be closed."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise UsageError("start the agent first: `async with spawn_agent(...) as agent`, or `await agent.start()`")
+
+
 class RemoteAgent:
     """An agent. Made by `spawn_agent` and `connect_agent`.
 
@@ -112,7 +122,8 @@ class RemoteAgent:
         self._router = UpdateRouter(self._live)
         self._routes = client_routes(handlers, self._questions, self._router.receive)
         self._routes.dropped = self._router.miss_notification
-        self._link: Link | None = None
+        self.link = cast("Link", _NotStarted())
+        """The connection under it."""
         self._is_used = self._is_closed = False
 
     # -- its life
@@ -129,8 +140,8 @@ class RemoteAgent:
         if self._is_closed:
             await self._source.aclose()
             raise ConnectionClosed
-        self._link = self._linked(stream)
-        self._link.start()
+        self.link = self._linked(stream)
+        self.link.start()
 
     async def aclose(self) -> None:
         """End the connection, and then the agent's process if it was started here. What waits for the agent fails with
@@ -138,8 +149,7 @@ class RemoteAgent:
         started."""
         self._is_used = self._is_closed = True
         try:
-            if self._link is not None:
-                await self._link.aclose()
+            await self.link.aclose()
         finally:
             await self._source.aclose()
 
@@ -156,13 +166,6 @@ class RemoteAgent:
     def process(self) -> ChildProcess | None:
         """What it runs as; None if it was not started here."""
         return self._source.process
-
-    @property
-    def link(self) -> Link:
-        """The connection under it. Raises UsageError before it is started."""
-        if self._link is None:
-            raise UsageError("start the agent first: `async with spawn_agent(...) as agent`, or `await agent.start()`")
-        return self._link
 
     # -- the connection
 
@@ -350,8 +353,8 @@ class RemoteAgent:
 
     async def _start_over(self) -> None:
         await self.link.aclose()
-        self._link = self._linked(await self._source.start())
-        self._link.start()
+        self.link = self._linked(await self._source.start())
+        self.link.start()
 
     def _speak_2(self, told: v2.InitializeResponse) -> None:
         from acp_server.client.v2.dialect import Version2
