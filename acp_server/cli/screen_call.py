@@ -6,7 +6,6 @@ It writes nothing; `acp_server.cli.screen` does.
 
 from __future__ import annotations
 
-import difflib
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from acp_server.schema import (
     ToolCallLocation,
     ToolCallUpdate,
 )
+from acp_server.session.v2.forms import hunks
 from acp_server.wire import codec
 
 HEAD: Final = 12
@@ -276,7 +276,7 @@ def _argument_lines(arguments: Any, *, whole: bool = False) -> Iterator[Line]:
 
 def _argument_below(name: str, value: Any, *, whole: bool = False) -> list[str]:
     if isinstance(value, str) and "\n" in value:
-        return [f"{escape(name, exact=True)}:", *escape(value, exact=True).split("\n")]
+        return [f"{escape(name, exact=True)}:", *(f"    {line}" for line in escape(value, exact=True).split("\n"))]
     return _argument(name, value, whole=whole)
 
 
@@ -326,8 +326,9 @@ def _whole_diff(diff: Diff) -> list[Line]:
     if all(text.count("\r\n") == text.count("\n") for text in (old, new)):
         old, new = (text.replace("\r\n", "\n") for text in (old, new))
     path = escape(diff.path, exact=True)
-    before = "/dev/null" if diff.old_text is None else path
-    return _changed(list(difflib.unified_diff(_lines(old), _lines(new), before, path, lineterm="")), {0, 1})
+    changed = list(hunks(old, new))
+    head = [f"--- {'/dev/null' if diff.old_text is None else path}", f"+++ {path}"] if changed else []
+    return _changed([*head, *changed], range(len(head)))
 
 
 def _is_patch(content: ToolCallContent) -> bool:
@@ -353,14 +354,6 @@ def _changed(lines: Sequence[str], heads: Container[int]) -> list[Line]:
         style = {"bold": True} if number in heads else {"fg": _DIFF_COLOURS.get(line[:1])}
         changed += (Line(text, style) for text in line.removesuffix("\n").split("\n"))
     return changed
-
-
-def _lines(text: str) -> list[str]:
-    """With the line break of each, so that a last line without one is another; that is said below it."""
-    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n\\ No newline at end of file"
-    return lines
 
 
 def text_of(block: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Any, Final, cast
 
 from acp_server.errors import UsageError
@@ -148,8 +149,8 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         return escape(codec.encode(value).decode().rstrip("\n"), exact=True)
     value = escape(value, exact=True)
-    # Below its name, where it begins a line like any other.
-    return "\n" + value if "\n" in value else value
+    # Below its name, and further in, so that none of its lines looks like another argument.
+    return "\n" + indent(value, "    ", lambda _: True) if "\n" in value else value
 
 
 def _shortened(text: str) -> str:

@@ -369,7 +369,7 @@ def test_a_notice_is_a_line(written: list[str]) -> None:
     ("preview", "arguments", "times"),
     [
         ("May it?\n\n~~~~\npath: z.txt\ntext: abc\n~~~~\n", {"path": "z.txt", "text": "abc"}, 1),
-        ("path: z.txt\ntext: \nabc\nd\n", {"path": "z.txt", "text": "abc\nd\n"}, 1),
+        ("path: z.txt\ntext: \n    abc\n    d\n", {"path": "z.txt", "text": "abc\nd\n"}, 1),
         ("path: z.txt\n    text: abc", {"path": "z.txt", "text": "abc"}, 2),
         ("path: z.txt\ntext: abcd", {"path": "z.txt", "text": "abc"}, 2),
         ("path: z.txt\n" + "line\n" * 20 + "more: 1", {"path": "z.txt", "more": 1}, 2),
@@ -452,3 +452,12 @@ def test_a_command_a_path_and_a_name_show_each_character(written: list[str]) -> 
     assert "+++ /a\\u2060b" in shown
     assert "+\u0645\u06cc\u200c\u062e\u0648" in shown
     assert "? Write a text of \u0645\u06cc\u200c\u062e\u0648" in shown
+
+
+def test_a_change_of_very_many_lines_is_shown_in_time_that_grows_with_them(written: list[str]) -> None:
+    lines = [f"{number % 100}\n" for number in range(100_000)]
+    diff = Diff(path="/a", old_text="".join(lines), new_text="".join(reversed(lines)))
+    whole = asked_about(ToolCallUpdate(tool_call_id="c", title="Write", content=[diff]))
+    assert whole is not None
+    whole()
+    assert text_of(written).count("\n    -99\n") >= 1_000
