@@ -26,7 +26,7 @@ from acp_server.schema.elicitation import ElicitationSchema
 from acp_server.tools.approval import Always, code
 from acp_server.tools.context import ToolContext
 from acp_server.tools.json_schema import SchemaParameters
-from acp_server.tools.output import Output
+from acp_server.tools.output import Output, is_large
 from acp_server.tools.parameters import CHARACTERS, LONGEST
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import as_content
@@ -99,14 +99,14 @@ def shortened(text: str, most: int = TEXT) -> str:
 
 def _structured(value: Any) -> Any:
     try:
-        return value if value is not None and len(codec.encode(value)) <= _STRUCTURED else None
+        return None if value is None or is_large(value) or len(codec.encode(value)) > _STRUCTURED else value
     except EncodeError:
         return None
 
 
 def _size(block: dict[str, Any]) -> int:
-    held: dict[str, Any] = block.get("resource") or block
-    return sum(len(held.get(name) or "") for name in ("data", "blob", "text"))
+    # All of it: links, and what servers say of content, have no end either.
+    return len(codec.encode(block))
 
 
 def _told(block: dict[str, Any]) -> str:
@@ -131,6 +131,7 @@ _DESCRIPTION: Final = 8_000
 """Characters of a description."""
 
 _TITLE: Final = 200
+_LABEL: Final = 60
 
 Call = Callable[[str, dict[str, Any], ToolContext], Awaitable[Output]]
 """Calls a tool of the server, by the name that it has there."""
@@ -219,7 +220,8 @@ class ServerTools:
         """A tool that is described in another way is another tool: the user is asked again."""
         parts = ["mcp", quote(self._name, safe=""), quote(tool, safe=""), sha256(definition).hexdigest()]
         return Always(
-            "/".join(parts), f"all calls of {tool} of {self._name}, as long as its description stays the same"
+            "/".join(parts),
+            f"all calls of {_short(tool)} of {_short(self._name)}, as long as its description stays the same",
         )
 
     def _asks(self, tool: Any, reads: bool) -> bool:
@@ -233,6 +235,11 @@ class ServerTools:
         # The author may have removed it before.
         if offered in self._session.tools:
             self._session.tools.remove(offered)
+
+
+def _short(name: str) -> str:
+    """A name as code, which nothing in it ends, short enough for a label that names two."""
+    return code(one_line(name, _LABEL, exact=True))
 
 
 def _title(server: str, tool: str, title: str | None) -> str:
