@@ -176,6 +176,8 @@ class ShownCall:
         if not isinstance(arguments, dict):
             return False
         named = cast("dict[str, Any]", arguments).items()
+        if len(named) > len(self._seen):
+            return False
         seen = "\n".join(["", *(line.rstrip() for line in self._seen), ""])
         # A long text stands beside its name, or below it.
         for form in (_argument, _argument_below):
@@ -262,7 +264,13 @@ def place_of(locations: Sequence[ToolCallLocation] | None) -> str:
 def argument_lines(arguments: Any) -> Iterator[Line]:
     """What a tool is called with, for a user who decides by it: a line for each argument, or more for long texts. Of
     very much the beginning and the end."""
-    return _ends(list(_argument_lines(arguments)))
+    if not isinstance(arguments, dict) or len(cast("dict[str, Any]", arguments)) <= MOST_CHANGED:
+        return _ends(list(_argument_lines(arguments)))
+    named = list(cast("dict[str, Any]", arguments).items())
+    half = MOST_CHANGED // 2
+    first, last = (list(_argument_lines(dict(some))) for some in (named[:half], named[-half:]))
+    gap = Line(f"... {len(named) - 2 * half:,} more arguments", {"dim": True}, is_cut=True)
+    return iter([*first[:half], gap, *last[-half:]])
 
 
 def _argument_lines(arguments: Any, *, whole: bool = False) -> Iterator[Line]:

@@ -7,6 +7,7 @@ the user while they run is passed on to the client (`ServerQuestions`).
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from hashlib import sha256
@@ -328,10 +329,22 @@ class ServerQuestions:
         message = f"{one_line(self._name, _TITLE, exact=True)}: {escape(params.message[:_QUESTION])}"
         call = self._calls[0].id if len(self._calls) == 1 else None
         if params.mode == "url":
+            if not _is_address(params.url):
+                raise UsageError("what it sends the user to is not an address of the web")
             id = params.elicitation_id or uuid4().hex
             return await self._client.elicit_url(message, params.url, elicitation_id=id, tool_call_id=call)
         form = ElicitationSchema.from_wire(_harmless(params.requested_schema))
         return await self._client.elicit_form(message, form, tool_call_id=call)
+
+
+_ADDRESS: Final = re.compile(r"https?://[^/?#@\\]+(?:[/?#].*)?", re.IGNORECASE)
+
+
+def _is_address(url: str) -> bool:
+    """Whether a user may be sent there: to a page of the web, and not to a file or a program. Each character of it is
+    one that can be seen, and the name of the host is at its beginning."""
+    is_plain = len(url) <= _QUESTION and url.isascii() and url.isprintable() and " " not in url
+    return is_plain and _ADDRESS.fullmatch(url) is not None
 
 
 def _harmless(form: Any) -> Any:
