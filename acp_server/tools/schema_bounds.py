@@ -23,6 +23,8 @@ from jsonschema_specifications import REGISTRY  # pyright: ignore[reportMissingT
 from referencing import Registry
 from referencing.jsonschema import specification_with
 
+from acp_server.tools.patterns import unrolled_length
+
 _STEPS: Final = 1_000_000
 """Of one check: about a second. A keyword takes one for itself, and one for each member of the schema and of the value
 that it looks at."""
@@ -365,6 +367,8 @@ def schema_problem(kind: Any, schema: Any, steps: int) -> str | None:
 def _compile(pattern: str) -> regex.Pattern[str] | None:
     counts = [max(int(least or 1), int(most or 1)) for least, most in _COUNT.findall(pattern)]
     if len(pattern) > _LONGEST or len(pattern) * math.prod(counts) > _LARGEST or _RECURSION.search(pattern):
+        return None
+    if unrolled_length(pattern) > _LARGEST:
         return None
     try:
         # Not cached: the pattern belongs to this schema.
