@@ -51,7 +51,7 @@ def compile_pattern(source: str) -> regex.Pattern[str]:
     try:
         # Not cached: what one user searched for has no reason to stay in memory.
         return regex.compile(source, regex.MULTILINE, cache_pattern=False)
-    except regex.error as error:
+    except (regex.error, ValueError) as error:
         raise Refusal(f"Not a valid regular expression: {error} in {quoted(source)}") from None
     except RecursionError:
         raise Refusal("The pattern is nested too deeply") from None

@@ -9,6 +9,7 @@ import pytest
 
 from acp_server import Agent, ToolContext, ToolResult, Turn
 from acp_server.peer.writer import HIGH_WATER
+from acp_server.tools.approval import unexplained
 from acp_server.tools.view import TITLE
 from tests.session.editor import END_TURN, editing
 from tests.tools.calls import calling, shown, updates
@@ -170,3 +171,10 @@ async def test_a_name_that_a_model_makes_up_is_shown_harmless_and_short(name: st
     title = await last_title(agent, results)
     assert title.isascii() and title.isprintable() and len(title) < 300
     assert len(results[0].message or "") < 500
+
+
+def test_what_a_question_leaves_out_of_an_argument_is_not_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    escaped: list[int] = []
+    monkeypatch.setattr("acp_server.tools.approval.escape", lambda text, **_: escaped.append(len(text)) or text)
+    unexplained("Write", {"text": "\x1b" * 1_000_000, "rows": ["\u202e" * 1_000_000]})
+    assert max(escaped) < 10_000
