@@ -67,7 +67,7 @@ class CallsView:
     async def permit(self, name: str, arguments: Any, question: str | None = None) -> bool:
         """Whether the user allows something, which is a call that was shown if it has its name and arguments."""
         if is_large(arguments):
-            # Nobody could read what it is about.
+            # The user could not read what it is about.
             return False
         raw = snapshot(arguments)
         id = next((call[0] for call in self._open.values() if call[1:] == (name, arguments)), f"ask_{self.turn.id}")

@@ -341,8 +341,8 @@ _ADDRESS: Final = re.compile(r"https?://[^/?#@\\]+(?:[/?#].*)?", re.IGNORECASE)
 
 
 def _is_address(url: str) -> bool:
-    """Whether a user may be sent there: to a page of the web, and not to a file or a program. Each character of it is
-    one that can be seen, and the name of the host is at its beginning."""
+    """Whether a user may be sent there: to a page of the web, and not to a file or a program. Each character of it
+    can be seen, and the name of the host is at its beginning."""
     is_plain = len(url) <= _QUESTION and url.isascii() and url.isprintable() and " " not in url
     return is_plain and _ADDRESS.fullmatch(url) is not None
 

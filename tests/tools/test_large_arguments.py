@@ -12,7 +12,7 @@ from acp_server.peer.writer import HIGH_WATER
 from acp_server.tools.approval import unexplained
 from acp_server.tools.view import TITLE
 from tests.session.editor import END_TURN, editing
-from tests.tools.calls import calling, shown, updates
+from tests.tools.calls import calling, updates
 from tests.tools.kept import PERMISSION
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +79,8 @@ async def test_what_a_call_has_failed_of_does_not_keep_its_arguments(tool: str) 
     async def prompt(turn: Turn) -> None:
         number = Text("x")
         result = await turn.run_tool(tool, {"number": number})
-        assert result.status == "failed" and result.error is not None
+        assert result.status == "failed"
+        assert result.error is not None
         there = weakref.ref(number)
         del number
         gc.collect()
@@ -169,7 +170,9 @@ async def test_a_title_that_is_set_is_one_line() -> None:
 async def test_a_name_that_a_model_makes_up_is_shown_harmless_and_short(name: str) -> None:
     results = calling(agent := Agent("a"), name)
     title = await last_title(agent, results)
-    assert title.isascii() and title.isprintable() and len(title) < 300
+    assert title.isascii()
+    assert title.isprintable()
+    assert len(title) < 300
     assert len(results[0].message or "") < 500
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from acp_server.tools.json_schema import SchemaParameters
 from acp_server.tools.patterns import unrolled_length
-from acp_server.tools.schema_bounds import _LARGEST  # pyright: ignore[reportPrivateUsage]
+from acp_server.tools.schema_bounds import _LARGEST
 from acp_server.workspace.roots import Refusal
 from acp_server.workspace.search import LARGEST_PATTERN, compile_pattern
 

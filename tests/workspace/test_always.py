@@ -97,7 +97,17 @@ DELICATE = [
     ".gitattributes",
     "src/.envrc",
 ]
-PLAIN = ["README.md", "src/app.py", "environment.py", "git/config", "webhooks/a.py", "agents.py", "a.b.md", "Makefile", "a~b.txt"]
+PLAIN = [
+    "README.md",
+    "src/app.py",
+    "environment.py",
+    "git/config",
+    "webhooks/a.py",
+    "agents.py",
+    "a.b.md",
+    "Makefile",
+    "a~b.txt",
+]
 
 
 @pytest.mark.parametrize("name", DELICATE)
